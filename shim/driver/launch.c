@@ -115,7 +115,7 @@ void zc_launch_when_done(void (*then)(const struct zc_launch *launch))
     done = then;
 }
 
-static void call_done(const struct zc_launch *launch)
+void zc_launch_done(const struct zc_launch *launch)
 {
     void (*then)(const struct zc_launch *) = done;
     done = NULL;
@@ -156,13 +156,13 @@ CUresult zc_launch_begin(const struct zc_launch *launch)
 {
     CUresult result = zc_launch_enter(ask, launch);
     if (result != CUDA_SUCCESS)
-        call_done(launch);
+        zc_launch_done(launch);
     return result;
 }
 
 void zc_launch_end(const struct zc_launch *launch)
 {
-    call_done(launch);
+    zc_launch_done(launch);
     zc_launch_leave();
 }
 

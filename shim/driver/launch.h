@@ -15,6 +15,15 @@ enum zc_launch_party {
     ZC_LAUNCH_PARTIES
 };
 
+#define ZC_LAUNCH_NAMED 64 /* Most blocks of a launch that are looked after. */
+
+/* What the kernels of a graph were given when it was made: an address in each block that moves. */
+struct zc_launch_graph {
+    const void *handle; /* The executable graph. */
+    unsigned count;
+    uint64_t address[ZC_LAUNCH_NAMED];
+};
+
 /* Work that is about to be given to the driver. */
 struct zc_launch {
     enum zc_fn fn;           /* Entry point. */
@@ -23,9 +32,10 @@ struct zc_launch {
     CUfunction function;     /* cuLaunchKernel and its kin: the kernel, or a CUkernel; else NULL. */
     void **arguments;        /* Its kernelParams, or NULL; */
     void **extra;            /* then these may have all arguments in one piece. */
-    bool kernels;            /* Kernels or a graph.  False for calls that name addresses without
-                              * being described as copies: stream memory operations, batches, nodes
-                              * of graphs, imports. */
+    const struct zc_launch_graph *graph; /* cuGraphLaunch of one that names blocks; else NULL. */
+    bool kernels; /* Kernels or a graph.  False for calls that name addresses without being
+                   * described as copies: stream memory operations, batches, nodes of graphs,
+                   * imports. */
 };
 
 /* Called before the driver.  If it returns an error, the program gets that, and nothing is
@@ -55,7 +65,10 @@ bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t word,
 /* Called by a party: the thread's launch calls the function once more after the driver. */
 void zc_launch_when_done(void (*done)(const struct zc_launch *launch));
 
-/* After the driver has answered, whatever it said. */
+/* After the driver has answered what zc_launch_ask() was told of, or somebody refused it. */
+void zc_launch_done(const struct zc_launch *launch);
+
+/* The same after zc_launch_begin(). */
 void zc_launch_end(const struct zc_launch *launch);
 
 /*

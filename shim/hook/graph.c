@@ -40,7 +40,8 @@ struct exec {
     CUgraphExec handle;
     struct node *nodes;
     unsigned count, cap;
-    bool awaits; /* A node may wait for the CPU. */
+    bool awaits;                   /* A node may wait for the CPU. */
+    struct zc_launch_graph launch; /* Without the handle. */
     UT_hash_handle hh;
 };
 
@@ -66,6 +67,30 @@ static struct node node_of(CUgraphNode id, struct zc_copy *c)
     return n;
 }
 
+static void add_address(uint64_t word, void *arg)
+{
+    struct zc_launch_graph *g = arg;
+    const struct zc_block *block = zc_block_find(word);
+    if (!zc_move_of(block) || g->count == ZC_LAUNCH_NAMED)
+        return;
+    for (unsigned i = 0; i < g->count; i++)
+        if (g->address[i] == block->base)
+            return;
+    g->address[g->count++] = block->base;
+}
+
+static void read_kernel(struct exec *x, CUgraphNode id)
+{
+    CUDA_KERNEL_NODE_PARAMS_v2 k;
+    if (!__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED) ||
+        zc_real.cuGraphKernelNodeGetParams_v2(id, &k) != CUDA_SUCCESS)
+        return;
+    const struct zc_launch launch = {.function = k.func ? k.func : (CUfunction)k.kern,
+                                     .arguments = k.kernelParams,
+                                     .extra = k.extra};
+    zc_launch_words(&launch, add_address, &x->launch);
+}
+
 static void read_graph(struct exec *x, CUgraph graph, unsigned depth);
 
 static void read_node(struct exec *x, CUgraphNode id, unsigned depth)
@@ -87,6 +112,8 @@ static void read_node(struct exec *x, CUgraphNode id, unsigned depth)
                zc_real.cuGraphMemsetNodeGetParams(id, &set) == CUDA_SUCCESS) {
         zc_describe_set_node(&c, &set);
         push(x, node_of(id, &c));
+    } else if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        read_kernel(x, id);
     } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < DEPTH_MAX &&
                zc_real.cuGraphChildGraphNodeGetGraph(id, &child) == CUDA_SUCCESS) {
         read_graph(x, child, depth + 1);
@@ -267,18 +294,21 @@ static void record_node(const struct node *n, uint64_t ticks, struct zc_log_call
     }
 }
 
-/* Copies the nodes of an executable graph for the caller, so that nothing is called under the
+/* Copies what is known of an executable graph for the caller, so that nothing is called under the
  * lock. */
-static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out)
+static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out,
+                             struct zc_launch_graph *launch_out)
 {
     struct exec *x = NULL;
     struct node *nodes = NULL;
-    *count_out = 0;
-    *awaits_out = false;
-    if (!zc_lock_take(&lock))
+    if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
         return NULL;
     HASH_FIND_PTR(execs, &handle, x);
     *awaits_out = x && x->awaits;
+    if (x && x->launch.count) {
+        *launch_out = x->launch;
+        launch_out->handle = handle;
+    }
     if (x && x->count && (nodes = zc_arena_get(x->count * sizeof(*nodes))) != NULL) {
         *count_out = x->count;
         memcpy(nodes, x->nodes, x->count * sizeof(*nodes));
@@ -301,22 +331,28 @@ static CUresult make_own(const struct zc_entry *entry, const struct node *nodes,
 
 ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 {
-    CUresult result = zc_launch_before(entry->fn, entry->flavour, stream, true);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED))
-        return ZC_HOLDING_STILL(real(exec, stream));
-    size_t count;
-    bool awaits;
-    struct node *nodes = snapshot(exec, &count, &awaits);
+    size_t count = 0;
+    bool awaits = false;
+    struct zc_launch_graph graph;
+    graph.handle = NULL;
+    struct node *nodes = snapshot(exec, &count, &awaits, &graph);
+    const struct zc_launch launch = {.fn = entry->fn,
+                                     .flavour = entry->flavour,
+                                     .stream = stream,
+                                     .kernels = true,
+                                     .graph = graph.handle ? &graph : NULL};
+    bool watched = __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED);
+    CUresult result = watched ? zc_launch_ask(&launch) : CUDA_SUCCESS;
     uint64_t start = zc_ticks();
-    if (__atomic_load_n(&zc_shared_ones, __ATOMIC_RELAXED))
+    if (result == CUDA_SUCCESS && __atomic_load_n(&zc_shared_ones, __ATOMIC_RELAXED))
         result = make_own(entry, nodes, count);
     if (result == CUDA_SUCCESS && awaits)
         result = zc_shared_quiesce(entry->fn);
     if (result == CUDA_SUCCESS)
         result = ZC_HOLDING_STILL(real(exec, stream));
     uint64_t ticks = zc_ticks() - start;
+    if (watched)
+        zc_launch_done(&launch);
     struct zc_log_call call = {
         .function = zc_fn_name(ZC_FN_cuGraphLaunch),
         .stream = zc_stream_kind_of(stream, entry->flavour),

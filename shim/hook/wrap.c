@@ -87,7 +87,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))                 \
         return real args;                                                                          \
     const struct zc_launch launch = {ZC_FN_##name, flavour, stream, function,                      \
-                                     arguments,    extra,   true};                                 \
+                                     arguments,    extra,   NULL,   true};                         \
     CUresult result = zc_launch_begin(&launch);                                                    \
     if (result == CUDA_SUCCESS) {                                                                  \
         result = real args;                                                                        \

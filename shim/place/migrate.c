@@ -21,8 +21,7 @@
 #include "place/room.h"
 #include "vmm/move.h"
 
-#define NAMED 8  /* Most blocks of one launch that are looked after. */
-#define RATES 64 /* Kernels whose times are known. */
+#define RATES 64 /* Kernels and graphs whose times are known. */
 
 /* What moving a block in and another one out costs: microseconds, and bytes a microsecond. */
 #define MOVE_US 1000u
@@ -40,7 +39,7 @@
 /* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
  * given. */
 struct rate {
-    CUfunction function;
+    const void *kernel;                 /* A CUfunction, a CUkernel or an executable graph. */
     uint64_t bytes, time;               /* With all of them on the device; 0: unknown, */
     uint64_t all, hosted, time_of_them; /* and with `hosted` of `all` bytes in host memory. */
 };
@@ -59,27 +58,32 @@ static CUcontext home_of(void)
     return __atomic_load_n(&home, __ATOMIC_ACQUIRE);
 }
 
+/* What is noted of a launch that is timed. */
+struct noted {
+    const void *kernel;
+    uint64_t bytes, hosted; /* Of all blocks that it names, and of those in host memory. */
+};
+_Static_assert(sizeof(struct noted) <= ZC_TIMED_BYTES, "a launch can be noted");
+
 /* Blocks that a launch names. */
 struct named {
-    CUfunction function;
-    uint64_t bytes, hosted; /* Of all, and of those in host memory. */
+    struct noted note;
     unsigned count;
-    struct zc_block *of[NAMED];
+    struct zc_block *of[ZC_LAUNCH_NAMED];
 };
-_Static_assert(sizeof(struct named) <= ZC_TIMED_BYTES, "a launch can be noted");
 
-static struct rate *place_of(CUfunction f)
+static struct rate *place_of(const void *kernel)
 {
-    return &rates[((uintptr_t)f >> 4) % RATES];
+    return &rates[((uintptr_t)kernel >> 4) % RATES];
 }
 
-static struct rate rate_of(CUfunction f)
+static struct rate rate_of(const void *kernel)
 {
-    struct rate r = {.function = f};
+    struct rate r = {.kernel = kernel};
     if (!zc_lock_take(&lock))
         return r;
-    if (place_of(f)->function == f)
-        r = *place_of(f);
+    if (place_of(kernel)->kernel == kernel)
+        r = *place_of(kernel);
     zc_lock_drop(&lock);
     return r;
 }
@@ -98,8 +102,8 @@ static uint64_t loss(const struct rate *r, uint64_t bytes)
 
 static void timed(const void *noted, uint64_t microseconds)
 {
-    const struct named *n = noted;
-    struct rate r = rate_of(n->function);
+    const struct noted *n = noted;
+    struct rate r = rate_of(n->kernel);
     uint64_t time = microseconds ? microseconds : 1;
     if (!n->hosted) {
         r.bytes = n->bytes;
@@ -111,7 +115,7 @@ static void timed(const void *noted, uint64_t microseconds)
     }
     if (!zc_lock_take(&lock))
         return;
-    *place_of(n->function) = r;
+    *place_of(n->kernel) = r;
     zc_lock_drop(&lock);
 }
 
@@ -123,11 +127,21 @@ static void add_named(uint64_t word, void *arg)
     for (unsigned i = 0; v && i < n->count; i++)
         if (n->of[i] == block)
             return;
-    if (!v || n->count == NAMED)
+    if (!v || n->count == ZC_LAUNCH_NAMED)
         return;
     n->of[n->count++] = block;
-    n->bytes += block->size;
-    n->hosted += zc_block_spilled(block);
+    n->note.bytes += block->size;
+    n->note.hosted += zc_block_spilled(block);
+}
+
+static void name_blocks(const struct zc_launch *launch, struct named *n)
+{
+    const struct zc_launch_graph *graph = launch->graph;
+    n->note = (struct noted){graph ? graph->handle : launch->function, 0, 0};
+    n->count = 0;
+    for (unsigned i = 0; graph && i < graph->count; i++)
+        add_named(graph->address[i], n);
+    zc_launch_words(launch, add_named, n);
 }
 
 static void note_use(struct zc_vmm *v, uint64_t now)
@@ -285,42 +299,42 @@ static void consider(struct zc_block *block, const struct rate *r, uint64_t now)
         __atomic_store_n(&used->owed, 0, __ATOMIC_RELAXED);
 }
 
-static bool untimed(const void *function)
+static bool untimed(const void *kernel)
 {
-    return !rate_of(*(const CUfunction *)function).time_of_them;
+    return !rate_of(kernel).time_of_them;
 }
 
 /* Blocks stay while the driver lock is held: who frees one claims it with that lock. */
 static void use_named(const struct zc_launch *launch, struct named *n)
 {
-    zc_launch_words(launch, add_named, n);
+    name_blocks(launch, n);
     if (!n->count)
         return;
     uint64_t now = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < n->count; i++)
         note_use(zc_vmm_of(n->of[i]), now);
-    const struct rate r = rate_of(n->function);
-    bool known = n->hosted && r.time_of_them;
+    const struct rate r = rate_of(n->note.kernel);
+    bool known = n->note.hosted && r.time_of_them;
     for (unsigned i = 0; i < n->count && known; i++)
         if (zc_block_spilled(n->of[i]) && !__atomic_load_n(&given_up, __ATOMIC_RELAXED))
             consider(n->of[i], &r, now);
-    n->hosted = 0;
+    n->note.hosted = 0;
     for (unsigned i = 0; i < n->count; i++)
-        n->hosted += zc_block_spilled(n->of[i]);
+        n->note.hosted += zc_block_spilled(n->of[i]);
 }
 
 static void use(const struct zc_launch *launch)
 {
-    struct named n = {.function = launch->function}, first = n;
-    zc_launch_words(launch, add_named, &first);
-    if (first.hosted)
-        zc_timing_wait(untimed, &n.function, WAIT_MS);
-    if (!first.count || !zc_driver_lock())
+    struct named n;
+    name_blocks(launch, &n);
+    if (n.note.hosted)
+        zc_timing_wait(untimed, n.note.kernel, WAIT_MS);
+    if (!n.count || !zc_driver_lock())
         return;
     use_named(launch, &n);
     zc_driver_unlock();
     if (n.count)
-        zc_timing_begin(launch, timed, &n, sizeof(n));
+        zc_timing_begin(launch, timed, &n.note, sizeof(n.note));
 }
 
 /* Whether a call is made in the context whose blocks move.  Another one of its device might use

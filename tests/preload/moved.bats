@@ -108,6 +108,15 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     beside 8M capture_late
 }
 
+@test "kernels of a graph bring blocks in, and keep those that they use" {
+    scene 8M graph_uses
+    [[ $output == $'launched: HDD\nleaks 0' ]]
+    run -0 moves
+    [[ ${#lines[@]} == 2 ]]
+    scene 8M graph_keeps
+    [[ $output == $'launched: DHD\nleaks 0' ]]
+}
+
 @test "a launch waits for no kernel that waits for the program" {
     scene 8M for_ever
     [[ $output == $'waited: DDHH\nleaks 0' && $stderr == *'does not come to rest'* ]]

@@ -221,6 +221,74 @@ static void graphs(void)
     end();
 }
 
+/* The program launches kernels as a graph, into which they were captured with another graph as a
+ * part of it. */
+static CUgraphExec make_graph(unsigned from, unsigned to, CUstream s)
+{
+    CUgraph parts[2];
+    CUgraphNode node;
+    CUgraphExec exec;
+    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (unsigned i = from; i < to; i++)
+        add(i, 100, 20000, s);
+    CHECK(cuStreamEndCapture(s, &parts[0]));
+    for (unsigned i = from; i < to; i++)
+        value[i]--;
+    CHECK(cuGraphCreate(&parts[1], 0));
+    CHECK(cuGraphAddChildGraphNode(&node, parts[1], NULL, 0, parts[0]));
+    CHECK(cuGraphInstantiate(&exec, parts[1], 0));
+    CHECK(cuGraphDestroy(parts[1]));
+    CHECK(cuGraphDestroy(parts[0]));
+    return exec;
+}
+
+static void launch(CUgraphExec exec, unsigned from, unsigned to, CUstream s)
+{
+    CHECK(cuGraphLaunch(exec, s));
+    for (unsigned i = from; i < to; i++)
+        value[i]++;
+    CHECK(cuStreamSynchronize(s));
+}
+
+/* A graph's kernels use a block in host memory. */
+static void graph_uses(void)
+{
+    CUstream s;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    make(3);
+    sweep(0, 2, 2, 100, 20000);
+    CUgraphExec exec = make_graph(1, 3, s);
+    for (unsigned t = 0; t < 4; t++)
+        launch(exec, 1, 3, s);
+    show("launched");
+    check_all();
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuStreamDestroy(s));
+    end();
+}
+
+/* What a graph uses at each step is not what leaves for other kernels, though the launches that
+ * named it are the oldest. */
+static void graph_keeps(void)
+{
+    CUstream s;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    make(3);
+    sweep(0, 2, 1, 100, 20000);
+    CUgraphExec exec = make_graph(0, 1, s);
+    for (unsigned t = 0; t < 4; t++) {
+        launch(exec, 0, 1, s);
+        add(2, 100, 20000, s);
+        CHECK(cuStreamSynchronize(s));
+    }
+    show("launched");
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuStreamDestroy(s));
+    end();
+}
+
 /* A block that a graph copies stays, and its copies are right. */
 static void graph_copies(void)
 {
@@ -375,12 +443,24 @@ static void questions(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"phases", phases},     {"light", light},        {"often", often},
-        {"cycle", cycle},       {"room", room_again},    {"copies", copies},
-        {"fails", fails},       {"threads", threads},    {"graphs", graphs},
-        {"for_ever", for_ever}, {"shared", shared},      {"paused", paused},
-        {"unmapped", unmapped}, {"gone", gone},          {"graph_copies", graph_copies},
-        {"refused", refused},   {"questions", questions}};
+    static const struct scenario all[] = {{"phases", phases},
+                                          {"light", light},
+                                          {"often", often},
+                                          {"cycle", cycle},
+                                          {"room", room_again},
+                                          {"copies", copies},
+                                          {"fails", fails},
+                                          {"threads", threads},
+                                          {"graphs", graphs},
+                                          {"for_ever", for_ever},
+                                          {"shared", shared},
+                                          {"paused", paused},
+                                          {"unmapped", unmapped},
+                                          {"gone", gone},
+                                          {"graph_copies", graph_copies},
+                                          {"refused", refused},
+                                          {"questions", questions},
+                                          {"graph_uses", graph_uses},
+                                          {"graph_keeps", graph_keeps}};
     return RUN_SCENARIO(all, argc, argv);
 }
