@@ -14,11 +14,11 @@ def tensors(torch, mib, count):
             .add_(number).to(torch.bfloat16) for number in range(count)}
 
 
-def weights_file(suffix, mib, count, write):
-    """The path of the file, which write(path) makes where it is not there yet."""
+def kept_file(name, write):
+    """The path of the file of this name, which write(path) makes where it is not there yet."""
     folder = os.path.join(tempfile.gettempdir(), f"zc-apps-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = os.path.join(folder, f"weights-{mib}-{count}.{suffix}")
+    path = os.path.join(folder, name)
     if not os.path.exists(path):
         part = f"{path}.{os.getpid()}"
         write(part)
@@ -27,3 +27,8 @@ def weights_file(suffix, mib, count, write):
         while file.read(16 * app.MIB):
             pass
     return path
+
+
+def weights_file(suffix, mib, count, write):
+    """The path of a file of so many tensors of together so many MiB, as kept_file() makes it."""
+    return kept_file(f"weights-{mib}-{count}.{suffix}", write)
