@@ -100,7 +100,11 @@ tab() {
 @test "bash completes the rules of the policy and all keys for --set" {
     local conf=$BATS_TEST_TMPDIR/p.conf
     [[ $(tab zc run -p "$conf" --set b.grow) == b.grow= ]]
-    [[ $(tab zc run -p "$conf" -s 'big tables.chu') == 'big tables.chunk=' ]]
+    # As the shell would have to read it; nothing of a name is the shell's.
+    [[ $(tab zc run -p "$conf" -s 'big\ tables.chu') == 'big\ tables.chunk=' ]]
+    echo '[rule $(touch ran)]' >>"$conf"
+    [[ $(tab zc run -p "$conf" -s '\$\(touch\ ran\).chu') == '\$\(touch\ ran\).chunk=' ]]
+    [[ $(tab zc run -p "$conf" -s '$') == '' ]]
     run -0 tab zc run -p "$conf" --set END
     for key in $(sed -nE 's/^ZC_KEY\([A-Z_]+, "([a-z_]+)", ZC_SCOPE_(MATCH|PLACE).*/\1/p' \
         policy/keys.def); do
@@ -129,6 +133,7 @@ tab() {
 
 @test "fish completes commands, options, values and the program's own line" {
     command -v fish >/dev/null || skip "no fish"
+    printf '[rule c%%s\\n]\n' >>"$BATS_TEST_TMPDIR/p.conf"
     run -0 fish --no-config -c 'source $argv[1]
         for line in $argv[2..-1]
             echo $line: (complete -C $line | string replace -r "\t.*" "")
@@ -136,7 +141,8 @@ tab() {
         'zc check policy/presets/wa' 'zc explain --api cudaMallocAs' 'zc run -c off,policy/pol' \
         "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.gro" 'zc run -q mkdi' 'zc run mkdir --le' \
         'zc run -p off mkdir READ' 'zc report tests/tools/logs/gather-s' 'zc run -c off,@every' \
-        'zc tune -r 3 mkdi' 'zc tune -r 3 mkdir --forc'
+        'zc tune -r 3 mkdi' 'zc tune -r 3 mkdir --forc' \
+        "zc run -p $BATS_TEST_TMPDIR/p.conf -s 'c%s.gro"
     [[ ${lines[0]} == *": check" && ${lines[1]} == *": --sort" && ${lines[2]} == *": moved" ]]
     [[ ${lines[3]} == *": policy/presets/watch-only.conf" && ${lines[4]} == *": cudaMallocAsync" ]]
     [[ ${lines[5]} == *": off,policy/policy.conf" && ${lines[6]} == *": b.grow=" ]]
@@ -145,6 +151,7 @@ tab() {
     [[ ${lines[10]} == *": tests/tools/logs/gather-summary.jsonl" ]]
     [[ ${lines[11]} == *": off,@everyday" && ${lines[12]} == *": mkdir" ]]
     [[ ${lines[13]} == *"--forc:"* && ${lines[13]} != *--force* ]]
+    [[ ${lines[14]} == *": c%s\\n.grow=" ]]
 }
 
 @test "a shell that is not known is named with those that are" {

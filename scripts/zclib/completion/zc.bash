@@ -35,7 +35,8 @@ _zc_setting() {
     done
     if [[ -f $policy && -r $policy ]]; then
         while IFS= read -r line; do
-            [[ $line =~ $head ]] && rules+=("${BASH_REMATCH[1]}")
+            # The name goes onto the command line, where the shell would act on what is in it.
+            [[ $line =~ $head ]] && printf -v line %q "${BASH_REMATCH[1]}" && rules+=("$line")
         done <"$policy"
     fi
     compopt -o nospace

@@ -69,7 +69,7 @@ function __zc_settings
     string match -- 'defaults.*' $__zc_keys | string replace -r '$' =
     test -f "$policy"; or return
     for rule in (string match -rg '^\s*\[rule\s+([^]]*[^]\s])\s*\]' <$policy)
-        printf "$rule.%s=\n" (string match -v -- 'defaults.*' $__zc_keys)
+        printf '%s\n' $rule.(string match -v -- 'defaults.*' $__zc_keys)=
     end
 end
 
