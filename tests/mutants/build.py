@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Builds the library again with one file changed, and the unit tests on it."""
 
+import functools
 import os
 import re
 import shlex
@@ -19,6 +20,13 @@ NO_UNITS = ("sim_", "runtime_", "kernels_")
 def unit_names():
     return [p.stem for p in sorted((ROOT / "tests/unit").glob("*.c"))
             if not p.name.startswith(NO_UNITS)]
+
+
+@functools.cache
+def headers_time():
+    """When the last header changed."""
+    return max(header.stat().st_mtime for part in ("shim", "policy", "tests")
+               for header in (ROOT / part).rglob("*.h"))
 
 
 def must(command, **more):
@@ -81,7 +89,7 @@ class Folder:
         if own in code:
             text, test, objects = ROOT / self.path / "unit.c", ROOT / self.path / "unit.o", []
             text.write_text(code.replace(own, f'"{ROOT / self.path}/mutant.c"'))
-        if not test.exists() or test.stat().st_mtime < text.stat().st_mtime:
+        if not test.exists() or test.stat().st_mtime < max(text.stat().st_mtime, headers_time()):
             test.parent.mkdir(parents=True, exist_ok=True)
             flags = [f for f in self.compile if f not in NOT_TESTS]
             must([*flags, "-Itests", "-iquote", "tests/unit", *beside(source), "-w", "-c",
