@@ -65,29 +65,45 @@ static bool is_busy(CUstream stream)
     if (!((uintptr_t)stream & ENDED))
         return zc_real.cuStreamQuery(stream) != CUDA_SUCCESS;
     CUevent event = (CUevent)((uintptr_t)stream - ENDED);
-    if (zc_real.cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+    if (zc_real.cuEventQuery(event) != CUDA_SUCCESS)
         return true;
     forget_streams(stream, NULL, NULL);
     zc_real.cuEventDestroy_v2(event);
     return false;
 }
 
+/* Returns their number; 0 if a context that goes has one, or without the lock. */
+static unsigned copy_streams(CUstream *copy)
+{
+    unsigned n = 0;
+    if (!zc_lock_take(&lock))
+        return 0;
+    while (n < count && !zc_leaving(streams[n].context)) {
+        copy[n] = streams[n].stream;
+        n++;
+    }
+    n = n == count ? n : 0;
+    zc_lock_drop(&lock);
+    return n;
+}
+
 bool zc_streams_idle(void)
 {
     CUstream copy[STREAMS_MAX];
-    bool busy = false;
-    unsigned n = __atomic_load_n(&count, __ATOMIC_RELAXED);
-    if (!n || too_many || !zc_lock_take(&lock))
-        return !n && !too_many;
-    n = count;
-    for (unsigned i = 0; i < n; i++) {
-        copy[i] = streams[i].stream;
-        busy = busy || zc_leaving(streams[i].context);
-    }
-    zc_lock_drop(&lock);
-    for (unsigned i = 0; i < n && !busy; i++)
-        busy = is_busy(copy[i]);
-    return !busy;
+    if (too_many || !__atomic_load_n(&count, __ATOMIC_RELAXED))
+        return !too_many;
+    unsigned n = copy_streams(copy), idle = 0;
+    while (idle < n && !is_busy(copy[idle]))
+        idle++;
+    return n && idle == n;
+}
+
+static void forget_ended(void)
+{
+    CUstream copy[STREAMS_MAX];
+    for (unsigned i = copy_streams(copy); i-- > 0;)
+        if ((uintptr_t)copy[i] & ENDED)
+            is_busy(copy[i]);
 }
 
 static void context_gone(CUcontext context)
@@ -127,15 +143,20 @@ static bool is_known(CUstream stream)
     return known;
 }
 
-/* What a stream that is being destroyed still has to do is done all the same. */
+/* What a stream that is being destroyed still has to do is done all the same.  No event tells of
+ * what one had to do before its capture. */
 static CUstream left_behind(CUstream stream, enum zc_flavour flavour)
 {
     CUstreamCaptureMode before = zc_capture_relax();
     CUevent event = NULL;
-    bool busy =
-        zc_capture_holds(stream, flavour) || zc_real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
-    if (busy && !(event = zc_stream_mark(stream, flavour)))
-        too_many = true;
+    bool unknown = zc_life_closing() || zc_capture_holds(stream, flavour);
+    if (!unknown && zc_real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY) {
+        event = zc_stream_mark(stream, flavour);
+        unknown = !event;
+    }
+    too_many |= unknown;
+    if (!unknown && count > STREAMS_MAX / 2)
+        forget_ended();
     zc_capture_restore(before);
     return event ? (CUstream)((uintptr_t)event + ENDED) : NULL;
 }

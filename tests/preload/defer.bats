@@ -85,8 +85,13 @@ waits_under() {
     [[ ! -s $SIM_LEAKS ]]
 }
 
+@test "streams that were destroyed with work hold no free up once that has ended" {
+    freed_under $'\nfree = defer' many_destroyed
+    [[ $output == 'free returned' ]]
+}
+
 @test "a free waits where no event stands for all work, or none can be made" {
-    for scenario in independent destroyed; do
+    for scenario in independent destroyed destroyed_in_capture; do
         freed_under $'\nfree = defer' "$scenario"
         [[ $output == 'free waited' ]]
     done

@@ -76,13 +76,15 @@ static void one(void)
 }
 
 /* Independent streams have no event that stands for them: the free waits. */
-static void free_beside(bool destroyed)
+static void free_beside(bool destroyed, bool captures)
 {
     CUstream stream;
     start_gpu(0);
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CUdeviceptr p = make(4 * MIB);
     pthread_t thread = busy(p, 4 * MIB, stream);
+    if (captures)
+        CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     if (destroyed)
         CHECK(cuStreamDestroy(stream));
     free_and_tell(p);
@@ -94,12 +96,36 @@ static void free_beside(bool destroyed)
 
 static void independent(void)
 {
-    free_beside(false);
+    free_beside(false, false);
 }
 
 static void destroyed(void)
 {
-    free_beside(true);
+    free_beside(true, false);
+}
+
+static void destroyed_in_capture(void)
+{
+    free_beside(true, true);
+}
+
+/* More streams than libzc knows at a time are destroyed while they have work, which ends. */
+static void many_destroyed(void)
+{
+    start_gpu(0);
+    for (unsigned i = 0; i < 600; i++) {
+        CUstream stream;
+        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        gate_close_by_kernel(&gate, stream);
+        CHECK(cuStreamDestroy(stream));
+        gate_open(&gate);
+        CHECK(cuCtxSynchronize());
+    }
+    CUdeviceptr p = make(4 * MIB);
+    pthread_t thread = busy(p, 4 * MIB, NULL);
+    free_and_tell(p);
+    CHECK(pthread_join(thread, NULL));
+    end_gpu(0);
 }
 
 /* Work that waits for the CPU: what the CPU does meanwhile must not come to wait for it. */
@@ -439,6 +465,8 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {{"one", one},
                                           {"independent", independent},
                                           {"destroyed", destroyed},
+                                          {"destroyed_in_capture", destroyed_in_capture},
+                                          {"many_destroyed", many_destroyed},
                                           {"last_memory", last_memory},
                                           {"held_memory", held_memory},
                                           {"figures", figures},
