@@ -39,14 +39,22 @@ def is_recording(path: str) -> bool:
     return os.path.basename(path).startswith("link.")
 
 
+def is_own(path: str) -> bool:
+    """Whether a recording is this process's."""
+    return os.path.basename(path).startswith(_name())
+
+
+def _name() -> str:
+    return f"link.{platform.node().replace('/', '_') or 'host'}.{os.getpid()}."
+
+
 class Recording:
     """`with Recording(folder):` records while the block runs; `run` tells apart the recordings that
     one process makes."""
 
     def __init__(self, folder: str, run: int = 1) -> None:
-        number = f".{run}" if run > 1 else ""
-        name = f"link.{platform.node().replace('/', '_') or 'host'}.{os.getpid()}{number}.jsonl"
-        self._path = os.path.join(folder, name)
+        number = f"{run}." if run > 1 else ""
+        self._path = os.path.join(folder, f"{_name()}{number}jsonl")
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Recording:

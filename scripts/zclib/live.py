@@ -58,8 +58,11 @@ def all_mapped() -> dict[int, str]:
 def meta(path: str) -> logs.Record:
     """The first line of the log that a counters file belongs to; {} where it is not there."""
     log = logs.log_beside(path)
-    if log == path:
-        return {}
+    return {} if log == path else first_line(log)
+
+
+def first_line(log: str) -> logs.Record:
+    """The first line of a log; {} where it is no `meta` line."""
     try:
         with open(counters.opened(log), "rb") as file:
             record = logs.PARSE(file.readline(logs.MOST_LINE_BYTES).decode("utf-8"))

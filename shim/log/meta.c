@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/job.h"
+#include "base/options.h"
 #include "base/path.h"
 #include "base/version.h"
 #include "ledger/python.h"
@@ -112,6 +113,7 @@ void zc_log_meta(const struct zc_log_meta *meta)
     zc_line_str(&line, "libzc", ZC_VERSION);
     zc_line_i64(&line, "pid", getpid());
     zc_line_i64(&line, "ppid", getppid());
+    zc_line_str(&line, "run", *zc_options()->run ? zc_options()->run : NULL);
     zc_line_str(&line, "host", zc_log_host());
     zc_line_str(&line, "exe", zc_log_program());
     job(&line);

@@ -93,6 +93,23 @@ assert report["refused"] == [{"policy": "p.conf", "rule": "table", "line": 4, "c
     run -137 "$ZC" run -q -p p.conf -- python3 ignores.py 'os.kill(os.getpid(), 9)'
 }
 
+@test "a run is not told of what another one refused whose logs go into the same folder" {
+    local first ended=0
+    "$ZC" run -o logs -- python3 ignores.py \
+        'while not os.path.exists("go"): __import__("time").sleep(0.01)' >out 2>&1 &
+    first=$!
+    for ((i = 0; i < 500; i++)); do
+        grep -q '"type":"alloc"' logs/zc.*.jsonl 2>/dev/null && break
+        sleep 0.02
+    done
+    run -125 "$ZC" run -o logs -p p.conf -- python3 ignores.py pass
+    touch go
+    wait "$first" || ended=$?
+    ((ended == 0))
+    [[ $(<out) == *'1 process of '* && $(<out) != *refused* ]]
+    [[ $(find logs -name 'zc.*.jsonl' | wc -l) == 2 ]]
+}
+
 @test "runs side by side mark it" {
     run -125 --separate-stderr "$ZC" run -c p.conf,off -- python3 ignores.py pass
     grep -q '^bare  *0 ' <<<"$output"

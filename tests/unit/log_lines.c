@@ -47,7 +47,8 @@ static void meta_tells_the_run(void **state)
     text = log_text(1);
     assert_true(strncmp(text, "{\"type\":\"meta\",\"time_ns\":", 25) == 0);
     assert_holds(text, "\"schema\":1,\"libzc\":\"");
-    snprintf(wanted, sizeof(wanted), "\"pid\":%d,\"ppid\":%d,", (int)getpid(), (int)getppid());
+    snprintf(wanted, sizeof(wanted), "\"pid\":%d,\"ppid\":%d,\"run\":null,", (int)getpid(),
+             (int)getppid());
     assert_holds(text, wanted);
     snprintf(wanted, sizeof(wanted), "\"exe\":\"%s\",\"rank\":0,", program_invocation_short_name);
     assert_holds(text, wanted);

@@ -7,12 +7,14 @@ import argparse
 import contextlib
 import errno
 import os
+import platform
 import re
 import sys
+import time
 from typing import Iterator
 
-from .. import (compare, export, install, launch, link, logs, output, policies, presets, race,
-                refusals, screen, units)
+from .. import (compare, export, install, launch, link, live, logs, output, policies, presets,
+                race, refusals, screen, units)
 from ..report.totals import LEVELS
 from ..sameness import Output
 from ..trial import Plan
@@ -166,6 +168,7 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     env = launch.environment(library, folder, policy, level_of(policy, args.level))
     # The name is enough, because it is loaded.  A tool that has set this gets the ranges instead.
     env.setdefault(launch.NVTX, launch.LIBRARY)
+    env["ZC_RUN"] = run = f"{platform.node()}.{os.getpid()}.{time.time_ns()}"
     before = set(os.listdir(folder))
     try:
         with link.Recording(folder):
@@ -173,13 +176,13 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     except OSError as error:
         return not_started(command, error)
     if not args.quiet:
-        _report(command, folder, before)
-    return ended.status or _status_of_refusals(folder, before)
+        _report(command, folder, before, run)
+    return ended.status or _status_of_refusals(new_logs(folder, before, run))
 
 
-def _status_of_refusals(folder: str, before: set[str]) -> int:
+def _status_of_refusals(paths: list[str]) -> int:
     """The status for a program that ended with 0, though calls of it were refused or not."""
-    refused = refusals.in_logs(new_logs(folder, before))
+    refused = refusals.in_logs(paths)
     if not refused.calls:
         return 0
     screen.message(f"status {launch.FAILED} instead of the program's 0: {refused.words()}")
@@ -193,17 +196,24 @@ def not_started(command: list[str], error: OSError) -> int:
     return launch.NOT_FOUND if isinstance(error, FileNotFoundError) else launch.NOT_EXECUTABLE
 
 
-def new_logs(folder: str, before: set[str]) -> list[str]:
-    """The logs, and counters files without log, that were not in a folder before."""
+def new_logs(folder: str, before: set[str], run: str | None = None) -> list[str]:
+    """The logs, and counters files without log, that were not in a folder before, less those that
+    say that they are of another run."""
     made = [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)
             if logs.is_log_name(name) or name.endswith(".counters")]
-    return logs.discover(made)
+    return [path for path in logs.discover(made) if run is None or _is_of(path, run)]
 
 
-def _report(command: list[str], folder: str, before: set[str]) -> None:
+def _is_of(path: str, run: str) -> bool:
+    if link.is_recording(path):
+        return link.is_own(path)
+    return live.first_line(path).get("run") in (None, run)
+
+
+def _report(command: list[str], folder: str, before: set[str], run: str) -> None:
     """Prints the report on stderr.  What goes wrong here does not change the program's status."""
     try:
-        paths = new_logs(folder, before)
+        paths = new_logs(folder, before, run)
         if all(link.is_recording(path) for path in paths):
             screen.message("no process used CUDA under libzc, so there is nothing to report")
             return
