@@ -17,9 +17,10 @@ enum zc_launch_party {
 
 #define ZC_LAUNCH_NAMED 64 /* Most blocks of a launch that are looked after. */
 
-/* What the kernels of a graph were given when it was made: an address in each block that moves. */
+/* What the kernels of a graph were given when it was made: an address in each block that moves.
+ * The handle tells less: another graph has it next. */
 struct zc_launch_graph {
-    const void *handle; /* The executable graph. */
+    uint64_t kernels; /* Stands for these kernels, in whatever graph. */
     unsigned count;
     uint64_t address[ZC_LAUNCH_NAMED];
 };

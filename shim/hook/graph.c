@@ -40,8 +40,8 @@ struct exec {
     CUgraphExec handle;
     struct node *nodes;
     unsigned count, cap;
-    bool awaits;                   /* A node may wait for the CPU. */
-    struct zc_launch_graph launch; /* Without the handle. */
+    bool awaits; /* A node may wait for the CPU. */
+    struct zc_launch_graph launch;
     UT_hash_handle hh;
 };
 
@@ -89,6 +89,7 @@ static void read_kernel(struct exec *x, CUgraphNode id)
                                      .arguments = k.kernelParams,
                                      .extra = k.extra};
     zc_launch_words(&launch, add_address, &x->launch);
+    x->launch.kernels = x->launch.kernels * 31 + (uintptr_t)launch.function;
 }
 
 static void read_graph(struct exec *x, CUgraph graph, unsigned depth);
@@ -305,10 +306,8 @@ static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits
         return NULL;
     HASH_FIND_PTR(execs, &handle, x);
     *awaits_out = x && x->awaits;
-    if (x && x->launch.count) {
+    if (x && x->launch.count)
         *launch_out = x->launch;
-        launch_out->handle = handle;
-    }
     if (x && x->count && (nodes = zc_arena_get(x->count * sizeof(*nodes))) != NULL) {
         *count_out = x->count;
         memcpy(nodes, x->nodes, x->count * sizeof(*nodes));
@@ -334,13 +333,13 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     size_t count = 0;
     bool awaits = false;
     struct zc_launch_graph graph;
-    graph.handle = NULL;
+    graph.count = 0;
     struct node *nodes = snapshot(exec, &count, &awaits, &graph);
     const struct zc_launch launch = {.fn = entry->fn,
                                      .flavour = entry->flavour,
                                      .stream = stream,
                                      .kernels = true,
-                                     .graph = graph.handle ? &graph : NULL};
+                                     .graph = graph.count ? &graph : NULL};
     bool watched = __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED);
     CUresult result = watched ? zc_launch_ask(&launch) : CUDA_SUCCESS;
     uint64_t start = zc_ticks();

@@ -39,8 +39,8 @@
 /* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
  * given. */
 struct rate {
-    const void *kernel;                 /* A CUfunction, a CUkernel or an executable graph. */
-    uint64_t bytes, time;               /* With all of them on the device; 0: unknown, */
+    uint64_t kernel;      /* A CUfunction, a CUkernel, or what stands for those of a graph. */
+    uint64_t bytes, time; /* With all of them on the device; 0: unknown, */
     uint64_t all, hosted, time_of_them; /* and with `hosted` of `all` bytes in host memory. */
 };
 static ZC_OWN struct rate rates[RATES]; /* With the lock. */
@@ -60,7 +60,7 @@ static CUcontext home_of(void)
 
 /* What is noted of a launch that is timed. */
 struct noted {
-    const void *kernel;
+    uint64_t kernel;        /* As in struct rate. */
     uint64_t bytes, hosted; /* Of all blocks that it names, and of those in host memory. */
 };
 _Static_assert(sizeof(struct noted) <= ZC_TIMED_BYTES, "a launch can be noted");
@@ -72,12 +72,12 @@ struct named {
     struct zc_block *of[ZC_LAUNCH_NAMED];
 };
 
-static struct rate *place_of(const void *kernel)
+static struct rate *place_of(uint64_t kernel)
 {
-    return &rates[((uintptr_t)kernel >> 4) % RATES];
+    return &rates[(kernel >> 4) % RATES];
 }
 
-static struct rate rate_of(const void *kernel)
+static struct rate rate_of(uint64_t kernel)
 {
     struct rate r = {.kernel = kernel};
     if (!zc_lock_take(&lock))
@@ -137,7 +137,7 @@ static void add_named(uint64_t word, void *arg)
 static void name_blocks(const struct zc_launch *launch, struct named *n)
 {
     const struct zc_launch_graph *graph = launch->graph;
-    n->note = (struct noted){graph ? graph->handle : launch->function, 0, 0};
+    n->note = (struct noted){graph ? graph->kernels : (uintptr_t)launch->function, 0, 0};
     n->count = 0;
     for (unsigned i = 0; graph && i < graph->count; i++)
         add_named(graph->address[i], n);
@@ -301,7 +301,7 @@ static void consider(struct zc_block *block, const struct rate *r, uint64_t now)
 
 static bool untimed(const void *kernel)
 {
-    return !rate_of(kernel).time_of_them;
+    return !rate_of(*(const uint64_t *)kernel).time_of_them;
 }
 
 /* Blocks stay while the driver lock is held: who frees one claims it with that lock. */
@@ -328,7 +328,7 @@ static void use(const struct zc_launch *launch)
     struct named n;
     name_blocks(launch, &n);
     if (n.note.hosted)
-        zc_timing_wait(untimed, n.note.kernel, WAIT_MS);
+        zc_timing_wait(untimed, &n.note.kernel, WAIT_MS);
     if (!n.count || !zc_driver_lock())
         return;
     use_named(launch, &n);

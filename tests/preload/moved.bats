@@ -113,6 +113,8 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == $'launched: HDD\nleaks 0' ]]
     run -0 moves
     [[ ${#lines[@]} == 2 ]]
+    GLIBC_TUNABLES=glibc.malloc.tcache_count=0 scene 8M graph_again
+    [[ $output == $'launched: HDD\nleaks 0' ]]
     scene 8M graph_keeps
     [[ $output == $'launched: DHD\nleaks 0' ]]
 }
