@@ -21,7 +21,8 @@
 #include "place/room.h"
 #include "vmm/move.h"
 
-#define RATES 64 /* Kernels and graphs whose times are known. */
+#define RATES 256 /* Kernels and graphs whose times are known, */
+#define PROBES 8  /* each in one of so many places. */
 
 /* What moving a block in and another one out costs: microseconds, and bytes a microsecond. */
 #define MOVE_US 1000u
@@ -74,7 +75,13 @@ struct named {
 
 static struct rate *place_of(uint64_t kernel)
 {
-    return &rates[(kernel >> 4) % RATES];
+    uint64_t first = kernel >> 4;
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct rate *r = &rates[(first + i) % RATES];
+        if (r->kernel == kernel || !r->kernel)
+            return r;
+    }
+    return &rates[first % RATES];
 }
 
 static struct rate rate_of(uint64_t kernel)

@@ -63,6 +63,11 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ ${#lines[@]} == 2 ]]
 }
 
+@test "kernels whose times are known do not displace each other" {
+    scene 8M many_kernels
+    [[ $output == $'used: '@(HDD|DHD)$'\nleaks 0' ]]
+}
+
 @test "a cycle over more than there is room for moves one block for each that is missing" {
     scene 16M cycle
     run -0 moves

@@ -291,6 +291,33 @@ static void graph_keeps(void)
     end();
 }
 
+/* Two of many kernels use a block by turns; at least two of 65 have the same remainder. */
+static void many_kernels(void)
+{
+    static char names[65][8];
+    static const size_t sizes[] = {sizeof(struct work)};
+    CUfunction kernels[65], first = NULL, second = NULL;
+    start_gpu(0);
+    make(3);
+    sweep(0, 2, 1, 100, 20000);
+    for (unsigned i = 0; i < 65; i++) {
+        snprintf(names[i], sizeof(names[i]), "add%u", i);
+        kernels[i] = load_kernel(names[i], add_grid, 1, sizes);
+        for (unsigned j = 0; j < i; j++)
+            if (((uintptr_t)kernels[i] - (uintptr_t)kernels[j]) >> 4 << 58 == 0) {
+                first = kernels[i];
+                second = kernels[j];
+            }
+    }
+    for (unsigned t = 0; t < 8; t++) {
+        kernel = t % 2 ? first : second;
+        add(2, 100, 20000, NULL);
+        CHECK(cuCtxSynchronize());
+    }
+    show("used");
+    end();
+}
+
 /* A graph of other kernels gets the handle of one that took longer, as far as malloc allows. */
 static void graph_again(void)
 {
@@ -493,6 +520,7 @@ int main(int argc, char **argv)
                                           {"questions", questions},
                                           {"graph_uses", graph_uses},
                                           {"graph_again", graph_again},
+                                          {"many_kernels", many_kernels},
                                           {"graph_keeps", graph_keeps}};
     return RUN_SCENARIO(all, argc, argv);
 }
