@@ -77,7 +77,7 @@ static CUresult begun(CUresult result, const struct origin *o)
  * they rest, which would end it. */
 #define BEGIN(...)                                                                                 \
     {                                                                                              \
-        CUresult result = zc_launch_before(entry->fn, entry->flavour, stream, false);              \
+        CUresult result = zc_launch_before(entry->fn, entry->flavour, stream);                     \
         const struct origin o = origin_of(stream, entry->flavour);                                 \
         bool mine = result == CUDA_SUCCESS && zc_driver_lock();                                    \
         if (result == CUDA_SUCCESS)                                                                \

@@ -88,15 +88,13 @@ void zc_launch_settle(void);
 /* The same, but gives up soon where the driver does not answer them.  True if it has. */
 bool zc_launch_settles(void);
 
-/* The same for calls that are no launch of one kernel, fast for the common case that no party is
+/* The same for calls that launch no kernels, fast for the common case that no party is
  * registered. */
-static inline CUresult zc_launch_before(enum zc_fn fn, enum zc_flavour flavour, CUstream stream,
-                                        bool kernels)
+static inline CUresult zc_launch_before(enum zc_fn fn, enum zc_flavour flavour, CUstream stream)
 {
     if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))
         return CUDA_SUCCESS;
-    const struct zc_launch launch = {
-        .fn = fn, .flavour = flavour, .stream = stream, .kernels = kernels};
+    const struct zc_launch launch = {.fn = fn, .flavour = flavour, .stream = stream};
     return zc_launch_ask(&launch);
 }
 

@@ -162,7 +162,7 @@ static CUresult begin(const struct zc_entry *entry, struct batch *b, uint64_t *s
         zc_move_leave(b->held);
         return result;
     }
-    CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream, false);
+    CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream);
     if (result != CUDA_SUCCESS)
         zc_move_leave(b->held);
     *start_out = result == CUDA_SUCCESS ? started() : 0;

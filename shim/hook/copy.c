@@ -519,7 +519,7 @@ CUresult zc_copy_before_node(struct zc_copy *c)
         result = ZC_HOLDING_STILL(stay(c));
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
         result = zc_shared_quiesce(c->fn);
-    return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream, false) : result;
+    return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream) : result;
 }
 
 /* The driver returns one code if it objects to the kind of memory. */
