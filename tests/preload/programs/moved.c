@@ -250,45 +250,49 @@ static void launch(CUgraphExec exec, unsigned from, unsigned to, CUstream s)
     CHECK(cuStreamSynchronize(s));
 }
 
-/* A graph's kernels use a block in host memory. */
-static void graph_uses(void)
+/* Three blocks, the first two of which kernels have used so many times; and a stream. */
+static CUstream begin_with_two(unsigned times)
 {
     CUstream s;
     start_gpu(0);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     make(3);
-    sweep(0, 2, 2, 100, 20000);
+    sweep(0, 2, times, 100, 20000);
     CHECK(cuCtxSynchronize());
-    CUgraphExec exec = make_graph(1, 3, 100, s);
-    for (unsigned t = 0; t < 4; t++)
-        launch(exec, 1, 3, s);
+    return s;
+}
+
+static void end_launched(CUgraphExec exec, CUstream s)
+{
     show("launched");
-    check_all();
     CHECK(cuGraphExecDestroy(exec));
     CHECK(cuStreamDestroy(s));
     end();
+}
+
+/* A graph's kernels use a block in host memory. */
+static void graph_uses(void)
+{
+    CUstream s = begin_with_two(2);
+    CUgraphExec exec = make_graph(1, 3, 100, s);
+    for (unsigned t = 0; t < 4; t++)
+        launch(exec, 1, 3, s);
+    check_all();
+    end_launched(exec, s);
 }
 
 /* What a graph uses at each step is not what leaves for other kernels, though the launches that
  * named it are the oldest. */
 static void graph_keeps(void)
 {
-    CUstream s;
-    start_gpu(0);
-    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    make(3);
-    sweep(0, 2, 1, 100, 20000);
-    CHECK(cuCtxSynchronize());
+    CUstream s = begin_with_two(1);
     CUgraphExec exec = make_graph(0, 1, 100, s);
     for (unsigned t = 0; t < 4; t++) {
         launch(exec, 0, 1, s);
         add(2, 100, 20000, s);
         CHECK(cuStreamSynchronize(s));
     }
-    show("launched");
-    CHECK(cuGraphExecDestroy(exec));
-    CHECK(cuStreamDestroy(s));
-    end();
+    end_launched(exec, s);
 }
 
 /* Two of many kernels use a block by turns; at least two of 65 have the same remainder. */
@@ -321,14 +325,9 @@ static void many_kernels(void)
 /* A graph of other kernels gets the handle of one that took longer, as far as malloc allows. */
 static void graph_again(void)
 {
-    CUstream s;
-    start_gpu(0);
-    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    make(3);
-    sweep(0, 2, 2, 100, 20000);
+    CUstream s = begin_with_two(2);
     CUfunction add_kernel = kernel;
     kernel = load_kernel("more", add_grid, 1, (const size_t[]){sizeof(struct work)});
-    CHECK(cuCtxSynchronize());
     CUgraphExec exec = make_graph(0, 2, 20000, s), before = exec;
     for (unsigned t = 0; t < 2; t++)
         launch(exec, 0, 2, s);
@@ -341,10 +340,7 @@ static void graph_again(void)
     }
     for (unsigned t = 0; t < 4; t++)
         launch(exec, 1, 3, s);
-    show("launched");
-    CHECK(cuGraphExecDestroy(exec));
-    CHECK(cuStreamDestroy(s));
-    end();
+    end_launched(exec, s);
 }
 
 /* A block that a graph copies stays, and its copies are right. */

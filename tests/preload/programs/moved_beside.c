@@ -68,6 +68,16 @@ static void batch_there(CUstream stream)
 #endif
 }
 
+/* Ends a context when its stream has done its work. */
+static void leave(CUcontext other, CUstream stream, CUcontext home)
+{
+    CHECK(cuCtxSetCurrent(other));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuCtxSetCurrent(home));
+}
+
 /* Another context uses a block, by a batch or while the first context captures. */
 static void beside(bool captures)
 {
@@ -96,11 +106,7 @@ static void beside(bool captures)
     show("used beside");
     if (captures)
         gate_open(&gate);
-    CHECK(cuCtxSetCurrent(other));
-    CHECK(cuStreamSynchronize(there));
-    CHECK(cuStreamDestroy(there));
-    CHECK(cuCtxDestroy(other));
-    CHECK(cuCtxSetCurrent(home));
+    leave(other, there, home);
     CHECK(cuStreamDestroy(here));
     end();
 }
@@ -185,11 +191,7 @@ static void beside_late(void)
     sweep(2, 4, 4, 100, 20000);
     show("used beside");
     gate_open(&late_gate);
-    CHECK(cuCtxSetCurrent(other_context));
-    CHECK(cuStreamSynchronize(other_stream));
-    CHECK(cuStreamDestroy(other_stream));
-    CHECK(cuCtxDestroy(other_context));
-    CHECK(cuCtxSetCurrent(home));
+    leave(other_context, other_stream, home);
     end();
 }
 
