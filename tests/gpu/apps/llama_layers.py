@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Reads a prompt with llama.cpp (llama-cpp-python), some layers on the GPU, the rest mapped."""
 
-import ctypes
-
 import app
 from weights_file import kept_file
 
