@@ -72,7 +72,12 @@ static struct zc_counters *map(int fd)
     int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
     void *memory =
         zc_memory_map(NULL, sizeof(struct zc_counters), PROT_READ | PROT_WRITE, flags, fd, 0);
-    return memory != MAP_FAILED ? memory : NULL;
+    if (memory == MAP_FAILED)
+        return NULL;
+    /* Few pages are used, but the kernel would clear those around each one. */
+    if (fd >= 0)
+        zc_memory_advise(memory, sizeof(struct zc_counters), MADV_RANDOM);
+    return memory;
 }
 
 /* Maps a new file.  On failure no file stays behind. */
