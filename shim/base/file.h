@@ -27,6 +27,17 @@ static inline void zc_file_close(int fd)
     syscall(SYS_close, fd);
 }
 
+/* Locks a byte of a file (F_OFD_SETLK, fcntl(2)), or gives it up: `type` is F_WRLCK or F_UNLCK. The
+ * lock ends with the last reference to the open file, and a mapping is one: so it ends with the
+ * process, however that ends, holds though no descriptor is open, and can be seen from other PID
+ * namespaces.  False, with errno, if another open file has the byte, or if nothing can be locked.
+ */
+static inline bool zc_file_lock(int fd, off_t byte, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    return syscall(SYS_fcntl, fd, F_OFD_SETLK, &lock) == 0;
+}
+
 /* Reads what fits of a file, and terminates it.  Returns the bytes; 0, and an empty text, if there
  * is nothing. */
 size_t zc_file_text(const char *path, char *out, size_t cap);

@@ -3,6 +3,7 @@
 #include "ledger/counters.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/message.h"
 #include "base/module.h"
@@ -80,12 +81,33 @@ static struct zc_counters *map(int fd)
     return memory;
 }
 
-/* Maps a new file.  On failure no file stays behind. */
+/* Opens the file of a process that was killed, and empties it: whoever lives has it locked by its
+ * mapping.  Its log is gone, or this one would have another name. */
+static int open_of_killed(const char *path)
+{
+    char magic[sizeof(word)];
+    struct stat s;
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_APPEND);
+    if (fd < 0)
+        return -EEXIST;
+    if (pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+        memcmp(magic, ZC_COUNTERS_MAGIC, sizeof(magic)) == 0 && zc_file_lock(fd, 0, F_WRLCK) &&
+        fstat(fd, &s) == 0 && s.st_uid == geteuid() && s.st_nlink == 1 && ftruncate(fd, 0) == 0)
+        return fd;
+    close(fd);
+    return -EEXIST;
+}
+
+/* Maps a file that no other process has.  On failure none stays behind. */
 static struct zc_counters *map_file(const char *path)
 {
     struct zc_counters *made = NULL;
     struct stat file;
     int fd = zc_log_create(path);
+    if (fd >= 0)
+        zc_file_lock(fd, 0, F_WRLCK);
+    else if (fd == -EEXIST)
+        fd = open_of_killed(path);
     int error = fd < 0 ? -fd : allocate(fd, sizeof(struct zc_counters));
     if (error == 0) {
         made = map(fd);

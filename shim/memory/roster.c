@@ -22,11 +22,7 @@
 #define NAPS_FOR_A_LOOK 100 /* Naps until it is asked whether the holder is gone. */
 #define NAPS_MAX 10000      /* At least half a second. */
 
-/*
- * Whoever has byte 1 + N of the file locked (F_OFD_SETLK, fcntl(2)) has slot N, and byte 0 is
- * locked by who opens the file.  These locks end with the last reference to the open file, and the
- * mapping is one: so they end with the process, however it ends, hold though no descriptor is open,
- * and can be seen from other PID namespaces.
+/* Whoever has byte 1 + N of the file locked has slot N, and byte 0 is locked by who opens the file.
  */
 #define BYTE_OPENING 0
 #define BYTE_OF_SLOT(n) ((off_t)(n) + 1)
@@ -41,12 +37,6 @@ static void nap(void)
 {
     const struct timespec t = {0, NAP_NS};
     syscall(SYS_nanosleep, &t, NULL);
-}
-
-static bool lock_byte(int fd, off_t byte, short type)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return syscall(SYS_fcntl, fd, F_OFD_SETLK, &lock) == 0;
 }
 
 /* True if some process has the byte; also if that can't be asked. */
@@ -127,7 +117,7 @@ static int open_locked(const char **why)
             zc_file_close(fd);
             return -1;
         }
-        bool locked = lock_byte(fd, BYTE_OPENING, F_WRLCK);
+        bool locked = zc_file_lock(fd, BYTE_OPENING, F_WRLCK);
         if (locked && fstat(fd, &s) == 0 && s.st_nlink > 0)
             return fd;
         *why = "its file can't be locked";
@@ -216,13 +206,13 @@ static bool take_slot(int fd, const char **why)
     *why = "its file has a slot for 256 processes";
     for (unsigned i = 0; i < ZC_ROSTER_SLOTS; i++) {
         struct zc_roster_slot *slot = &roster->slot[i];
-        if (!lock_byte(fd, BYTE_OF_SLOT(i), F_WRLCK))
+        if (!zc_file_lock(fd, BYTE_OF_SLOT(i), F_WRLCK))
             continue;
         if (!(slot->used && still_ending(slot))) {
             *why = "another process stopped while it used its file";
             return move_in(slot);
         }
-        lock_byte(fd, BYTE_OF_SLOT(i), F_UNLCK);
+        zc_file_lock(fd, BYTE_OF_SLOT(i), F_UNLCK);
     }
     return false;
 }
@@ -269,7 +259,7 @@ struct zc_roster_slot *zc_roster_join(const char *wanted, const char **why)
     if (fd < 0)
         return NULL;
     bool opened = open_roster(fd, why);
-    lock_byte(fd, BYTE_OPENING, F_UNLCK);
+    zc_file_lock(fd, BYTE_OPENING, F_UNLCK);
     zc_file_close(fd);
     return opened ? own : NULL;
 }

@@ -149,16 +149,38 @@ place = pinned' "$small"
     [[ -z $output && -z $stderr && ! -e a.jsonl ]]
 }
 
-@test "a killed process leaves whole lines and its counters" {
+# Starts the program in the background, as pid, with the log a.jsonl, and waits until it copies.
+start_long() {
     ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC "$program" 50000000 >/dev/null 3>&- &
     pid=$!
     for ((i = 0; i < 500; i++)); do
         grep -qs '"type":"alloc"' a.jsonl && break
         sleep 0.02
     done
+}
+
+@test "a killed process leaves whole lines and its counters" {
+    start_long
     kill -9 $pid
     wait $pid || true
     run -0 types a.jsonl
     [[ ${lines[0]} == meta && ${lines[-1]} != summary ]]
     [[ $(head -c 8 a.counters) == zc-count ]]
+}
+
+@test "counters whose log is gone are replaced once their process is, and only then" {
+    start_long
+    rm a.jsonl
+    logged a.jsonl
+    [[ $stderr == "libzc: the counters file 'a.counters' could not be made: file exists" ]]
+    kill -9 $pid
+    wait $pid || true
+    [[ $(head -c 8 a.counters) == zc-count ]]
+    rm a.jsonl
+    logged a.jsonl
+    [[ -z $stderr && ! -e a.counters ]]
+    echo zc-other >a.counters
+    rm a.jsonl
+    logged a.jsonl
+    [[ $stderr == *"file exists" && $(<a.counters) == zc-other ]]
 }
