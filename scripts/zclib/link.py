@@ -9,6 +9,7 @@ of the type `link` (docs/log.md).  Where there is no NVML, or no such counter, t
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -49,12 +50,13 @@ def _name() -> str:
 
 
 class Recording:
-    """`with Recording(folder):` records while the block runs; `run` tells apart the recordings that
-    one process makes."""
+    """`with Recording(folder):` records while the block runs. Further recordings of one process, or
+    of one that had its id, as they do in containers, have a number in their names."""
 
-    def __init__(self, folder: str, run: int = 1) -> None:
-        number = f"{run}." if run > 1 else ""
-        self._path = os.path.join(folder, f"{_name()}{number}jsonl")
+    def __init__(self, folder: str) -> None:
+        numbers = itertools.chain([""], (f"{number}." for number in itertools.count(2)))
+        paths = (os.path.join(folder, f"{_name()}{number}jsonl") for number in numbers)
+        self._path = next(path for path in paths if not os.path.lexists(path))
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Recording:

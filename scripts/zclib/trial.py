@@ -118,7 +118,7 @@ class Trials:
         env = launch.bare_environment() if plan.env is None else \
             {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
         record = self._has_link and plan.links and number != WARM_UP
-        with link.Recording(folder, number) if record else contextlib.nullcontext():
+        with link.Recording(folder) if record else contextlib.nullcontext():
             ended = launch.run(self._command, env, [(0, os.devnull), (1, output), (2, errors)],
                                limit_s)
         made = [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)

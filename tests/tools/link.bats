@@ -36,6 +36,16 @@ PYTHON
     [[ $output == "(1, 200000, 1024)" ]]
 }
 
+@test "a process whose id another has had, as in containers, records the link, too" {
+    unshare --pid --fork --mount-proc true || skip "no PID namespaces"
+    for _ in 1 2; do
+        run -0 unshare --pid --fork --mount-proc "$PWD/scripts/zc" run -o "$out" -- \
+            "$program" 1 _exit
+        [[ $output == *"link by hardware counter: "*" to the device"* ]]
+    done
+    [[ $(ls "$out"/link.*.1.jsonl "$out"/link.*.1.2.jsonl | wc -l) == 2 ]]
+}
+
 @test "a trace has a track for what was measured" {
     zc run -q -l events -o "$out" -- "$program" 1 _exit
     run -0 zc report --trace "$BATS_TEST_TMPDIR/trace.json" "$out"
