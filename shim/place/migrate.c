@@ -28,8 +28,15 @@
 #define MOVE_US 1000u
 #define MOVE_RATE 40000u
 
-/* Most time that a launch waits: for the first times of its kernel, and for the GPU to rest. */
-#define WAIT_MS 2000u
+/* A kernel that the device's own memory holds up takes about so many times as long over the link.
+ */
+#define LINK 64u
+
+/* How much longer than known times say a launch waits for the GPU: for the first times of its
+ * kernel, and for it to rest.  That holds nothing up but kernels that wait for the program, and
+ * these once. */
+#define WAIT_MS 5000u
+#define KNOWN_MS 60000u /* Most of the known times that counts. */
 
 /* While no block is in host memory, only every so many launches are looked at. */
 #define SAMPLE 16u
@@ -43,13 +50,16 @@ struct rate {
     uint64_t kernel;      /* A CUfunction, a CUkernel, or what stands for those of a graph. */
     uint64_t bytes, time; /* With all of them on the device; 0: unknown, */
     uint64_t all, hosted, time_of_them; /* and with `hosted` of `all` bytes in host memory. */
+    uint64_t spent;                     /* By moves while the latter is unknown. */
+    uint64_t blind;                     /* Bytes of launches while `time` is unknown. */
 };
 static ZC_OWN struct rate rates[RATES]; /* With the lock. */
 static ZC_LOCK(lock, ZC_RANK_RATES);
 
 static ZC_OWN uint64_t launches; /* Those that were looked at.  Atomic. */
 static ZC_OWN uint32_t seen;     /* Launches while no block was in host memory.  Atomic. */
-static ZC_OWN bool given_up;     /* The GPU does not come to rest.  Atomic. */
+static ZC_OWN uint64_t idle_at;  /* Microsecond in which the GPU rests by known times.  Atomic. */
+static ZC_OWN bool impatient;    /* A launch has waited in vain for it to rest.  Atomic. */
 static ZC_OWN CUcontext home; /* The context whose blocks move, that of the first one.  Atomic. */
 static ZC_OWN CUdevice home_device; /* Atomic. */
 static ZC_OWN bool elsewhere;       /* Another one uses the GPU.  Atomic. */
@@ -107,22 +117,63 @@ static uint64_t loss(const struct rate *r, uint64_t bytes)
     return r->time_of_them > there ? scaled(r->time_of_them - there, bytes, r->hosted) : 0;
 }
 
+static uint64_t clock_us(void)
+{
+    return zc_ticks_to_ns(zc_ticks()) / 1000;
+}
+
+/* The GPU will be busy so much longer.  With the lock. */
+static void expect(uint64_t microseconds)
+{
+    uint64_t now = clock_us();
+    __atomic_store_n(&idle_at, (idle_at > now ? idle_at : now) + microseconds, __ATOMIC_RELAXED);
+}
+
+/* Most milliseconds that a launch waits. */
+static unsigned patience(void)
+{
+    uint64_t now = clock_us(), busy = __atomic_load_n(&idle_at, __ATOMIC_RELAXED);
+    uint64_t left = busy > now ? (busy - now) / 1000 : 0;
+    return WAIT_MS + (unsigned)(left < KNOWN_MS ? left : KNOWN_MS);
+}
+
+/* The entry of a kernel, new if there was none.  With the lock. */
+static struct rate *entry_of(uint64_t kernel)
+{
+    struct rate *r = place_of(kernel);
+    if (r->kernel != kernel)
+        *r = (struct rate){.kernel = kernel};
+    return r;
+}
+
+static void launched(const struct noted *n, uint64_t spent)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    struct rate *r = entry_of(n->kernel);
+    r->spent += spent;
+    r->blind += r->time ? 0 : n->bytes;
+    expect(scaled(r->time, n->bytes, r->bytes) + loss(r, n->hosted));
+    zc_lock_drop(&lock);
+}
+
 static void timed(const void *noted, uint64_t microseconds)
 {
     const struct noted *n = noted;
-    struct rate r = rate_of(n->kernel);
     uint64_t time = microseconds ? microseconds : 1;
-    if (!n->hosted) {
-        r.bytes = n->bytes;
-        r.time = time;
-    } else {
-        r.all = n->bytes;
-        r.hosted = n->hosted;
-        r.time_of_them = time;
-    }
     if (!zc_lock_take(&lock))
         return;
-    *place_of(n->kernel) = r;
+    struct rate *r = entry_of(n->kernel);
+    if (!n->hosted) {
+        r->bytes = n->bytes;
+        r->time = time;
+        expect(scaled(time, r->blind, n->bytes));
+        r->blind = 0;
+    } else {
+        r->all = n->bytes;
+        r->hosted = n->hosted;
+        r->time_of_them = time;
+    }
     zc_lock_drop(&lock);
 }
 
@@ -272,30 +323,48 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
         current != home_of())
         return;
     bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, now, from);
-    uint64_t start = zc_ticks();
-    if (may && zc_move_begin(WAIT_MS)) {
+    bool waits = !__atomic_load_n(&impatient, __ATOMIC_RELAXED);
+    unsigned most_ms = waits ? patience() : 0;
+    uint64_t start = clock_us();
+    if (may && zc_move_begin(most_ms)) {
+        __atomic_store_n(&idle_at, 0, __ATOMIC_RELAXED);
         if (may_move(block, v))
             bring_in(block, now, from, reason);
         zc_move_end();
-    } else if (may && zc_ticks_to_ns(zc_ticks() - start) > WAIT_MS * UINT64_C(1000000)) {
-        __atomic_store_n(&given_up, true, __ATOMIC_RELAXED);
+    } else if (may && waits && clock_us() - start > most_ms * UINT64_C(1000)) {
+        __atomic_store_n(&impatient, true, __ATOMIC_RELAXED);
         zc_message(ZC_NOTE, "move",
-                   "the GPU does not come to rest before launches: blocks stay where they are");
+                   "the GPU does not come to rest before launches, which wait for that no more: "
+                   "blocks move only where it rests");
     }
     if (may && zc_block_spilled(block))
         __atomic_store_n(&zc_movable(zc_vmm_of(block))->again, now + AGAIN, __ATOMIC_RELAXED);
 }
 
+/* A kernel may take so long with the block in host memory that it is not tried there first. */
+static void come_first(struct zc_block *block, struct rate *r, uint64_t bytes, uint64_t cost,
+                       uint64_t now)
+{
+    if (r->spent + cost > LINK * scaled(r->time, bytes, r->bytes))
+        return;
+    try_to(block, now, 2, "a kernel may take long to read it there");
+    r->spent += zc_block_spilled(block) ? 0 : cost;
+}
+
 /* What pays for one launch may take the place of all that the next ones do not use; what pays after
  * some launches that of blocks which are used half as often, so that no two change places again and
  * again. */
-static void consider(struct zc_block *block, const struct rate *r, uint64_t now)
+static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uint64_t now)
 {
     struct zc_movable *used = zc_movable(zc_vmm_of(block));
     if (now < __atomic_load_n(&used->again, __ATOMIC_RELAXED))
         return;
     uint64_t lost = loss(r, block->size);
     uint64_t cost = MOVE_US + 2 * block->size / MOVE_RATE;
+    if (!r->time_of_them) {
+        come_first(block, r, bytes, cost, now);
+        return;
+    }
     uint64_t owed = __atomic_add_fetch(&used->owed, lost, __ATOMIC_RELAXED);
     uint64_t apart = __atomic_load_n(&used->apart, __ATOMIC_RELAXED);
     if (lost > cost + cost / 4)
@@ -320,14 +389,15 @@ static void use_named(const struct zc_launch *launch, struct named *n)
     uint64_t now = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < n->count; i++)
         note_use(zc_vmm_of(n->of[i]), now);
-    const struct rate r = rate_of(n->note.kernel);
-    bool known = n->note.hosted && r.time_of_them;
-    for (unsigned i = 0; i < n->count && known; i++)
-        if (zc_block_spilled(n->of[i]) && !__atomic_load_n(&given_up, __ATOMIC_RELAXED))
-            consider(n->of[i], &r, now);
+    struct rate r = rate_of(n->note.kernel);
+    uint64_t before = r.spent;
+    for (unsigned i = 0; i < n->count; i++)
+        if (zc_block_spilled(n->of[i]))
+            consider(n->of[i], &r, n->note.bytes, now);
     n->note.hosted = 0;
     for (unsigned i = 0; i < n->count; i++)
         n->note.hosted += zc_block_spilled(n->of[i]);
+    launched(&n->note, r.spent - before);
 }
 
 static void use(const struct zc_launch *launch)
@@ -335,7 +405,7 @@ static void use(const struct zc_launch *launch)
     struct named n;
     name_blocks(launch, &n);
     if (n.note.hosted)
-        zc_timing_wait(untimed, &n.note.kernel, WAIT_MS);
+        zc_timing_wait(untimed, &n.note.kernel, patience());
     if (!n.count || !zc_driver_lock())
         return;
     use_named(launch, &n);

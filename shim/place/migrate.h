@@ -4,6 +4,11 @@
  * launches name them.  A block in host memory comes in once kernels have lost more time with it
  * there than moving takes, in this launch or in those before, and blocks that will be used later
  * leave for it.
+ *
+ * Until a kernel has run over the link nobody knows what it loses there, so its blocks come before
+ * it as long as all these moves have taken less than one such launch may: so many times its time on
+ * the device.  Then it is tried, so that not knowing costs at most about twice what the better of
+ * both, always moving and trying at once, would have cost.
  */
 #pragma once
 

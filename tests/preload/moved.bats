@@ -56,6 +56,23 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == $'swept: DDH\nbusy: DDH\nleaks 0' ]]
 }
 
+@test "a kernel known on the device is not tried over the link until moves took as long" {
+    scene 16M known
+    [[ $output == $'over the link: 0\nleaks 0' ]]
+    run -0 scripts/zc report "$ZC_LOG"
+    [[ $output == *'moved to the device: a kernel may take long to read it there'* ]]
+    scene 8M learned
+    run -0 moves
+    (( ${#lines[@]} > 2 && ${#lines[@]} <= 2 * 17 ))
+}
+
+@test "a long kernel over the link is waited for, whatever is queued, and then its blocks come" {
+    scene 8M unknown
+    [[ $output == $'over the link: 1\nleaks 0' ]]
+    scene 8M queue
+    [[ $output == $'over the link: 0\nleaks 0' ]]
+}
+
 @test "a block that is used more often than others takes the place of one" {
     scene 8M often
     [[ $output == 'swept: '@(DHD|HDD)$'\nleaks 0' ]]

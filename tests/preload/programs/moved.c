@@ -10,12 +10,12 @@ static void phases(void)
     start_gpu(0);
     make(4);
     show("made");
-    sweep(0, 2, 4, 100, 20000);
+    sweep(0, 2, 4, 10, 20000);
     show("first");
-    sweep(2, 4, 4, 100, 20000);
+    sweep(2, 4, 4, 10, 20000);
     show("second");
     check_all();
-    sweep(0, 2, 4, 100, 20000);
+    sweep(0, 2, 4, 10, 20000);
     show("first again");
     end();
 }
@@ -25,7 +25,7 @@ static void light(void)
 {
     start_gpu(0);
     make(3);
-    sweep(0, 3, 10, 300, 900);
+    sweep(0, 3, 10, 10, 900);
     show("swept");
     sweep(0, 3, 10, 8000, 8000);
     show("busy");
@@ -38,9 +38,9 @@ static void often(void)
     start_gpu(0);
     make(3);
     for (unsigned t = 0; t < 40; t++) {
-        add(2, 100, 1400, NULL);
+        add(2, 10, 1400, NULL);
         if (t % 10 == 0)
-            sweep(0, 2, 1, 100, 1400);
+            sweep(0, 2, 1, 10, 1400);
     }
     show("swept");
     end();
@@ -53,7 +53,7 @@ static void cycle(void)
     make(6);
     for (unsigned t = 0; t < 8; t++)
         for (unsigned i = 0; i < 6; i++)
-            sweep(i, i + 1, 2, 100, 20000);
+            sweep(i, i + 1, 2, 10, 20000);
     CHECK(cuCtxSynchronize());
     end();
 }
@@ -66,7 +66,7 @@ static void room_again(void)
     blocks[0] = blocks[2];
     value[0] = value[2];
     count = 2;
-    sweep(0, 2, 3, 100, 20000);
+    sweep(0, 2, 3, 10, 20000);
     show("after a free");
     end();
 }
@@ -80,11 +80,11 @@ static void copies(void)
     make(4);
     for (unsigned t = 0; t < 12; t++) {
         unsigned i = t % 4, j = (t * 3 + 1) % 4;
-        add(i, 100, 20000, s);
+        add(i, 10, 20000, s);
         CHECK(cuMemcpyDtoDAsync(blocks[j], blocks[i], BLOCK, s));
         value[j] = value[i];
         CHECK(cuMemsetD8Async(blocks[i], ++value[i], BLOCK, s));
-        add(j, 100, 20000, s);
+        add(j, 10, 20000, s);
         CHECK(cuMemcpyDtoHAsync(out, blocks[j], BLOCK, s));
         CHECK(cuStreamSynchronize(s));
         EXPECT(all_are(out, value[j], BLOCK));
@@ -111,7 +111,7 @@ static void fails(void)
             unsigned first = nth % 2 * 2;
             sim_reset_counts();
             sim_fail(names[i], CUDA_ERROR_UNKNOWN, ++nth);
-            sweep(first, first + 2, 2, 100, 20000);
+            sweep(first, first + 2, 2, 10, 20000);
             sim_fail(NULL, 0, 0);
             CHECK(cuCtxSynchronize());
             check_all();
@@ -125,20 +125,85 @@ static void unmapped(void)
 {
     start_gpu(0);
     make(4);
-    sweep(0, 2, 2, 100, 20000);
-    add(2, 100, 20000, NULL);
+    sweep(0, 2, 2, 10, 20000);
+    add(2, 10, 20000, NULL);
     CHECK(cuCtxSynchronize());
     sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, 2);
     sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, 3);
     sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, 4);
     sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, 5);
-    struct work w = {blocks[2], BLOCK, 100, 20000};
+    struct work w = {blocks[2], BLOCK, 10, 20000};
     void *args[] = {&w};
     SHOW(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
     SHOW(cuMemsetD8(blocks[0], value[0], BLOCK));
     sim_fail(NULL, 0, 0);
-    add(0, 100, 20000, NULL);
+    add(0, 10, 20000, NULL);
     CHECK(cuCtxSynchronize());
+    end();
+}
+
+static atomic_int over_the_link; /* Runs of slow_grid() with their block in host memory. */
+
+/* As add(), but the GPU needs the time that it is said to take. */
+static int slow_grid(void *const *args, const struct sim_launch *launch)
+{
+    const struct work *w = args[0];
+    bool far = hosted(w->at);
+    over_the_link += far;
+    usleep(far ? w->far : w->near);
+    return add_grid(args, launch);
+}
+
+static void be_slow(void)
+{
+    kernel = load_kernel("slow", slow_grid, 1, (const size_t[]){sizeof(struct work)});
+}
+
+static void end_slow(void)
+{
+    CHECK(cuCtxSynchronize());
+    printf("over the link: %d\n", over_the_link);
+    end();
+}
+
+/* A kernel's time on the device is known when it comes to blocks in host memory. */
+static void known(void)
+{
+    start_gpu(0);
+    make(6);
+    be_slow();
+    sweep(0, 6, 3, 10000, 1000000);
+    end_slow();
+}
+
+/* A kernel first runs with its block in host memory, for long, and is launched again meanwhile. */
+static void unknown(void)
+{
+    start_gpu(0);
+    make(3);
+    sweep(0, 2, 2, 10, 20000);
+    be_slow();
+    sweep(2, 3, 4, 1000, 3000000);
+    end_slow();
+}
+
+/* Kernels of many seconds are queued when one comes that needs a block in host memory. */
+static void queue(void)
+{
+    start_gpu(0);
+    make(3);
+    be_slow();
+    sweep(0, 2, 60, 50000, 1000000);
+    sweep(2, 3, 3, 50000, 1000000);
+    end_slow();
+}
+
+/* A kernel gains too little by moves, which is not known at first. */
+static void learned(void)
+{
+    start_gpu(0);
+    make(3);
+    sweep(0, 3, 40, 300, 900);
     end();
 }
 
@@ -172,13 +237,13 @@ static void threads(void)
     pthread_t thread;
     shared_context = start_gpu(0);
     make(6);
-    add(0, 100, 20000, NULL);
+    add(0, 10, 20000, NULL);
     CHECK(cuCtxSynchronize());
     EXPECT(!pthread_create(&thread, NULL, copier, NULL));
     for (unsigned t = 0; t < 15; t++) {
-        sweep(0, 2, 2, 100, 4000);
+        sweep(0, 2, 2, 10, 4000);
         CHECK(cuCtxSynchronize());
-        sweep(2, 4, 2, 100, 4000);
+        sweep(2, 4, 2, 10, 4000);
         CHECK(cuCtxSynchronize());
     }
     atomic_store(&stop, 1);
@@ -195,11 +260,11 @@ static void graphs(void)
     start_gpu(0);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     make(4);
-    sweep(0, 2, 2, 100, 20000);
+    sweep(0, 2, 2, 10, 20000);
     CHECK(cuCtxSynchronize());
     CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (unsigned i = 0; i < 4; i++)
-        add(i, 100, 20000, s);
+        add(i, 10, 20000, s);
     CHECK(cuStreamEndCapture(s, &graph));
     show("captured");
     for (unsigned i = 0; i < 4; i++)
@@ -210,7 +275,7 @@ static void graphs(void)
         for (unsigned i = 0; i < 4; i++)
             value[i]++;
         CHECK(cuStreamSynchronize(s));
-        sweep(2, 4, 2, 100, 20000);
+        sweep(2, 4, 2, 10, 20000);
         CHECK(cuCtxSynchronize());
         check_all();
     }
@@ -257,7 +322,7 @@ static CUstream begin_with_two(unsigned times)
     start_gpu(0);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     make(3);
-    sweep(0, 2, times, 100, 20000);
+    sweep(0, 2, times, 10, 20000);
     CHECK(cuCtxSynchronize());
     return s;
 }
@@ -274,7 +339,7 @@ static void end_launched(CUgraphExec exec, CUstream s)
 static void graph_uses(void)
 {
     CUstream s = begin_with_two(2);
-    CUgraphExec exec = make_graph(1, 3, 100, s);
+    CUgraphExec exec = make_graph(1, 3, 10, s);
     for (unsigned t = 0; t < 4; t++)
         launch(exec, 1, 3, s);
     check_all();
@@ -286,10 +351,10 @@ static void graph_uses(void)
 static void graph_keeps(void)
 {
     CUstream s = begin_with_two(1);
-    CUgraphExec exec = make_graph(0, 1, 100, s);
+    CUgraphExec exec = make_graph(0, 1, 10, s);
     for (unsigned t = 0; t < 4; t++) {
         launch(exec, 0, 1, s);
-        add(2, 100, 20000, s);
+        add(2, 10, 20000, s);
         CHECK(cuStreamSynchronize(s));
     }
     end_launched(exec, s);
@@ -303,7 +368,7 @@ static void many_kernels(void)
     CUfunction kernels[65], first = NULL, second = NULL;
     start_gpu(0);
     make(3);
-    sweep(0, 2, 1, 100, 20000);
+    sweep(0, 2, 1, 10, 20000);
     for (unsigned i = 0; i < 65; i++) {
         snprintf(names[i], sizeof(names[i]), "add%u", i);
         kernels[i] = load_kernel(names[i], add_grid, 1, sizes);
@@ -315,7 +380,7 @@ static void many_kernels(void)
     }
     for (unsigned t = 0; t < 8; t++) {
         kernel = t % 2 ? first : second;
-        add(2, 100, 20000, NULL);
+        add(2, 10, 20000, NULL);
         CHECK(cuCtxSynchronize());
     }
     show("used");
@@ -333,10 +398,10 @@ static void graph_again(void)
         launch(exec, 0, 2, s);
     CHECK(cuGraphExecDestroy(exec));
     kernel = add_kernel;
-    exec = make_graph(1, 3, 100, s);
+    exec = make_graph(1, 3, 10, s);
     for (unsigned t = 0; exec != before && t < 8; t++) {
         CHECK(cuGraphExecDestroy(exec));
-        exec = make_graph(1, 3, 100, s);
+        exec = make_graph(1, 3, 10, s);
     }
     for (unsigned t = 0; t < 4; t++)
         launch(exec, 1, 3, s);
@@ -352,8 +417,8 @@ static void graph_copies(void)
     start_gpu(0);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     make(4);
-    sweep(0, 2, 2, 100, 20000);
-    sweep(2, 4, 2, 100, 20000);
+    sweep(0, 2, 2, 10, 20000);
+    sweep(2, 4, 2, 10, 20000);
     CHECK(cuCtxSynchronize());
     show("before");
     CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -361,7 +426,7 @@ static void graph_copies(void)
     CHECK(cuMemcpyDtoDAsync(blocks[3], blocks[2], BLOCK, s));
     CHECK(cuStreamEndCapture(s, &graph));
     CHECK(cuGraphInstantiate(&exec, graph, 0));
-    sweep(0, 2, 3, 100, 20000);
+    sweep(0, 2, 3, 10, 20000);
     CHECK(cuCtxSynchronize());
     CHECK(cuGraphLaunch(exec, s));
     CHECK(cuStreamSynchronize(s));
@@ -383,12 +448,12 @@ static void for_ever(void)
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     make(4);
-    sweep(0, 2, 2, 100, 20000);
-    add(2, 100, 20000, s);
+    sweep(0, 2, 2, 10, 20000);
+    add(2, 10, 20000, s);
     CHECK(cuCtxSynchronize());
     gate_close_by_kernel(&gate, other);
-    add(2, 100, 20000, s);
-    add(3, 100, 20000, s);
+    add(2, 10, 20000, s);
+    add(3, 10, 20000, s);
     gate_open(&gate);
     CHECK(cuCtxSynchronize());
     show("waited");
@@ -404,7 +469,7 @@ static void shared(void)
     CHECK(cuCtxEnablePeerAccess(home, 0));
     CHECK(cuCtxSetCurrent(home));
     make(4);
-    sweep(0, 4, 4, 100, 20000);
+    sweep(0, 4, 4, 10, 20000);
     show("swept");
     CHECK(cuCtxSynchronize());
     CHECK(cuCtxSetCurrent(other));
@@ -418,14 +483,14 @@ static void gone(void)
 {
     start_gpu(0);
     make(4);
-    sweep(0, 2, 2, 100, 20000);
-    sweep(2, 4, 2, 100, 20000);
+    sweep(0, 2, 2, 10, 20000);
+    sweep(2, 4, 2, 10, 20000);
     check_all();
     kernel = NULL;
     end_gpu(0);
     start_gpu(0);
     make(4);
-    sweep(0, 4, 2, 100, 20000);
+    sweep(0, 4, 2, 10, 20000);
     end();
 }
 
@@ -433,10 +498,10 @@ static void paused(void)
 {
     start_gpu(0);
     make(4);
-    sweep(0, 2, 3, 100, 20000);
+    sweep(0, 2, 3, 10, 20000);
     CHECK(cuCtxSynchronize());
     printf("paused %zu\n", zc_pause(NULL, ZC_KEEP) / MIB);
-    sweep(2, 4, 3, 100, 20000);
+    sweep(2, 4, 3, 10, 20000);
     CHECK(cuCtxSynchronize());
     show("without the first");
     for (; count > 2; count--)
@@ -450,9 +515,9 @@ static void refused(void)
 {
     start_gpu(0);
     make(4);
-    sweep(0, 2, 2, 100, 20000);
+    sweep(0, 2, 2, 10, 20000);
     sim_fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, 0);
-    sweep(2, 4, 4, 100, 20000);
+    sweep(2, 4, 4, 10, 20000);
     sim_fail(NULL, 0, 0);
     show("refused");
     end();
@@ -487,8 +552,8 @@ static void questions(void)
     make(4);
     EXPECT(!pthread_create(&thread, NULL, asker, NULL));
     for (unsigned t = 0; t < 2; t++) {
-        sweep(0, 2, 2, 100, 4000);
-        sweep(2, 4, 2, 100, 4000);
+        sweep(0, 2, 2, 10, 4000);
+        sweep(2, 4, 2, 10, 4000);
     }
     atomic_store(&stop, 1);
     pthread_join(thread, NULL);
@@ -501,6 +566,10 @@ int main(int argc, char **argv)
                                           {"light", light},
                                           {"often", often},
                                           {"cycle", cycle},
+                                          {"known", known},
+                                          {"unknown", unknown},
+                                          {"queue", queue},
+                                          {"learned", learned},
                                           {"room", room_again},
                                           {"copies", copies},
                                           {"fails", fails},
