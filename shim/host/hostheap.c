@@ -365,7 +365,9 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     if (inside)
         zc_heap_unlock();
     *slot_out = &e->slot[0];
-    if (!e->slot[0].dirty)
+    /* Programs take large tables of calloc(3) because they cost what is used of them. */
+    bool waits = want->zero && !want->owner && !e->fd;
+    if (!e->slot[0].dirty && !waits)
         zc_extent_prefault(e, 0, lead + want->size);
     return (void *)(zc_extent_base(e) + lead);
 }

@@ -106,6 +106,21 @@ static void small_blocks_share_units_and_take_pages_one_by_one(void **state)
     zc_hostmem_put(host_get(2 * MIB - 4096));
 }
 
+static void only_what_is_used_of_a_table_of_calloc_is_touched(void **state)
+{
+    (void)state;
+    const struct zc_hostmem_ask ask = {.api = ZC_API_calloc, .size = 16 * MIB, .zero = true};
+    char *p = zc_hostmem_get(&ask), *q = host_get(16 * MIB);
+    assert_non_null(p);
+    assert_non_null(q);
+    assert_int_equal(resident(p + 8 * MIB), 0);
+    assert_int_equal(resident(q + 8 * MIB), ZC_HOST_UNIT);
+    p[12 * MIB] = 1;
+    assert_int_equal(resident(p + 8 * MIB), 0);
+    zc_hostmem_put(p);
+    zc_hostmem_put(q);
+}
+
 static void small_blocks_leave_little_of_their_slots_empty(void **state)
 {
     (void)state;
@@ -405,6 +420,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_a_rule_names_is_placed),
         cmocka_unit_test(small_blocks_share_units_and_take_pages_one_by_one),
+        cmocka_unit_test(only_what_is_used_of_a_table_of_calloc_is_touched),
         cmocka_unit_test(small_blocks_leave_little_of_their_slots_empty),
         cmocka_unit_test(nth_counts_fitting_requests),
         cmocka_unit_test(alignment_is_kept),
