@@ -3,7 +3,8 @@
 best one; see run.sh, which starts it.
 
 A round is one run of each way of each application, so that a bench that ends early has all of them.
-The round that warms up has the bare ways alone, several at a time, because its times do not count.
+The round that warms up has one way alone, several applications at a time, because its times do not
+count.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from .runner import BenchError, Runner, Skipped, last_summary, log_bytes
 from .tables import document, save
 
 QUICK_ROUNDS, QUICK_SECONDS = 3, 480
-ONCE = ("watched", "best")  # the ways that a quick bench runs in its first round alone
+# Of a quick bench the way that warms up, which says where bytes go, and the way that comes last.
+WARMS_UP, LAST = "watched", "best"
 WARMING = 4  # runs at a time in the round that warms up
 # Libraries must find the same algorithms in every run, and must not ask the network for models.
 SETTINGS = {**programs.DETERMINISTIC, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -135,6 +137,13 @@ class Bench:
         spent = time.monotonic() - self.begun
         return 0 < self.chosen.seconds < spent + self.taken.get((row.title, way.label), 0)
 
+    def _fail(self, result: Result, way: Way, why: str) -> str:
+        """Leaves the way out from now on."""
+        self.failed.append(why)
+        result.without[way.label] = why.splitlines()[0]
+        result.samples[way.label] = []
+        return "FAILED: " + why
+
     def _run(self, result: Result, way: Way, counts: bool, turn: str) -> None:
         begun = time.monotonic()
         outcome = "measured"
@@ -143,11 +152,12 @@ class Bench:
             if counts:
                 sample = result.samples[way.label][-1]
                 outcome = f"main part {sample['main_ms']:.0f} ms"
+        except Skipped as why:
+            if not counts:
+                raise
+            outcome = self._fail(result, way, f"{result.row.title}, {way.label}: {why}")
         except BenchError as error:
-            self.failed.append(str(error))
-            result.without[way.label] = str(error).splitlines()[0]
-            result.samples[way.label] = []
-            outcome = "FAILED: " + str(error)
+            outcome = self._fail(result, way, str(error))
         seconds = time.monotonic() - begun
         if counts:
             key = (result.row.title, way.label)
@@ -160,10 +170,12 @@ class Bench:
             save(self.session, self.chosen.out, "apps")
 
     def _warm(self, row: Row) -> Result | Skipped:
-        """One bare run, which says whether this machine can run the application."""
+        """A run that says whether this machine can run the application."""
         result = Result(row, {way.label: [] for way in row.ways})
+        label = WARMS_UP if self.chosen.quick else "bare"
         try:
-            self._run(result, row.ways[0], False, "warm-up")
+            self._run(result, next(way for way in row.ways if way.label == label), False,
+                      "warm-up")
         except Skipped as why:
             print(f"{row.title}: skipped: {why}", file=sys.stderr, flush=True)
             return why
@@ -178,13 +190,18 @@ class Bench:
                     self.session.results.append(result)
         self._save()
 
+    def _due(self, way: Way, number: int) -> bool:
+        if not self.chosen.quick:
+            return True
+        return way.label != WARMS_UP and (way.label == LAST) == (number > self.chosen.rounds)
+
     def round(self, number: int) -> bool:
-        """A run of each way that did not fail; False once the time is over."""
+        """A run of each way that is due and did not fail; False once the time is over."""
         for result in self.session.results:
             for way in result.row.ways:
                 if "bare" in result.without or way.label in result.without:
                     continue
-                if self.chosen.quick and way.label in ONCE and number > 1:
+                if not self._due(way, number):
                     continue
                 if self._over(result.row, way):
                     print("the seconds are over", file=sys.stderr)
@@ -198,8 +215,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run.sh apps", description=__doc__)
     parser.add_argument("--only", action="append", help="applications whose name or script "
                         "contains this; given several times: those that contain one of them")
-    parser.add_argument("--quick", action="store_true", help=f"small sizes, {QUICK_ROUNDS} rounds, "
-                        f"{' and '.join(ONCE)} in the first alone, at most {QUICK_SECONDS} s")
+    parser.add_argument("--quick", action="store_true", help=f"small sizes, {QUICK_ROUNDS} rounds "
+                        f"of bare and everyday, {LAST} once, at most {QUICK_SECONDS} s")
     parser.add_argument("--rounds", type=int, help="runs that count, of each way (5)")
     parser.add_argument("--seconds", type=float, help="begin no run that would end after these")
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
@@ -226,7 +243,7 @@ def main() -> int:
                           chosen.simulated, [])
         bench = Bench(chosen, runner, session)
         bench.warm_up(rows)
-        for number in range(1, chosen.rounds + 1):
+        for number in range(1, chosen.rounds + 1 + chosen.quick):
             if not bench.round(number):
                 break
     print("\n".join(document(session)))

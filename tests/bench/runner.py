@@ -108,7 +108,8 @@ class Runner:
         settings = dict(self.base)
         if self.simulated:
             sim = os.path.join(self.build, "sim")
-            settings.update(LD_LIBRARY_PATH=sim, SIM_DEVICES="2")
+            theirs = self.base.get("LD_LIBRARY_PATH")
+            settings.update(LD_LIBRARY_PATH=f"{sim}:{theirs}" if theirs else sim, SIM_DEVICES="2")
             if row.kernels:
                 settings["SIM_KERNELS"] = os.path.join(sim, "kernels", row.kernels + ".so")
         if way.library:

@@ -60,10 +60,40 @@ print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/apps.json" "$1"
     diff "$BATS_TEST_TMPDIR/out/apps.md" - <<<"$output"
 }
 
-@test "a quick bench of applications watches and takes the best preset in its first round alone" {
+@test "a quick bench of applications warms up watched and takes the best preset once, last" {
     bench_apps --quick
     [[ $status -eq 0 ]]
-    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[3, 1, 3, 1]" ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[3, 0, 3, 1]" ]]
+    [[ $(kept '[way["moved_pinned"] >> 20 for way in row["log"].values()]') == "[0, 48, 48]" ]]
+    [[ $(grep -o 'round [0-9]:.*, [a-z]*:' <<<"$stderr" | sed 's/round \([0-9]\).* /\1 /') == \
+        "1 bare:
+1 everyday:
+2 bare:
+2 everyday:
+3 bare:
+3 everyday:
+4 best:" ]]
+}
+
+@test "applications find packages and libraries outside of the usual folders, in every way" {
+    cat >"$tree/tests/gpu/apps/found.py" <<'PYTHON'
+import os
+assert os.environ["PYTHONPATH"] == "/packages" and os.environ["LLAMA_CPP_LIB_PATH"] == "/llama"
+assert os.environ["LD_LIBRARY_PATH"].split(":")[-1] == "/llama"
+PYTHON
+    sed -i '1i import found' "$tree/tests/gpu/apps/checkpoint.py"
+    PYTHONPATH=/packages LLAMA_CPP_LIB_PATH=/llama LD_LIBRARY_PATH=/llama bench_apps --rounds 1
+    [[ $status -eq 0 ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[1, 1, 1, 1]" ]]
+}
+
+@test "an application that skips itself under libzc alone fails the bench" {
+    sed -i '1i import os, sys\nif os.environ.get("ZC_POLICY", "off") != "off": sys.exit(77)' \
+        "$tree/tests/gpu/apps/checkpoint.py"
+    bench_apps --rounds 1
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"everyday: FAILED: "*"the program skips itself"* ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[1, 1, 0, 0]" ]]
 }
 
 @test "an application that gives another digest under libzc fails the bench" {

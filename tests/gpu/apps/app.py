@@ -30,7 +30,7 @@ def packages(*names):
     for name in names:
         try:
             found.append(importlib.import_module(name))
-        except ImportError as error:
+        except (ImportError, OSError, RuntimeError) as error:  # the latter two: no library of its
             skip(f"no package {name}: {error}")
     return found if len(found) > 1 else found[0]
 
