@@ -39,6 +39,8 @@ LATER = "a later step"
 ROWS = (
     application("accelerate cpu_offload, Llama, a forward", "offload", "--layers 12",
                 "--layers 4 --steps 4", HOST, everyday(0.22), metric=LATER),
+    application("diffusers, sequential CPU offload, an image of 10 steps", "diffusion", "",
+                "--drawings 3 --steps 2", HOST, metric=LATER),
     application("transformers generate, offloaded KV cache", "kv_cache", "",
                 "--layers 4 --hidden 1024 --steps 2", HOST),
     application("a state dict to the host, tensors new each time", "checkpoint", "--mib 4096",

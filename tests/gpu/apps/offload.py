@@ -5,6 +5,7 @@ Each forward brings all weights to the GPU, layer by layer.
 """
 
 import app
+import random_model
 
 
 def main():
@@ -15,19 +16,8 @@ def main():
         hidden_size=chosen.hidden, intermediate_size=chosen.hidden * 43 // 16,
         num_hidden_layers=chosen.layers, num_attention_heads=max(chosen.hidden // 128, 1),
         vocab_size=8192)
-    with torch.device("meta"):
-        model = transformers.LlamaForCausalLM(config).to(torch.bfloat16)
-    model = model.to_empty(device="cpu").eval()
-    pattern = torch.linspace(-0.02, 0.02, 1021, dtype=torch.bfloat16)
-    for number, weights in enumerate(model.parameters()):
-        weights.data.fill_(1.0)
-        if weights.dim() > 1:
-            weights.data.copy_(pattern.roll(number).repeat(weights.shape[1] // 1021 + 1)
-                               [:weights.shape[1]])
-            weights.data.mul_(pattern.repeat(weights.shape[0] // 1021 + 1)
-                              [:weights.shape[0], None] * 50)
-    for buffer in model.buffers():
-        buffer.data.fill_(0.5)
+    model = random_model.on_host(torch, lambda: transformers.LlamaForCausalLM(config),
+                                 torch.bfloat16)
     model = accelerate.cpu_offload(model, device)
     ids = torch.arange(chosen.tokens).view(1, -1).to(device)
     with torch.no_grad():
