@@ -80,6 +80,9 @@ class AppRunner(Runner):
         self.arguments = arguments
         del self.base["CUDA_MODULE_LOADING"]  # PyTorch has kernels for many seconds
         self.base |= SETTINGS
+        # Else packages that were installed without compiled modules are compiled in every run.
+        self.base.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.base["PYTHONPYCACHEPREFIX"] = os.path.join(work, "compiled")
         self.watched: dict[str, effect.Traffic] = {}  # by title of the row
 
     def _command(self, row: Row, way: Way) -> list[str]:

@@ -75,13 +75,15 @@ print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/apps.json" "$1"
 4 best:" ]]
 }
 
-@test "applications find packages and libraries outside of the usual folders, in every way" {
+@test "applications find packages outside of the usual folders, compiled once, in every way" {
     cat >"$tree/tests/gpu/apps/found.py" <<'PYTHON'
-import os
+import os, sys
+assert sys.pycache_prefix and not sys.dont_write_bytecode
 assert os.environ["PYTHONPATH"] == "/packages" and os.environ["LLAMA_CPP_LIB_PATH"] == "/llama"
 assert os.environ["LD_LIBRARY_PATH"].split(":")[-1] == "/llama"
 PYTHON
     sed -i '1i import found' "$tree/tests/gpu/apps/checkpoint.py"
+    export PYTHONDONTWRITEBYTECODE=1
     PYTHONPATH=/packages LLAMA_CPP_LIB_PATH=/llama LD_LIBRARY_PATH=/llama bench_apps --rounds 1
     [[ $status -eq 0 ]]
     [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[1, 1, 1, 1]" ]]
