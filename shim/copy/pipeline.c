@@ -25,6 +25,10 @@
 #define EVENTS_MAX (BUFFERS_MAX + 2 * PART / SMALL) /* Most parts in the ring. */
 #define THREADS_MAX 14 /* With more threads the link is the bottleneck. */
 
+/* One H200: up to here threads fill the ring faster past the caches, by a tenth to a half.  From
+ * 128 MiB on the copy engine reads faster what they left there (tests/gpu/MEASURED.md). */
+#define PAST_CACHES_MAX ((size_t)64 << 20)
+
 /* One copy in progress.  Fields that are not atomic belong to the calling thread. */
 struct job {
     const struct zc_pipeline *p;
@@ -102,12 +106,12 @@ static void *move_pieces(void *arg)
             sched_yield();
         if (!reached || stopped(job))
             break;
-        /* The copy engine reads the ring from the caches; the program's memory would not fit into
-         * them. */
-        if (job->p->in)
-            __builtin_memcpy(ring, host, n);
-        else
+        if (!job->p->in)
             zc_bypass_copy(host, ring, n);
+        else if (job->bytes <= PAST_CACHES_MAX)
+            zc_bypass_copy(ring, host, n);
+        else
+            __builtin_memcpy(ring, host, n);
         __atomic_store_n(moved_at(job, at), (uint32_t)(at / job->ring) + 1, __ATOMIC_RELEASE);
     }
     return NULL;
