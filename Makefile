@@ -225,8 +225,9 @@ screenshots: all sim         ## the pictures of a report and its page, docs/repo
 	    [ $$status -eq 77 ] || exit $$status; \
 	done; echo 'no Chromium with Selenium: make deps'; exit 1
 
-bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
+bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals, and its presets by phases
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared
+	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh presets --rounds 2
 
 soak: all sim gpu-tests $(PRELOAD_PROGRAMS)   ## random programs for SOAK_SECONDS (an hour), and what has grown
 	@ZC_BUILD='$(B)' python3 -B tests/soak.py

@@ -7,6 +7,7 @@ import os
 import re
 from statistics import geometric_mean, median
 
+from .preset_rows import slow_lines
 from .result import ASKED_WAYS, COUNTS, KINDS, MOVED_WAYS, Result, Session, plain
 from .row import Goal, Metric
 
@@ -198,8 +199,9 @@ def earlier_lines(results: list[Result]) -> list[str]:
 def section(group: str, results: list[Result], simulated: bool, level: str,
             full: bool = True) -> list[str]:
     """Heading and tables of a group; not `full`: the chief figures of each job alone."""
-    lines = [f"{level} {group[0].upper()}{group[1:]}", "",
-             *times_table(results, simulated, full), ""]
+    slow = slow_lines(results)
+    lines = [f"{level} {group[0].upper()}{group[1:]}", ""]
+    lines += slow if slow and not full else [*times_table(results, simulated, full), "", *slow]
     kinds, crossed = kinds_table(results, full), link_table(results) if full else []
     notes = mean_line(results) + without_lines(results) + earlier_lines(results)
     if kinds:

@@ -51,6 +51,11 @@ assert elided == [16, 16, 12, 40, 4, 0, 4], elided
 PYTHON
 }
 
+@test "the suite of programs under the presets of shared finds slow phases on the simulated GPU" {
+    whole_suite presets
+    [[ $output =~ "Of 1"[0-9]+" phases "[0-9]+" take more than 2.0 times" ]]
+}
+
 @test "the suite of classic experiments runs on the simulated GPU" { whole_suite classic; }
 
 # Starts the classic suite with the given options, and kills it when it has said $1.

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""The programs under the presets of `shared`, phase by phase, against their best other place."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from .result import Result
+from .row import Metric, Row, Way
+
+GROUP = "presets of shared"
+TABLES, IN_OUT = "shared-tables:2M", "shared-in-out:2M"
+MOST = 2.0  # of the time of the same phase in the best other place,
+LEAST_MS = 1.0  # where that is more by at least this
+
+USUAL = "alloc fill copy kernel result free"
+
+
+def phases_row(program: str, arguments: str, small: str, inputs: str, phases: str = USUAL,
+               hand: str = "", kernels: str = "", tables: bool = True) -> Row:
+    """`inputs`: which requests are only read; `tables`: all that is copied to the GPU is."""
+    ways = (Way("bare", program), Way("pinned", program, "pinned-host-buffers:2M"),
+            *((Way("hand", hand),) if hand else ()),
+            *((Way("shared-tables", program, TABLES),) if tables else ()),
+            Way("shared-in-out", program, f"{IN_OUT}:{inputs}"))
+    fields = [phase + "_ms" for phase in phases.split()]
+    return Row(GROUP, f"{program} {arguments}", kernels or program, arguments, small, ways,
+               (Metric("all phases", tuple(fields)),
+                *(Metric(field[:-3], (field,)) for field in fields)))
+
+
+NONE = "1000.."  # all blocks may be written
+ROWS = (
+    phases_row("vecadd", "16777216", "1048576", "1..2", hand="vecadd_zerocopy"),
+    phases_row("saxpy", "16777216", "1048576", "1", "copy kernel result",
+               kernels="driver_saxpy", tables=False),
+    phases_row("gather", "262144 1024 1", "16384 1024 1", "1..2", hand="gather_zerocopy"),
+    phases_row("gather", "262144 1024 100", "16384 1024 100", "1..2", hand="gather_zerocopy"),
+    phases_row("rowsum", "262144 1024 1", "16384 1024 1", "1..2", hand="rowsum_zerocopy"),
+    phases_row("scale", "16777216 10", "1048576 2", "1", "alloc fill scale free",
+               hand="scale_pinned"),
+    phases_row("transfer", "67108864 10", "4194304 2", NONE, "alloc fill transfer free",
+               hand="transfer_pinned", tables=False),
+    phases_row("recopy", "67108864 20", "4194304 5", "1",
+               "alloc fill first copy kernel result free", kernels="sampled"),
+    phases_row("rewrite", "67108864 10", "4194304 5", "1", kernels="sampled"),
+    phases_row("cosine", "10000 1000 768 10", "11000 10 48 2", "1..2"),
+    phases_row("cosine", "100000 1000 768 3", "11000 10 48 2", "1..2"),
+    phases_row("matmul", "4096", "200", "1..2"),
+    phases_row("stencil", "4096 4096 100", "1024 1024 4", NONE, tables=False),
+    phases_row("bfs", "22 16", "16 16", "1..2", hand="bfs_zerocopy"),
+    phases_row("pagerank", "21 16 1 3", "16 16 1 3", "1..3", hand="pagerank_zerocopy"),
+    phases_row("sweep", "6 32 4 10", "6 2", NONE, "alloc fill kernel free", tables=False),
+    phases_row("pitched", "8192 4096 8", "512 256 4", NONE, "image volume"),
+    phases_row("graph", "8388608 20", "1048576 2", NONE, "setup launches"),
+)
+
+
+def times(result: Result, label: str, metric: Metric) -> float | None:
+    """Milliseconds of a phase, the median of a way's runs; None where it has none."""
+    found = [sum(sample[name] for name in metric.fields if name in sample)
+             for sample in result.samples.get(label, [])]
+    return median(found) if found else None
+
+
+def slow_lines(results: list[Result]) -> list[str]:
+    """The phases of programs under presets that take more than MOST times what they take in the
+    program's best other place: the one whose phases take least together."""
+    lines, phases = [], 0
+    for result in results:
+        others = [way.label for way in result.row.ways if not way.label.startswith("shared")
+                  and result.samples.get(way.label)]
+        if result.row.group != GROUP or not others:
+            continue
+        whole, *rest = result.row.metrics
+        best = min(others, key=lambda label: times(result, label, whole) or 0.0)
+        for label in (way.label for way in result.row.ways if way.label.startswith("shared")):
+            for metric in rest:
+                mine, its = times(result, label, metric), times(result, best, metric)
+                if mine is None or its is None:
+                    continue
+                phases += 1
+                if mine > MOST * its and mine - its >= LEAST_MS:
+                    lines.append(f"| {result.row.name} | {label} | {metric.name} | {mine:.2f} "
+                                 f"| {best} | {its:.2f} | {mine / max(its, 0.001):.1f} |")
+    if not phases:
+        return []
+    return [f"Of {phases} phases {len(lines)} take more than {MOST:.1f} times as long as in the "
+            f"program's best other place, and at least {LEAST_MS:.0f} ms longer:", "",
+            *(["| program | preset | phase | ms | best place | ms | ratio |", "|" + "---|" * 7,
+               *lines, ""] if lines else [])]
