@@ -272,8 +272,9 @@ RULES = {"fast": (0.8, 1), "slow": (1.2, 0.1), "noise": (1, 1), "small": (0.95, 
 
 class Trials:
     """Stands in for programs."""
-    def __init__(self):
+    def __init__(self, scale, second):
         self.dice, self.runs, self.now = random.Random(4), 0, 0.0
+        self.scale, self.second = scale, second    # Of a run; of the second, more.
     def run(self, plan, number, limit_s=None):
         self.runs += 1
         policy = "off" if plan.env is None else plan.env["ZC_POLICY"]
@@ -281,6 +282,7 @@ class Trials:
         wall, peak = 1e9 * self.dice.uniform(0.99, 1.01), 100
         for rule in rules:
             wall, peak = wall * RULES[rule][0], peak * RULES[rule][1]
+        wall *= self.scale * (self.second if self.runs == 2 else 1)
         self.now += wall / 1e9
         sites = {"s": Some(rules=dict.fromkeys(rules, 1))}
         totals = Some(simulated=False, warns={}, processes=[1], sites=sites,
@@ -293,9 +295,9 @@ class Right:
     def fault(self, run): return ""
     fault_of_bare = fault
 
-def tune(metric, gain_ns=5e8, stops=False, **options):
+def tune(metric, gain_ns=5e8, stops=False, scale=1, second=1, **options):
     with tempfile.TemporaryDirectory() as folder:
-        trials = Trials()
+        trials = Trials(scale, second)
         search.time = race.time = Some(monotonic=lambda: trials.now)
         one = search.Search(trials, folder, "libzc.so", Right(),
                             search.Options(metric, **options), lambda text: None)
@@ -306,12 +308,16 @@ def tune(metric, gain_ns=5e8, stops=False, **options):
         one.stop() if stops else one.confirm()
         return one.outcome, {tried.candidate.what: tried for tried in one.outcome.tried}, trials
 
-outcome, tried, trials = tune(metrics.wall())
+outcome, tried, trials = tune(metrics.wall(), seconds=20)
 assert [one.candidate.what for one in outcome.kept] == ["fast", "small"], outcome
 assert tried["slow"].runs == 1 and "more time (" in tried["slow"].why    # One run tells it.
 assert tried["noise"].why in ("no significant difference", "gains less than 1 %"), tried["noise"]
 assert 0.74 < outcome.final.low < outcome.final.high < 0.78, outcome.final
-assert 0.19e9 < tried["fast"].gain < 0.21e9 and trials.now < 16, trials.now
+assert 0.19e9 < tried["fast"].gain < 0.21e9
+for scale in (0.2, 0.3, 1, 30):                    # No more than 15 runs' time, by any of them.
+    for second in (0.9, 1, 1.2):
+        trials = tune(metrics.wall(), scale=scale, second=second)[2]
+        assert trials.now < 15.3 * scale, (scale, second, trials.now)
 outcome, tried, _ = tune(metrics.memory(), spares_memory=True)
 assert [one.candidate.what for one in outcome.kept] == ["small"], outcome
 assert tried["slow"].why.endswith(" % more time"), tried["slow"]            # Whatever it spares.
@@ -321,7 +327,7 @@ outcome, tried, trials = tune(metrics.wall(), seconds=1e-9)
 assert {one.why for one in outcome.tried} == {"not tried: the time is up"} and trials.runs == 3
 outcome, tried, trials = tune(metrics.wall(), seconds=11)                # Of a second each.
 assert outcome.kept and trials.now < 12, (outcome.kept, trials.now)
-outcome, tried, trials = tune(metrics.wall(), stops=True)
+outcome, tried, trials = tune(metrics.wall(), stops=True, seconds=20)
 assert [one.candidate.what for one in outcome.kept] == ["fast"] and trials.runs == 7
 
 import time

@@ -22,7 +22,7 @@ WORSE = 1.03           # The same of a long program.
 SLOWEST = 1.5          # A probe is ended that takes longer than this times the best.
 HANGS = 10             # The same for runs that are not judged by their time.
 SLACK_S = 2.0          # For short programs: the library's own start.
-LEAST_SECONDS = 5.0
+LEAST_SECONDS = 2.0    # For what zc itself takes.
 MANY_SECONDS = 60.0    # The same where a run is enough for a rule.
 MOST_RUNS = 15         # Of the time of a bare run, where no time is given.
 ROUNDS = 7             # Of a race, at most.
@@ -129,7 +129,8 @@ class Search:
         self._verifier.learn(first)
         self._say("without libzc")
         second = self._run(self._base, None)
-        self._bare_s = second.ended.wall_ns / 1e9
+        # A slow run must not make room for more.
+        self._bare_s = min(first.ended.wall_ns, second.ended.wall_ns) / 1e9
         self._verifier.learn_order(second)
         self._must_be_stable(second)
         self._bare = second
@@ -229,7 +230,13 @@ class Search:
             return self._seconds() - 2 * race.LEAST_ROUNDS * self._bare_s
         known = [rung.run.ended.wall_ns / 1e9 for rung in self._rungs]
         last = known[-1] if known else self._bare_s
-        return self._seconds() - last - MORE_ROUNDS * (self._bare_s + sum(known) + last)
+        return self._seconds() - last - MORE_ROUNDS * (self._bare_s + sum(known) + last) \
+            - self._after_s(len(known) + 1, last)
+
+    @staticmethod
+    def _after_s(rungs: int, last: float) -> float:
+        """Where a step is not kept, below one that is, all the others have runs of their own."""
+        return race.LEAST_ROUNDS * last * (rungs > 1)
 
     # Within one run.
 
@@ -479,8 +486,7 @@ class Search:
             arms.append((self._confirmed, []))
         first = len(arms)
         arms += [(rung.plan, [rung.run]) for rung in self._rungs]
-        # Where a step is not kept, below one that is, all the others have runs of their own.
-        after = race.LEAST_ROUNDS * self._bare_s * (len(self._rungs) > 1)
+        after = self._after_s(len(self._rungs), self._rungs[-1].run.ended.wall_ns / 1e9)
         contest = self._race(arms, self._seconds() - after, None, _decided)
         top, clean = self._walk(contest, first)
         if top is None:
