@@ -291,7 +291,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", help="programs whose name contains this")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each way in the end")
     parser.add_argument("--seconds", type=float, default=0, help="begin no program after this")
-    parser.add_argument("--from", dest="first", help="leave out the programs before this one")
+    parser.add_argument("--from", dest="first", default="0",
+                        help="leave out the programs before this one, by its name, or so many")
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
     parser.add_argument("--build", required=True, help="the build folder")
     parser.add_argument("--out", required=True, help="folder for tune.jsonl")
@@ -302,9 +303,10 @@ def main() -> int:
     options = arguments()
     begun, failed = time.monotonic(), 0
     names = [program.name for program in PROGRAMS]
+    first = int(options.first) if options.first.isdigit() else names.index(options.first)
     os.makedirs(options.out, exist_ok=True)
     with launch.preloadable(install.library()) as library:
-        for program in PROGRAMS[names.index(options.first) if options.first else 0:]:
+        for program in PROGRAMS[first:]:
             if options.only and not any(text in program.name for text in options.only):
                 continue
             if 0 < options.seconds < time.monotonic() - begun:
