@@ -34,10 +34,17 @@ struct zc_launch {
     void **arguments;        /* Its kernelParams, or NULL; */
     void **extra;            /* then these may have all arguments in one piece. */
     const struct zc_launch_graph *graph; /* cuGraphLaunch of one that names blocks; else NULL. */
+    uint64_t threads;                    /* Of the kernel; 0: unknown. */
     bool kernels; /* Kernels or a graph.  False for calls that name addresses without being
                    * described as copies: stream memory operations, batches, nodes of graphs,
                    * imports. */
 };
+
+static inline uint64_t zc_threads(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                  unsigned bz)
+{
+    return (uint64_t)gx * gy * gz * ((uint64_t)bx * by * bz);
+}
 
 /* Called before the driver.  If it returns an error, the program gets that, and nothing is
  * launched. */

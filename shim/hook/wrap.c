@@ -82,12 +82,12 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     return zc_check_sticky(ZC_FN_##name, result);                                                  \
     }
 /* A tail call if no party watches launches: it costs a load and two branches. */
-#define ZC_LAUNCH(name, base, flavour, params, args, stream, function, arguments, extra)           \
+#define ZC_LAUNCH(name, base, flavour, params, args, stream, function, arguments, extra, threads)  \
     ENTER(name, base, params)                                                                      \
     if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))                 \
         return real args;                                                                          \
-    const struct zc_launch launch = {ZC_FN_##name, flavour, stream, function,                      \
-                                     arguments,    extra,   NULL,   true};                         \
+    const struct zc_launch launch = {ZC_FN_##name, flavour, stream,  function, arguments,          \
+                                     extra,        NULL,    threads, true};                        \
     CUresult result = zc_launch_begin(&launch);                                                    \
     if (result == CUDA_SUCCESS) {                                                                  \
         result = real args;                                                                        \

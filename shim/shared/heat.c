@@ -18,6 +18,11 @@
 #define CHANGE_RATE 25000u
 #define FIRST_MS 500u
 
+/* What one thread loads at most by one instruction.  A kernel with as many threads as a block has
+ * words of this size was most likely made to read all of it, once or many times: that takes half as
+ * long over the link as the change, or longer. */
+#define WORD_BYTES 16u
+
 /*
  * Launches that come while another one is timed count as long as the last that was.  A program may
  * launch all its kernels before the first has ended: so the second launch with a block waits for
@@ -58,7 +63,7 @@ void zc_heat_new(struct zc_shared *p)
 {
     if (!is_hot(p->device_site))
         return;
-    p->why = "kernels used an earlier block of its site for long";
+    p->why = "an earlier block of its site got memory for its kernels";
     __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
 }
 
@@ -119,6 +124,21 @@ static void count_untimed(struct zc_shared *p)
         judge(p, last - 1);
 }
 
+/* The block becomes OWN before such a kernel begins, as a kernel that runs can't be helped.  True
+ * if it did; where the device has no memory, nobody tries again soon. */
+static bool expected(const struct zc_launch *launch, struct zc_shared *p)
+{
+    bool dense = launch->threads >= p->device_size / WORD_BYTES && !zc_shared_writable(p);
+    if (!dense || __atomic_load_n(&p->used, __ATOMIC_RELAXED))
+        return false;
+    bool done = zc_shared_cool(p, "a kernel had threads enough to read all of it");
+    if (done)
+        remember(p->device_site);
+    else
+        __atomic_store_n(&p->used, 1, __ATOMIC_RELAXED);
+    return done;
+}
+
 static bool begin_timing(const struct zc_launch *launch, const struct named *found)
 {
     struct timed timed = {.count = found->count};
@@ -132,7 +152,12 @@ static bool begin_timing(const struct zc_launch *launch, const struct named *fou
 static void use(const struct zc_launch *launch)
 {
     struct named found = {.count = 0};
+    unsigned left = 0;
     zc_launch_words(launch, add_named, &found);
+    for (unsigned i = 0; i < found.count; i++)
+        if (!expected(launch, found.of[i]))
+            found.of[left++] = found.of[i];
+    found.count = left;
     for (unsigned i = 0; i < found.count; i++)
         if (never_timed(found.of[i]))
             zc_timing_wait(never_timed, found.of[i], FIRST_MS);

@@ -2,7 +2,8 @@
 /*
  * How much kernels use device blocks that are ONE: once reading a block over the link may have
  * taken as long as a copy of it, the block becomes OWN.  So no choice costs more than about twice
- * the best one in hindsight.
+ * the best one in hindsight, but for the first kernel, whose time nobody knows: before one that has
+ * threads enough to read all of the block, it becomes OWN as well.
  */
 #pragma once
 

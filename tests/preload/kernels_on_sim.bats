@@ -228,7 +228,7 @@ $access" "$build"
     shared vecadd $((8 << 20))
     shared gather $((64 << 20))
     shared rowsum $((64 << 20))
-    shared scale $((12 << 20))
+    shared scale $((4 << 20)) # The first of its copies; kernels read all of it.
     shared recopy $((800 << 20))
     shared rewrite $((8 << 20)) # The first of its copies.
     # No block that is copied whole is larger than 1 MiB.
@@ -237,17 +237,29 @@ $access" "$build"
     done
 }
 
-@test "a kernel that writes what it should only read ends the program, and the rule is named" {
-    need_built "$LIBZC" "$ZC_BUILD/kernels/driver_saxpy" "$SIM/kernels/driver_saxpy.so"
-    sim_env driver_saxpy
-    run -3 --separate-stderr under_policy "[rule host]
+# read_only PROGRAM...: under rules that promise that kernels only read the blocks.
+read_only() {
+    under_policy "[rule host]
 api = malloc
 place = shared
 [rule device]
 api = cudaMalloc
 place = shared
-access = read" "$ZC_BUILD/kernels/driver_saxpy"
+access = read" "$@"
+}
+
+@test "a kernel that writes what it should only read ends the program, and the rule is named" {
+    need_built "$LIBZC" "$ZC_BUILD/kernels/sweep-shared" "$SIM/kernels/sweep.so"
+    sim_env sweep
+    run -3 --separate-stderr read_only "$ZC_BUILD/kernels/sweep-shared" 4 8 4 1
     [[ -z $output && $stderr == *"a write to device block "*"because rule device ("* ]]
+}
+
+@test "a kernel with threads enough to read all of a block may write it all the same" {
+    need_built "$LIBZC" "$ZC_BUILD/kernels/driver_saxpy" "$SIM/kernels/driver_saxpy.so"
+    sim_env driver_saxpy
+    run -0 --separate-stderr read_only "$ZC_BUILD/kernels/driver_saxpy"
+    [[ $output == *"${checksum[driver_saxpy]}"* && $stderr != *"a write to device block"* ]]
 }
 
 @test "a stream that runs late shows no wrong order in pipeline" {
