@@ -25,8 +25,8 @@
 #define PROBES 8  /* each in one of so many places. */
 
 /* What moving a block in and another one out costs: microseconds, and bytes a microsecond. */
-#define MOVE_US 1000u
-#define MOVE_RATE 40000u
+#define MOVE_US 500u
+#define MOVE_RATE 42000u
 
 /* A kernel that the device's own memory holds up takes about so many times as long over the link.
  */
@@ -282,29 +282,46 @@ static uint64_t room(const struct zc_block *block)
     return limit < available ? limit : available;
 }
 
-static bool move(struct zc_block *block, bool to_host, const char *reason)
+static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks)
+{
+    __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
+    if (to_host == (zc_block_spilled(block) != 0))
+        zc_log_move(block, to_host, reason, ticks);
+}
+
+/* One block leaves the device, another one comes, or both. */
+static bool move(struct zc_block *leaves, struct zc_block *comes, const char *reason)
 {
     const char *why;
+    const struct zc_block *stays = comes ? comes : leaves;
     uint64_t start = zc_ticks();
-    __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
-    bool moved = zc_move_block(block, to_host, &why);
-    if (moved)
-        zc_log_move(block, to_host, reason, zc_ticks() - start);
-    else if (zc_message_first("move"))
-        zc_message(ZC_NOTE, "move", "block %U (%B) stays %s: %s", block->id, block->size,
-                   to_host ? "on the device" : "in host memory", why);
+    bool moved = zc_move(leaves, comes, &why);
+    uint64_t each = (zc_ticks() - start) / (leaves && comes ? 2 : 1);
+    if (leaves)
+        log_move(leaves, true, "others are used before it", each);
+    if (comes)
+        log_move(comes, false, reason, each);
+    if (!moved && zc_message_first("move"))
+        zc_message(ZC_NOTE, "move", "block %U (%B) stays %s: %s", stays->id, stays->size,
+                   comes ? "in host memory" : "on the device", why);
     return moved;
 }
 
 /* With the driver lock, while nothing runs. */
 static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
-    while (room(block) < block->size) {
-        struct search s = find(block, now, from);
-        if (!s.farthest || !move(s.farthest, true, "others are used before it"))
+    struct zc_block *leaves = NULL;
+    while (!leaves && room(block) < block->size) {
+        leaves = find(block, now, from).farthest;
+        if (!leaves)
             return;
+        if (zc_move_fits(leaves, block))
+            break;
+        if (!move(leaves, NULL, NULL))
+            return;
+        leaves = NULL;
     }
-    move(block, false, reason);
+    move(leaves, block, reason);
 }
 
 static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
@@ -360,7 +377,7 @@ static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uin
     if (now < __atomic_load_n(&used->again, __ATOMIC_RELAXED))
         return;
     uint64_t lost = loss(r, block->size);
-    uint64_t cost = MOVE_US + 2 * block->size / MOVE_RATE;
+    uint64_t cost = MOVE_US + block->size / MOVE_RATE;
     if (!r->time_of_them) {
         come_first(block, r, bytes, cost, now);
         return;

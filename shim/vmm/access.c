@@ -157,7 +157,8 @@ CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to)
 CUresult zc_access_open_host(struct zc_va *va)
 {
     bool mine = zc_access_lock();
-    CUresult result = va->closed ? open_host(va, 0, va->size) : CUDA_SUCCESS;
+    bool mapped = zc_va_holds(va, va->host * ZC_VA_UNIT, va->host_end * ZC_VA_UNIT);
+    CUresult result = va->closed && mapped ? open_host(va, 0, va->size) : CUDA_SUCCESS;
     va->closed = result != CUDA_SUCCESS;
     if (mine)
         zc_access_unlock();

@@ -20,6 +20,9 @@
 /* Most handles of host memory that are kept: creating one takes longest of all. */
 #define SPARES 4
 
+#define PIECES 16u              /* Most pieces in which a block is copied, */
+#define PIECE ((size_t)2 << 20) /* and the bytes of the least one. */
+
 #define SOON 200 /* Looks, 50 us apart. */
 
 static ZC_OWN uint32_t moving; /* Blocks are being moved.  Atomic. */
@@ -142,22 +145,28 @@ static bool take_spare(const struct zc_vmm *v, size_t size, struct host *out)
     return false;
 }
 
-static CUresult map_beside(const struct zc_vmm *v, struct host *h, const char **why)
+/* Maps memory of a block at other addresses, if it is not; *at is NULL after a failure. */
+static CUresult map_beside(const struct zc_vmm *v, const struct zc_chunk *chunk, unsigned count,
+                           struct zc_va **at, const char **why)
 {
     *why = "libzc has no memory for its record";
-    struct zc_va *at = h->at ? NULL : zc_arena_get(sizeof(*at));
-    if (!at)
-        return h->at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-    at->device = v->va.device;
-    at->context = v->va.context;
-    at->peers = v->va.peers;
-    CUresult result = zc_va_reserve(at, h->chunk.size, v->granularity, false, why);
+    struct zc_va *va = *at ? NULL : zc_arena_get(sizeof(*va));
+    if (!va)
+        return *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    va->device = v->va.device;
+    va->context = v->va.context;
+    va->peers = v->va.peers;
+    CUresult result = zc_va_reserve(va, zc_vmm_own(v), v->granularity, false, why);
     if (result != CUDA_SUCCESS) {
-        zc_arena_put(at, sizeof(*at));
+        zc_arena_put(va, sizeof(*va));
         return result;
     }
-    h->at = at;
-    return zc_va_map(at, &h->chunk, 1, 0, h->chunk.size, why);
+    result = zc_va_map(va, chunk, count, 0, zc_vmm_own(v), why);
+    if (result == CUDA_SUCCESS)
+        *at = va;
+    else
+        zc_va_drop(va);
+    return result;
 }
 
 /* What lies behind a block. */
@@ -191,10 +200,19 @@ static void put_behind(struct zc_vmm *v, const struct behind *b)
     zc_movable(v)->beside = b->beside;
 }
 
+/* Maps what is behind a block again.  If the driver refuses, who touches it tries that. */
+static void map_again(struct zc_vmm *v)
+{
+    const char *why;
+    if (zc_va_map(&v->va, v->chunks, v->count, 0, v->span, &why) == CUDA_SUCCESS)
+        return;
+    v->lazy = true;
+    zc_lazy_update(v);
+}
+
 /* On success *b is what was behind the block before; else it is unchanged. */
 static CUresult exchange(struct zc_vmm *v, struct behind *b, const char **why)
 {
-    const char *other;
     const struct behind before = behind(v);
     *why = "cuMemUnmap refuses";
     CUresult result = zc_va_unmap(&v->va);
@@ -207,17 +225,14 @@ static CUresult exchange(struct zc_vmm *v, struct behind *b, const char **why)
         return result;
     }
     put_behind(v, &before);
-    if (zc_va_map(&v->va, v->chunks, v->count, 0, v->span, &other) != CUDA_SUCCESS) {
-        v->lazy = true; /* Who touches it tries again. */
-        zc_lazy_update(v);
-    }
+    map_again(v);
     return result;
 }
 
-/* Gives back what is not behind a block, or keeps it: host memory is one handle. */
+/* Gives back what is not behind a block, if anything, or keeps it: host memory is one handle. */
 static void give_back(const struct zc_vmm *v, struct behind *b)
 {
-    for (unsigned i = v->rim; i < b->count - v->rim; i++) {
+    for (unsigned i = v->rim; i + v->rim < b->count; i++) {
         struct host h = {b->list[i], b->beside};
         if (b->host_end)
             keep_spare(v, &h);
@@ -227,8 +242,36 @@ static void give_back(const struct zc_vmm *v, struct behind *b)
     zc_arena_put(b->list, b->room * sizeof(*b->list));
 }
 
-/* Fills *b, but for the rim, with what a block of this content would have in host memory, */
-static CUresult copy_out(struct zc_vmm *v, struct behind *b, const char **why)
+/* Makes what a block has behind it that is one handle. */
+static CUresult make_behind(const struct zc_vmm *v, const struct host *h, struct behind *b,
+                            const char **why)
+{
+    unsigned count = v->rim ? 3 : 1;
+    struct zc_chunk *list = zc_arena_get(count * sizeof(*list));
+    *why = "libzc has no memory for its record";
+    if (!list)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    list[0] = list[count - 1] = v->chunks[0]; /* The rim, if there is one. */
+    list[v->rim] = h->chunk;
+    *b = (struct behind){.list = list, .count = count, .room = count, .beside = h->at};
+    return CUDA_SUCCESS;
+}
+
+static CUresult take_device(struct zc_vmm *v, struct behind *b, const char **why)
+{
+    struct host h = {{.size = zc_vmm_own(v)}, NULL};
+    *why = "the device has no memory for it";
+    CUresult result = zc_vmm_handle(v, false, h.chunk.size, &h.chunk.handle);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = make_behind(v, &h, b, why);
+    if (result != CUDA_SUCCESS)
+        drop_host(&h);
+    return result;
+}
+
+/* Mapped beside. */
+static CUresult take_host(struct zc_vmm *v, struct behind *b, const char **why)
 {
     struct host h = {{.size = zc_vmm_own(v)}, NULL};
     CUresult result = CUDA_SUCCESS;
@@ -237,54 +280,126 @@ static CUresult copy_out(struct zc_vmm *v, struct behind *b, const char **why)
         result = zc_vmm_handle(v, true, h.chunk.size, &h.chunk.handle);
     if (result != CUDA_SUCCESS)
         return result;
-    result = map_beside(v, &h, why);
-    if (result == CUDA_SUCCESS) {
-        *why = "the driver refuses the copy";
-        result = zc_vmm_carry_out(h.at->base, v->va.base + zc_vmm_rim(v), h.chunk.size);
-    }
+    result = map_beside(v, &h.chunk, 1, &h.at, why);
+    if (result == CUDA_SUCCESS)
+        result = make_behind(v, &h, b, why);
     if (result != CUDA_SUCCESS) {
         drop_host(&h);
         return result;
     }
-    b->list[v->rim] = h.chunk;
-    b->beside = h.at;
     b->host = (uint32_t)(zc_vmm_rim(v) / ZC_VA_UNIT);
     b->host_end = b->host + (uint32_t)(h.chunk.size / ZC_VA_UNIT);
     b->closed = true;
     return CUDA_SUCCESS;
 }
 
-/* and on the device. */
-static CUresult copy_in(struct zc_vmm *v, struct behind *b, const char **why)
+/* Copies piece by piece out of device memory, and into it behind those. */
+struct copies {
+    CUdeviceptr device;
+    size_t bytes, piece;
+    CUstream out, in;
+    CUevent gone[PIECES]; /* NULL where nothing leaves. */
+};
+
+static CUresult copy_out(struct copies *c, CUdeviceptr to)
 {
-    struct zc_chunk chunk = {.size = zc_vmm_own(v)};
-    *why = "the device has no memory for it";
-    CUresult result = zc_vmm_handle(v, false, chunk.size, &chunk.handle);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = zc_vmm_carry_in(v, &chunk, 1, chunk.size, why);
+    CUresult result = zc_real.cuStreamCreate(&c->out, CU_STREAM_NON_BLOCKING);
+    for (size_t i = 0, at = 0; at < c->bytes && result == CUDA_SUCCESS; i++, at += c->piece) {
+        size_t size = c->bytes - at < c->piece ? c->bytes - at : c->piece;
+        result = zc_real.cuEventCreate(&c->gone[i], CU_EVENT_DISABLE_TIMING);
+        if (result == CUDA_SUCCESS)
+            result = zc_real.cuMemcpyDtoDAsync_v2(to + at, c->device + at, size, c->out);
+        if (result == CUDA_SUCCESS)
+            result = zc_real.cuEventRecord(c->gone[i], c->out);
+    }
     if (result == CUDA_SUCCESS)
-        b->list[v->rim] = chunk;
-    else
-        zc_real.cuMemRelease(chunk.handle);
+        zc_traffic_own(zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED), c->bytes);
     return result;
 }
 
-static CUresult change(struct zc_vmm *v, bool to_host, const char **why)
+static CUresult copy_in(struct copies *c, CUdeviceptr from)
 {
-    struct behind b = {.count = v->rim ? 3 : 1, .room = v->rim ? 3 : 1};
-    b.list = zc_arena_get(b.room * sizeof(*b.list));
-    *why = "libzc has no memory for its record";
-    if (!b.list)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    b.list[0] = b.list[b.count - 1] = v->chunks[0]; /* The rim, if there is one. */
-    CUresult result = (to_host ? copy_out : copy_in)(v, &b, why);
-    if (result != CUDA_SUCCESS) {
-        zc_arena_put(b.list, b.room * sizeof(*b.list));
-        return result;
+    CUresult result = zc_real.cuStreamCreate(&c->in, CU_STREAM_NON_BLOCKING);
+    for (size_t i = 0, at = 0; at < c->bytes && result == CUDA_SUCCESS; i++, at += c->piece) {
+        size_t size = c->bytes - at < c->piece ? c->bytes - at : c->piece;
+        if (c->gone[i])
+            result = zc_real.cuStreamWaitEvent(c->in, c->gone[i], 0);
+        if (result == CUDA_SUCCESS)
+            result = zc_real.cuMemcpyDtoDAsync_v2(c->device + at, from + at, size, c->in);
     }
-    result = exchange(v, &b, why);
-    give_back(v, &b);
+    if (result == CUDA_SUCCESS)
+        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), c->bytes);
+    return result;
+}
+
+/* A copy that fails on its way leaves a context in which nothing works any more. */
+static void end_copies(const struct copies *c, CUcontext context)
+{
+    if ((c->out && zc_stream_drain(c->out, ZC_LEGACY) != CUDA_SUCCESS) ||
+        (c->in && zc_stream_drain(c->in, ZC_LEGACY) != CUDA_SUCCESS))
+        zc_stream_wait_context(context);
+    for (unsigned i = 0; i < PIECES && c->gone[i]; i++)
+        zc_real.cuEventDestroy_v2(c->gone[i]);
+    if (c->in)
+        zc_real.cuStreamDestroy_v2(c->in);
+    if (c->out)
+        zc_real.cuStreamDestroy_v2(c->out);
+}
+
+/* The block is copied, and mapped nowhere.  On failure it is where it was. */
+static CUresult leave(struct zc_vmm *v, struct copies *c, struct behind *host, const char **why)
+{
+    CUresult result = take_host(v, host, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *why = "the driver refuses the copy";
+    result = copy_out(c, host->beside->base);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *why = "cuMemUnmap refuses";
+    return zc_va_unmap(&v->va);
+}
+
+/*
+ * One block leaves the device, another one comes, into the same memory, or both; NULL for none.
+ * Blocks are mapped while they are copied: mapping host memory takes half as long as a copy.  Once
+ * *left is true the first one is in host memory, whatever becomes of the other one, whose content
+ * still lies there, too.
+ */
+static CUresult change(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left, const char **why)
+{
+    struct zc_vmm *v = leaves ? leaves : comes;
+    size_t own = zc_vmm_own(v), piece = own / PIECES > PIECE ? own / PIECES : PIECE;
+    struct copies c = {.bytes = own, .piece = zc_va_round_up(piece, v->granularity)};
+    struct zc_va *alias = NULL, **beside = comes ? &zc_movable(comes)->beside : NULL;
+    struct behind host = {0}, device = {0};
+    CUresult result = CUDA_SUCCESS;
+    if (leaves)
+        device = behind(leaves);
+    else
+        result = take_device(comes, &device, why);
+    if (result == CUDA_SUCCESS && comes)
+        result = map_beside(comes, &comes->chunks[comes->rim], 1, beside, why);
+    if (result == CUDA_SUCCESS)
+        result = map_beside(v, &device.list[v->rim], device.count - 2 * v->rim, &alias, why);
+    c.device = alias ? alias->base : 0;
+    if (result == CUDA_SUCCESS && leaves) {
+        result = leave(leaves, &c, &host, why);
+        *left = result == CUDA_SUCCESS;
+    }
+    if (*left)
+        put_behind(leaves, &host);
+    if (result == CUDA_SUCCESS && comes) {
+        *why = "the driver refuses the copy";
+        result = copy_in(&c, (*beside)->base);
+    }
+    if (*left)
+        map_again(leaves);
+    if (result == CUDA_SUCCESS && comes)
+        result = exchange(comes, &device, why);
+    end_copies(&c, v->va.context);
+    zc_va_drop(alias);
+    give_back(v, leaves && !*left ? &host : &device);
     return result;
 }
 
@@ -310,21 +425,39 @@ static void uncount(const struct zc_block *block, bool host)
         zc_budget_give(&zc_rules()->rules[block->rule], block->size);
 }
 
-bool zc_move_block(struct zc_block *block, bool to_host, const char **why)
+static void note(struct zc_block *block, bool host)
 {
-    struct zc_vmm *v = zc_vmm_of(block);
     struct zc_backing *backing = block->backing;
-    if (!count(block, to_host, why))
+    backing->spilled = host ? block->size : 0;
+    zc_block_spill(block, host);
+    __atomic_fetch_add(&zc_vmm_hosted, host ? 1 : -1, __ATOMIC_RELAXED);
+}
+
+bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)
+{
+    const struct zc_vmm *l = zc_vmm_of(leaves), *c = zc_vmm_of(comes);
+    return leaves->size == comes->size && zc_vmm_own(l) == zc_vmm_own(c) && l->rim == c->rim &&
+           !((leaves->flags ^ comes->flags) & ZC_BLOCK_BUDGET);
+}
+
+bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
+{
+    bool left = false;
+    if (!(leaves ? count(leaves, true, why) : count(comes, false, why)))
         return false;
-    if (change(v, to_host, why) != CUDA_SUCCESS) {
-        uncount(block, to_host);
-        return false;
+    CUresult result = change(zc_vmm_of(leaves), zc_vmm_of(comes), &left, why);
+    bool came = comes && result == CUDA_SUCCESS;
+    if (left)
+        note(leaves, true);
+    if (came) {
+        note(comes, false);
+        uncount(comes, true);
+    } else if (leaves) {
+        uncount(leaves, !left);
+    } else {
+        uncount(comes, false);
     }
-    uncount(block, !to_host);
-    backing->spilled = to_host ? block->size : 0;
-    zc_block_spill(block, to_host);
-    __atomic_fetch_add(&zc_vmm_hosted, to_host ? 1 : -1, __ATOMIC_RELAXED);
-    return true;
+    return result == CUDA_SUCCESS;
 }
 
 static unsigned reclaim(int place)

@@ -46,9 +46,14 @@ CUresult zc_move_never(const struct zc_block *block);
 bool zc_move_begin(unsigned most_ms);
 void zc_move_end(void);
 
+/* Whether the second block, of the same device and rule, can come into the memory that the first
+ * one leaves. */
+bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes);
+
 /*
- * Moves a live block to host memory or to the device, and counts it there.  On failure it is where
- * it was, with the reason in *why.  If the driver takes it from there, too, it keeps its content,
- * and calls that touch it try to map it again, or fail.
+ * Moves live blocks, and counts them where they are: one to host memory, one to the device, or
+ * both, if they fit; NULL for none.  On failure, with the reason in *why, the one that comes is
+ * where it was, and the other one may be.  If the driver maps a block nowhere, it keeps its
+ * content, and calls that touch it try to map it again, or fail.
  */
-bool zc_move_block(struct zc_block *block, bool to_host, const char **why);
+bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why);

@@ -240,31 +240,23 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
 }
 
 /* In a stream of its own, whose copies the program's work does not hold up.  The copy may use its
- * memory until it has been waited for.  `pages`: from pages that the driver has registered. */
-static CUresult carry(CUdeviceptr there, CUdeviceptr here, size_t bytes, bool to_host, bool pages)
+ * memory until it has been waited for. */
+static CUresult carry(CUdeviceptr there, CUdeviceptr here, size_t bytes)
 {
     CUstream stream;
     CUcontext context = NULL;
     CUresult result = zc_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
     if (result != CUDA_SUCCESS)
         return result;
-    result = pages ? zc_real.cuMemcpyHtoDAsync_v2(there, (void *)here, bytes, stream)
-                   : zc_real.cuMemcpyDtoDAsync_v2(there, here, bytes, stream);
+    result = zc_real.cuMemcpyHtoDAsync_v2(there, (void *)here, bytes, stream);
     CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
     if (waited != CUDA_SUCCESS && zc_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
         zc_stream_wait_context(context);
     zc_real.cuStreamDestroy_v2(stream);
     result = result == CUDA_SUCCESS ? waited : result;
     if (result == CUDA_SUCCESS)
-        zc_traffic_own(to_host ? zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED)
-                               : zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE),
-                       bytes);
+        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), bytes);
     return result;
-}
-
-CUresult zc_vmm_carry_out(CUdeviceptr there, CUdeviceptr here, size_t bytes)
-{
-    return carry(there, here, bytes, true, false);
 }
 
 CUresult zc_vmm_carry_in(const struct zc_vmm *v, const struct zc_chunk *to, unsigned count,
@@ -281,7 +273,7 @@ CUresult zc_vmm_carry_in(const struct zc_vmm *v, const struct zc_chunk *to, unsi
     result = zc_va_map(&elsewhere, to, count, 0, span, why);
     if (result == CUDA_SUCCESS) {
         *why = "the driver refuses the copy";
-        result = carry(elsewhere.base, v->va.base + zc_vmm_rim(v), bytes, false, v->pair != NULL);
+        result = carry(elsewhere.base, v->va.base + zc_vmm_rim(v), bytes);
     }
     CUresult freed = zc_va_free(&elsewhere);
     return result == CUDA_SUCCESS ? freed : result;

@@ -155,13 +155,9 @@ void zc_vmm_destroy(struct zc_vmm *v);
 CUresult zc_vmm_handle(struct zc_vmm *v, bool host, size_t size,
                        CUmemGenericAllocationHandle *handle);
 
-/* Copies device memory to mapped host memory, and waits for the copy, not for other work.  In a
- * context.  Returns the driver's code. */
-CUresult zc_vmm_carry_out(CUdeviceptr there, CUdeviceptr here, size_t bytes);
-
-/* Copies the first bytes of a block in host memory, behind its rim, to device memory of so many
- * chunks, which are mapped elsewhere for that.  In the block's context.  On failure returns the
- * driver's code, and the reason in *why. */
+/* Copies the first bytes of a block whose pages are registered, behind its rim, to device memory of
+ * so many chunks, which are mapped elsewhere for that.  In the block's context.  On failure returns
+ * the driver's code, and the reason in *why. */
 CUresult zc_vmm_carry_in(const struct zc_vmm *v, const struct zc_chunk *to, unsigned count,
                          size_t bytes, const char **why);
 

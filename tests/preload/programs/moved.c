@@ -10,12 +10,12 @@ static void phases(void)
     start_gpu(0);
     make(4);
     show("made");
-    sweep(0, 2, 4, 10, 20000);
+    sweep(0, 2, 4, 5, 20000);
     show("first");
-    sweep(2, 4, 4, 10, 20000);
+    sweep(2, 4, 4, 5, 20000);
     show("second");
     check_all();
-    sweep(0, 2, 4, 10, 20000);
+    sweep(0, 2, 4, 5, 20000);
     show("first again");
     end();
 }
@@ -25,7 +25,7 @@ static void light(void)
 {
     start_gpu(0);
     make(3);
-    sweep(0, 3, 10, 10, 900);
+    sweep(0, 3, 10, 5, 600);
     show("swept");
     sweep(0, 3, 10, 8000, 8000);
     show("busy");
@@ -38,9 +38,9 @@ static void often(void)
     start_gpu(0);
     make(3);
     for (unsigned t = 0; t < 40; t++) {
-        add(2, 10, 1400, NULL);
+        add(2, 5, 400, NULL);
         if (t % 10 == 0)
-            sweep(0, 2, 1, 10, 1400);
+            sweep(0, 2, 1, 5, 400);
     }
     show("swept");
     end();
@@ -53,7 +53,7 @@ static void cycle(void)
     make(6);
     for (unsigned t = 0; t < 8; t++)
         for (unsigned i = 0; i < 6; i++)
-            sweep(i, i + 1, 2, 10, 20000);
+            sweep(i, i + 1, 2, 5, 20000);
     CHECK(cuCtxSynchronize());
     end();
 }
@@ -66,7 +66,7 @@ static void room_again(void)
     blocks[0] = blocks[2];
     value[0] = value[2];
     count = 2;
-    sweep(0, 2, 3, 10, 20000);
+    sweep(0, 2, 3, 5, 20000);
     show("after a free");
     end();
 }
@@ -80,11 +80,11 @@ static void copies(void)
     make(4);
     for (unsigned t = 0; t < 12; t++) {
         unsigned i = t % 4, j = (t * 3 + 1) % 4;
-        add(i, 10, 20000, s);
+        add(i, 5, 20000, s);
         CHECK(cuMemcpyDtoDAsync(blocks[j], blocks[i], BLOCK, s));
         value[j] = value[i];
         CHECK(cuMemsetD8Async(blocks[i], ++value[i], BLOCK, s));
-        add(j, 10, 20000, s);
+        add(j, 5, 20000, s);
         CHECK(cuMemcpyDtoHAsync(out, blocks[j], BLOCK, s));
         CHECK(cuStreamSynchronize(s));
         EXPECT(all_are(out, value[j], BLOCK));
@@ -94,50 +94,73 @@ static void copies(void)
     end();
 }
 
-/* Each driver call of a move fails in turn. */
-static void fails(void)
+/* Each of some driver calls fails in turn while blocks move. */
+static void fail(const char *const *name)
 {
-    static const char *const names[] = {
-        "cuMemCreate",          "cuMemAddressReserve",  "cuMemMap",        "cuMemSetAccess",
-        "cuStreamCreate",       "cuMemcpyDtoHAsync_v2", "cuMemUnmap",      "cuMemcpyHtoDAsync_v2",
-        "cuMemRelease",         "cuMemAddressFree",     "cuEventCreate",   "cuEventRecord",
-        "cuEventQuery",         "cuStreamSynchronize",  "cuMemGetInfo_v2", "cuCtxGetCurrent",
-        "cuEventElapsedTime_v2"};
     start_gpu(0);
-    make(4);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (; *name; name++) {
         unsigned nth = 0;
         do {
-            unsigned first = nth % 2 * 2;
+            make(4); /* Others than those that have failed to move. */
+            sweep(0, 2, 1, 5, 20000);
             sim_reset_counts();
-            sim_fail(names[i], CUDA_ERROR_UNKNOWN, ++nth);
-            sweep(first, first + 2, 2, 10, 20000);
+            sim_fail(*name, CUDA_ERROR_UNKNOWN, ++nth);
+            sweep(2, 4, 2, 5, 20000);
             sim_fail(NULL, 0, 0);
             CHECK(cuCtxSynchronize());
             check_all();
-        } while (sim_calls(names[i]) > nth && nth < 40);
+            for (; count; count--)
+                CHECK(cuMemFree(blocks[count - 1]));
+        } while (sim_calls(*name) > nth && nth < 40);
     }
     end();
 }
 
-/* The driver refuses for a while to map anything: neither where a block goes, nor where it was. */
+static void fails(void)
+{
+    fail((const char *const[]){"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+                               "cuStreamCreate", "cuMemcpyDtoDAsync_v2", "cuStreamWaitEvent",
+                               "cuEventCreate", "cuEventRecord", "cuEventQuery",
+                               "cuStreamSynchronize", "cuMemGetInfo_v2", "cuCtxGetCurrent",
+                               "cuEventElapsedTime_v2", NULL});
+}
+
+/* Calls that give something back, which stays where they fail. */
+static void kept(void)
+{
+    fail((const char *const[]){"cuMemUnmap", "cuMemRelease", "cuMemAddressFree",
+                               "cuEventDestroy_v2", "cuStreamDestroy_v2", NULL});
+}
+
+/* The same with blocks that can't change places: one leaves, and then the other one comes. */
+static void fails_alone(void)
+{
+    more = 64 << 10;
+    fails();
+}
+
+static void kept_alone(void)
+{
+    more = 64 << 10;
+    kept();
+}
+
+/* The driver refuses for a while to map anything: neither where blocks go, nor where they were. */
 static void unmapped(void)
 {
     start_gpu(0);
     make(4);
-    sweep(0, 2, 2, 10, 20000);
-    add(2, 10, 20000, NULL);
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
-    sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, 2);
-    sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, 3);
-    sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, 4);
-    sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, 5);
-    struct work w = {blocks[2], BLOCK, 10, 20000};
+    for (unsigned nth = 5; nth < 10; nth++) /* The first four map memory at other addresses. */
+        sim_fail("cuMemMap", CUDA_ERROR_UNKNOWN, nth);
+    struct work w = {blocks[2], BLOCK, 5, 20000};
     void *args[] = {&w};
     SHOW(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
     SHOW(cuMemsetD8(blocks[0], value[0], BLOCK));
     sim_fail(NULL, 0, 0);
-    add(0, 10, 20000, NULL);
+    add(0, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
     end();
 }
@@ -181,7 +204,7 @@ static void unknown(void)
 {
     start_gpu(0);
     make(3);
-    sweep(0, 2, 2, 10, 20000);
+    sweep(0, 2, 2, 5, 20000);
     be_slow();
     sweep(2, 3, 4, 1000, 3000000);
     end_slow();
@@ -203,7 +226,7 @@ static void learned(void)
 {
     start_gpu(0);
     make(3);
-    sweep(0, 3, 40, 300, 900);
+    sweep(0, 3, 40, 100, 600);
     end();
 }
 
@@ -237,13 +260,13 @@ static void threads(void)
     pthread_t thread;
     shared_context = start_gpu(0);
     make(6);
-    add(0, 10, 20000, NULL);
+    add(0, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
     EXPECT(!pthread_create(&thread, NULL, copier, NULL));
     for (unsigned t = 0; t < 15; t++) {
-        sweep(0, 2, 2, 10, 4000);
+        sweep(0, 2, 2, 5, 4000);
         CHECK(cuCtxSynchronize());
-        sweep(2, 4, 2, 10, 4000);
+        sweep(2, 4, 2, 5, 4000);
         CHECK(cuCtxSynchronize());
     }
     atomic_store(&stop, 1);
@@ -260,11 +283,11 @@ static void graphs(void)
     start_gpu(0);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     make(4);
-    sweep(0, 2, 2, 10, 20000);
+    sweep(0, 2, 2, 5, 20000);
     CHECK(cuCtxSynchronize());
     CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (unsigned i = 0; i < 4; i++)
-        add(i, 10, 20000, s);
+        add(i, 5, 20000, s);
     CHECK(cuStreamEndCapture(s, &graph));
     show("captured");
     for (unsigned i = 0; i < 4; i++)
@@ -275,7 +298,7 @@ static void graphs(void)
         for (unsigned i = 0; i < 4; i++)
             value[i]++;
         CHECK(cuStreamSynchronize(s));
-        sweep(2, 4, 2, 10, 20000);
+        sweep(2, 4, 2, 5, 20000);
         CHECK(cuCtxSynchronize());
         check_all();
     }
@@ -322,7 +345,7 @@ static CUstream begin_with_two(unsigned times)
     start_gpu(0);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     make(3);
-    sweep(0, 2, times, 10, 20000);
+    sweep(0, 2, times, 5, 20000);
     CHECK(cuCtxSynchronize());
     return s;
 }
@@ -339,7 +362,7 @@ static void end_launched(CUgraphExec exec, CUstream s)
 static void graph_uses(void)
 {
     CUstream s = begin_with_two(2);
-    CUgraphExec exec = make_graph(1, 3, 10, s);
+    CUgraphExec exec = make_graph(1, 3, 5, s);
     for (unsigned t = 0; t < 4; t++)
         launch(exec, 1, 3, s);
     check_all();
@@ -351,10 +374,10 @@ static void graph_uses(void)
 static void graph_keeps(void)
 {
     CUstream s = begin_with_two(1);
-    CUgraphExec exec = make_graph(0, 1, 10, s);
+    CUgraphExec exec = make_graph(0, 1, 5, s);
     for (unsigned t = 0; t < 4; t++) {
         launch(exec, 0, 1, s);
-        add(2, 10, 20000, s);
+        add(2, 5, 20000, s);
         CHECK(cuStreamSynchronize(s));
     }
     end_launched(exec, s);
@@ -368,7 +391,7 @@ static void many_kernels(void)
     CUfunction kernels[65], first = NULL, second = NULL;
     start_gpu(0);
     make(3);
-    sweep(0, 2, 1, 10, 20000);
+    sweep(0, 2, 1, 5, 20000);
     for (unsigned i = 0; i < 65; i++) {
         snprintf(names[i], sizeof(names[i]), "add%u", i);
         kernels[i] = load_kernel(names[i], add_grid, 1, sizes);
@@ -380,7 +403,7 @@ static void many_kernels(void)
     }
     for (unsigned t = 0; t < 8; t++) {
         kernel = t % 2 ? first : second;
-        add(2, 10, 20000, NULL);
+        add(2, 5, 20000, NULL);
         CHECK(cuCtxSynchronize());
     }
     show("used");
@@ -398,10 +421,10 @@ static void graph_again(void)
         launch(exec, 0, 2, s);
     CHECK(cuGraphExecDestroy(exec));
     kernel = add_kernel;
-    exec = make_graph(1, 3, 10, s);
+    exec = make_graph(1, 3, 5, s);
     for (unsigned t = 0; exec != before && t < 8; t++) {
         CHECK(cuGraphExecDestroy(exec));
-        exec = make_graph(1, 3, 10, s);
+        exec = make_graph(1, 3, 5, s);
     }
     for (unsigned t = 0; t < 4; t++)
         launch(exec, 1, 3, s);
@@ -417,8 +440,8 @@ static void graph_copies(void)
     start_gpu(0);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     make(4);
-    sweep(0, 2, 2, 10, 20000);
-    sweep(2, 4, 2, 10, 20000);
+    sweep(0, 2, 2, 5, 20000);
+    sweep(2, 4, 2, 5, 20000);
     CHECK(cuCtxSynchronize());
     show("before");
     CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -426,7 +449,7 @@ static void graph_copies(void)
     CHECK(cuMemcpyDtoDAsync(blocks[3], blocks[2], BLOCK, s));
     CHECK(cuStreamEndCapture(s, &graph));
     CHECK(cuGraphInstantiate(&exec, graph, 0));
-    sweep(0, 2, 3, 10, 20000);
+    sweep(0, 2, 3, 5, 20000);
     CHECK(cuCtxSynchronize());
     CHECK(cuGraphLaunch(exec, s));
     CHECK(cuStreamSynchronize(s));
@@ -448,12 +471,12 @@ static void for_ever(void)
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     make(4);
-    sweep(0, 2, 2, 10, 20000);
-    add(2, 10, 20000, s);
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, s);
     CHECK(cuCtxSynchronize());
     gate_close_by_kernel(&gate, other);
-    add(2, 10, 20000, s);
-    add(3, 10, 20000, s);
+    add(2, 5, 20000, s);
+    add(3, 5, 20000, s);
     gate_open(&gate);
     CHECK(cuCtxSynchronize());
     show("waited");
@@ -469,7 +492,7 @@ static void shared(void)
     CHECK(cuCtxEnablePeerAccess(home, 0));
     CHECK(cuCtxSetCurrent(home));
     make(4);
-    sweep(0, 4, 4, 10, 20000);
+    sweep(0, 4, 4, 5, 20000);
     show("swept");
     CHECK(cuCtxSynchronize());
     CHECK(cuCtxSetCurrent(other));
@@ -483,14 +506,14 @@ static void gone(void)
 {
     start_gpu(0);
     make(4);
-    sweep(0, 2, 2, 10, 20000);
-    sweep(2, 4, 2, 10, 20000);
+    sweep(0, 2, 2, 5, 20000);
+    sweep(2, 4, 2, 5, 20000);
     check_all();
     kernel = NULL;
     end_gpu(0);
     start_gpu(0);
     make(4);
-    sweep(0, 4, 2, 10, 20000);
+    sweep(0, 4, 2, 5, 20000);
     end();
 }
 
@@ -498,10 +521,10 @@ static void paused(void)
 {
     start_gpu(0);
     make(4);
-    sweep(0, 2, 3, 10, 20000);
+    sweep(0, 2, 3, 5, 20000);
     CHECK(cuCtxSynchronize());
     printf("paused %zu\n", zc_pause(NULL, ZC_KEEP) / MIB);
-    sweep(2, 4, 3, 10, 20000);
+    sweep(2, 4, 3, 5, 20000);
     CHECK(cuCtxSynchronize());
     show("without the first");
     for (; count > 2; count--)
@@ -515,9 +538,9 @@ static void refused(void)
 {
     start_gpu(0);
     make(4);
-    sweep(0, 2, 2, 10, 20000);
+    sweep(0, 2, 2, 5, 20000);
     sim_fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, 0);
-    sweep(2, 4, 4, 10, 20000);
+    sweep(2, 4, 4, 5, 20000);
     sim_fail(NULL, 0, 0);
     show("refused");
     end();
@@ -552,8 +575,8 @@ static void questions(void)
     make(4);
     EXPECT(!pthread_create(&thread, NULL, asker, NULL));
     for (unsigned t = 0; t < 2; t++) {
-        sweep(0, 2, 2, 10, 4000);
-        sweep(2, 4, 2, 10, 4000);
+        sweep(0, 2, 2, 5, 4000);
+        sweep(2, 4, 2, 5, 4000);
     }
     atomic_store(&stop, 1);
     pthread_join(thread, NULL);
@@ -573,6 +596,9 @@ int main(int argc, char **argv)
                                           {"room", room_again},
                                           {"copies", copies},
                                           {"fails", fails},
+                                          {"fails_alone", fails_alone},
+                                          {"kept", kept},
+                                          {"kept_alone", kept_alone},
                                           {"threads", threads},
                                           {"graphs", graphs},
                                           {"for_ever", for_ever},

@@ -20,7 +20,7 @@ static void *use_others(void *arg)
 {
     (void)arg;
     CHECK(cuCtxSetCurrent(shared_context));
-    sweep(2, 4, 4, 10, 20000);
+    sweep(2, 4, 4, 5, 20000);
     atomic_store(&stop, 1);
     return NULL;
 }
@@ -39,7 +39,7 @@ static void exported(void)
     int fd = -1;
     shared_context = start_gpu(0);
     make(4);
-    sweep(0, 2, 2, 10, 20000);
+    sweep(0, 2, 2, 5, 20000);
     CHECK(cuCtxSynchronize());
     sim_before("cuMemGetHandleForAddressRange", meanwhile);
     CHECK(cuMemGetHandleForAddressRange(&fd, blocks[0], 2 * MIB,
@@ -48,7 +48,7 @@ static void exported(void)
         usleep(1000);
     CHECK(cuCtxSynchronize());
     show("exported");
-    add(0, 10, 20000, NULL);
+    add(0, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
     const unsigned char *there = mmap(NULL, 2 * MIB, PROT_READ, MAP_SHARED, fd, 0);
     EXPECT(there != MAP_FAILED && all_are(there, value[0], 2 * MIB));
@@ -86,7 +86,7 @@ static void beside(bool captures)
     CUgraph graph;
     CUcontext home = start_gpu(0), other;
     make(4);
-    sweep(0, 2, 2, 10, 20000);
+    sweep(0, 2, 2, 5, 20000);
     CHECK(cuCtxSynchronize());
     CHECK(cuStreamCreate(&here, CU_STREAM_NON_BLOCKING));
     if (captures)
@@ -102,7 +102,7 @@ static void beside(bool captures)
         CHECK(cuStreamEndCapture(here, &graph));
         CHECK(cuGraphDestroy(graph));
     }
-    sweep(2, 4, 4, 10, 20000);
+    sweep(2, 4, 4, 5, 20000);
     show("used beside");
     if (captures)
         gate_open(&gate);
@@ -142,11 +142,11 @@ static void capture_late(void)
     shared_context = start_gpu(0);
     CHECK(cuStreamCreate(&captured_stream, CU_STREAM_NON_BLOCKING));
     make(4);
-    sweep(0, 2, 2, 10, 20000);
-    add(2, 10, 20000, NULL);
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
     sim_before("cuMemGetInfo_v2", begin_capture);
-    sweep(2, 4, 2, 10, 20000);
+    sweep(2, 4, 2, 5, 20000);
     while (!atomic_load(&capturing))
         usleep(1000);
     atomic_store(&stop, 1);
@@ -180,15 +180,15 @@ static void beside_late(void)
 {
     CUcontext home = start_gpu(0);
     make(4);
-    sweep(0, 2, 2, 10, 20000);
+    sweep(0, 2, 2, 5, 20000);
     CHECK(cuCtxSynchronize());
     other_context = another_context();
     CHECK(cuStreamCreate(&other_stream, CU_STREAM_DEFAULT));
     CHECK(cuCtxSetCurrent(home));
-    add(2, 10, 20000, NULL);
+    add(2, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
     sim_before("cuMemGetInfo_v2", launch_now);
-    sweep(2, 4, 4, 10, 20000);
+    sweep(2, 4, 4, 5, 20000);
     show("used beside");
     gate_open(&late_gate);
     leave(other_context, other_stream, home);
@@ -213,7 +213,7 @@ static void beside_ended(void)
     CHECK(cuDevicePrimaryCtxReset(0));
     CHECK(cuCtxSetCurrent(third));
     CHECK(cuMemAlloc(&p, MIB));
-    sweep(0, 4, 4, 10, 20000);
+    sweep(0, 4, 4, 5, 20000);
     show("used beside");
     gate_open(&gate);
     CHECK(cuCtxDestroy(other_context));
@@ -233,16 +233,16 @@ static void from_beside(void)
     make(4);
     CHECK(cuStreamCreate(&busy, CU_STREAM_DEFAULT));
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    sweep(0, 2, 2, 10, 20000);
-    add(2, 10, 20000, s);
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, s);
     CHECK(cuCtxSynchronize());
     other = another_context();
     CHECK(cuCtxSetCurrent(home));
     gate_close_by_kernel(&gate, busy);
     CHECK(cuCtxSetCurrent(other));
-    add(2, 10, 20000, s);
-    add(3, 10, 20000, s);
-    add(2, 10, 20000, s);
+    add(2, 5, 20000, s);
+    add(3, 5, 20000, s);
+    add(2, 5, 20000, s);
     show("busy");
     gate_open(&gate);
     CHECK(cuCtxDestroy(other));
@@ -269,13 +269,13 @@ static void ended_stream(void)
     start_gpu(0);
     make(4);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    sweep(0, 2, 2, 10, 20000);
-    add(2, 10, 20000, NULL);
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
     gate_close_by_kernel(&gate, s);
     CHECK(cuStreamDestroy(s));
     EXPECT(!pthread_create(&thread, NULL, open_soon, &gate));
-    sweep(2, 4, 4, 10, 20000);
+    sweep(2, 4, 4, 5, 20000);
     EXPECT(atomic_load(&gate.open));
     show("at rest");
     pthread_join(thread, NULL);
@@ -292,8 +292,8 @@ static void peer_copy(void)
     CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
     CHECK(cuCtxSetCurrent(home));
     make(4);
-    sweep(0, 2, 2, 10, 20000);
-    add(2, 10, 20000, NULL);
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
     CHECK(cuCtxSetCurrent(other));
     CHECK(cuMemAlloc(&theirs, MIB));
@@ -301,7 +301,7 @@ static void peer_copy(void)
     gate_close_by_kernel(&gate, s);
     CHECK(cuMemcpyPeerAsync(blocks[0], home, theirs, other, MIB, s));
     CHECK(cuCtxSetCurrent(home));
-    sweep(2, 4, 4, 10, 20000);
+    sweep(2, 4, 4, 5, 20000);
     CHECK(cuCtxSynchronize());
     show("copied");
     gate_open(&gate);

@@ -14,6 +14,7 @@
 static CUdeviceptr blocks[MOST];
 static unsigned char value[MOST]; /* What each byte of a block is. */
 static unsigned count;
+static size_t more; /* Bytes that the third block and those after it are larger. */
 static unsigned char out[BLOCK];
 static CUfunction kernel;
 
@@ -60,7 +61,7 @@ static inline void make(unsigned n)
 {
     count = n;
     for (unsigned i = 0; i < n; i++) {
-        CHECK(cuMemAlloc(&blocks[i], BLOCK));
+        CHECK(cuMemAlloc(&blocks[i], BLOCK + (i > 1) * more));
         CHECK(cuMemsetD8(blocks[i], value[i] = (unsigned char)(40 * i), BLOCK));
     }
 }
