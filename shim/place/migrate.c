@@ -28,9 +28,10 @@
 #define MOVE_US 500u
 #define MOVE_RATE 42000u
 
-/* A kernel that the device's own memory holds up takes about so many times as long over the link.
- */
-#define LINK 64u
+/* So many times as long over the link take kernels that the device's memory holds up, at least, and
+ * those that its caches serve (36 and 270 were measured). */
+#define LINK_LEAST 32u
+#define LINK_MOST 192u
 
 /* How much longer than known times say a launch waits for the GPU: for the first times of its
  * kernel, and for it to rest.  That holds nothing up but kernels that wait for the program, and
@@ -362,7 +363,8 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
 static void come_first(struct zc_block *block, struct rate *r, uint64_t bytes, uint64_t cost,
                        uint64_t now)
 {
-    if (r->spent + cost > LINK * scaled(r->time, bytes, r->bytes))
+    uint64_t time = scaled(r->time, bytes, r->bytes);
+    if (cost > LINK_LEAST * time || r->spent + cost > LINK_MOST * time)
         return;
     try_to(block, now, 2, "a kernel may take long to read it there");
     r->spent += zc_block_spilled(block) ? 0 : cost;

@@ -6,9 +6,10 @@
  * leave for it.
  *
  * Until a kernel has run over the link nobody knows what it loses there, so its blocks come before
- * it as long as all these moves have taken less than one such launch may: so many times its time on
- * the device.  Then it is tried, so that not knowing costs at most about twice what the better of
- * both, always moving and trying at once, would have cost.
+ * it if a move takes less than such a launch is likely to, by its time on the device, and as long
+ * as all these moves have taken less than one such launch may at most.  Then it is tried, so that
+ * not knowing costs at most about twice what the better of both, always moving and trying at once,
+ * would have cost.
  */
 #pragma once
 

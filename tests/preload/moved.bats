@@ -63,7 +63,7 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == *'moved to the device: a kernel may take long to read it there'* ]]
     scene 8M learned
     run -0 moves
-    (( ${#lines[@]} > 2 && ${#lines[@]} <= 2 * 17 ))
+    (( ${#lines[@]} > 2 && ${#lines[@]} <= 2 * 33 ))
 }
 
 @test "a long kernel over the link is waited for, whatever is queued, and then its blocks come" {
