@@ -32,6 +32,23 @@ rank_logs.write(sys.argv[1], 200, 4)' "$BATS_TEST_TMPDIR/logs"
     [[ $output == "(198, 4, [('77', 180, 178, 2), ('78', 20, 20, 0)])" ]]
 }
 
+@test "a launcher's own process is none of its ranks" {
+    mkdir "$BATS_TEST_TMPDIR/logs"
+    for pid in 8 9 10 11; do
+        source=$([[ $pid == 8 ]] && echo null || echo '"torchrun","world":3')
+        meta='{"type":"meta","schema":1,"pid":%d,"host":"h","exe":"e","rank":%d,"rank_source":%s}'
+        printf "$meta\n" $pid $((pid > 8 ? pid - 9 : 0)) "$source" \
+            >"$BATS_TEST_TMPDIR/logs/$pid.jsonl"
+        printf '{"type":"summary","wall_ns":%d,"moved_calls":1,"moved_bytes":%d}\n' $((99 - pid)) \
+            $((pid == 8 ? 0 : pid)) >>"$BATS_TEST_TMPDIR/logs/$pid.jsonl"
+    done
+    run -0 --separate-stderr zc report "$BATS_TEST_TMPDIR/logs"
+    grep -qx '3 processes of e: the least and the most' <<<"$output"
+    grep -qE '^Moved +9 B  rank 0 on h +10 B +11 B  rank 2 on h' <<<"$output"
+    grep -qE '^h +-  +8  e ' <<<"$output"
+    grep -qE '^h +0  +9  e ' <<<"$output"
+}
+
 @test "whatever launchers' variables say, no report hangs on it" {
     mkdir "$BATS_TEST_TMPDIR/logs"
     number=0

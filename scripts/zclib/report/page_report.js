@@ -206,9 +206,11 @@ function reportTables() {
   table("apart", "What stands out beside the other processes", [text("Process", "process"),
         text("Of", "of"), metric("Value", "value"), metric("Median", "median"), text("Log", "log")],
         data.apart, {inAll: data.apart_in_all});
+  const told = row => row.rank_source || data.processes.every(one => !one.rank_source);
+  const rows = data.processes.map(row => told(row) ? row : {...row, rank: null});
   table("processes", "Processes", [text("Host", "host"), number("Rank", "rank"),
         number("Pid", "pid"), text("Program", "exe"), number("Wall", "wall_ns", duration),
-        ...outcomes, time, text("State", "state"), text("Log", "log")], data.processes,
+        ...outcomes, time, text("State", "state"), text("Log", "log")], rows,
         {inAll: data.run.processes});
 }
 

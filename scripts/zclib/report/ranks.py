@@ -42,7 +42,7 @@ SHOWN = {metric.key: metric for metric in METRICS}
 
 
 class Group(NamedTuple):
-    """Processes of one program in one job."""
+    """Processes of one program in one job that one launcher told their ranks, or nobody."""
 
     job: str
     program: str
@@ -61,10 +61,11 @@ class Group(NamedTuple):
 
 def groups(processes: Iterable[Process]) -> list[Group]:
     """The greatest first."""
-    found: dict[tuple[str, str], list[Process]] = {}
+    found: dict[tuple[str, str, str], list[Process]] = {}
     for process in processes:
-        found.setdefault((process.job, process.exe), []).append(process)
-    return [Group(*key, ones) for key, ones in
+        key = process.job, process.exe, process.launcher
+        found.setdefault(key, []).append(process)
+    return [Group(*key[:2], ones) for key, ones in
             sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))]
 
 

@@ -235,11 +235,12 @@ class Text:
 
     def _ranks(self) -> None:
         """Processes of one program in one job, beside each other."""
-        by_group: dict[tuple[str, str], list[Data]] = {}
+        by_group: dict[tuple[str, str, int], list[Data]] = {}
         for row in self._data["spread"]:
-            by_group.setdefault((row["program"] or "?", row["job"]), []).append(row)
-        for (program, job), rows in by_group.items():
-            self._section(f"{rows[0]['processes']} processes of {program}"
+            key = row["program"] or "?", row["job"], row["processes"]
+            by_group.setdefault(key, []).append(row)
+        for (program, job, count), rows in by_group.items():
+            self._section(f"{count} processes of {program}"
                           + (f", job {job}" if job else "") + ": the least and the most", [
                 table.text("Of"), table.Column("Least"), table.text("By"), table.Column("Median"),
                 table.Column("Most"), table.text("By"),
@@ -259,13 +260,15 @@ class Text:
             some = len(rows) < run["processes"]
             title = f"The {len(rows)} longest of {run['processes']} processes" if some \
                 else "Processes"
+            in_job = any(row["rank_source"] for row in rows)
             self._section(title, [
                 table.text("Host"), table.Column("Rank"), table.Column("Pid"),
                 table.text("Program"), table.Column("Wall"), table.Column("Asked"),
                 table.Column("Moved"), table.text("State"),
-            ], [[row["host"] or "?", row["rank"], row["pid"], row["exe"] or "?",
-                 units.duration(row["wall_ns"]), units.size(row["asked_bytes"]),
-                 units.size(row["moved_bytes"]), row["state"]] for row in rows])
+            ], [[row["host"] or "?", "-" if in_job and not row["rank_source"] else row["rank"],
+                 row["pid"], row["exe"] or "?", units.duration(row["wall_ns"]),
+                 units.size(row["asked_bytes"]), units.size(row["moved_bytes"]), row["state"]]
+                for row in rows])
         for state, count in run["states"].items():
             if state != "ended":
                 self._say(f"{count} {'process' if count == 1 else 'processes'}: {STATES[state]}")
