@@ -14,7 +14,7 @@
 #define LARGE ((uint64_t)6 << 20) /* Smaller copies end before threads have started. */
 
 /* One H200: 1 GiB is registered in 19 to 28 ms and then copied in 19, in two threads as well,
- * because both need the driver's lock; threads copy it in 20, and the ring is made in 10
+ * because both need the driver's lock; threads copy it in 24, the ring's making included
  * (tests/gpu/MEASURED.md).  So a block that is copied once gains from this size on, and one that is
  * copied more often loses next to nothing. */
 #define FIRST_MIN ((uint64_t)512 << 20)

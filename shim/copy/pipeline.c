@@ -20,8 +20,11 @@
 #define SMALL ((size_t)1 << 20)   /* Of a part at the end where the other side waits. */
 #define PIECE ((size_t)256 << 10) /* Bytes that a thread moves at once. */
 #define A_THREAD_FOR ((size_t)1 << 20)
-#define BUFFERS_MAX (ZC_RING_BYTES / PART)
-#define PIECES_MAX (ZC_RING_BYTES / PIECE)
+/* With more, only copies of 1 GiB from the device are faster, by a fiftieth, and a process's first
+ * copy waits until the ring is made (tests/gpu/MEASURED.md). */
+#define SLOTS_MAX (ZC_RING_SLOTS / 2)
+#define BUFFERS_MAX (SLOTS_MAX * ZC_RING_SLOT / PART)
+#define PIECES_MAX (SLOTS_MAX * ZC_RING_SLOT / PIECE)
 #define EVENTS_MAX (BUFFERS_MAX + 2 * PART / SMALL) /* Most parts in the ring. */
 #define THREADS_MAX 14 /* With more threads the link is the bottleneck. */
 
@@ -222,7 +225,7 @@ static bool run_with_threads(struct job *job)
 static size_t take_slots(struct job *job, unsigned *slots)
 {
     size_t taken = 0, most = (job->bytes + ZC_RING_SLOT - 1) / ZC_RING_SLOT;
-    for (int slot; taken < most && taken < ZC_RING_SLOTS && (slot = zc_ring_try()) >= 0;) {
+    for (int slot; taken < most && taken < SLOTS_MAX && (slot = zc_ring_try()) >= 0;) {
         char *memory = zc_ring_memory((unsigned)slot);
         if (!memory) {
             zc_ring_give((unsigned)slot, NULL, NULL);
@@ -249,7 +252,7 @@ static bool make_events(struct job *job)
 bool zc_pipeline_run(const struct zc_pipeline *p)
 {
     struct job job = {.p = p, .bytes = p->c->bytes};
-    unsigned slots[ZC_RING_SLOTS];
+    unsigned slots[SLOTS_MAX];
     size_t taken = take_slots(&job, slots);
     job.open = p->in ? job.ring : 0;
     bool done = taken && make_events(&job) && run_with_threads(&job);
