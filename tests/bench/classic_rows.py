@@ -9,6 +9,8 @@ AFTER_FILL = ("copy_ms", "kernel_ms", "result_ms")
 WHOLE_PROGRAM = Metric("whole program", WHOLE)
 ADVICE = ("nothing", "prefetch", "read_mostly", "preferred", "accessed_by")
 OVERHEAD = Goal("bare", 1.05)  # what watching may cost
+IN_2_GIB = "larger-than-gpu:::2G"
+MANAGED = Way("managed", "sweep_managed")
 
 
 def units(count: int) -> str:
@@ -85,6 +87,13 @@ def graph_row(name: str, program: str, scale: int, more: str) -> Row:
                 WHOLE_PROGRAM))
 
 
+def sweep_row(touches: int, *managed: Way, goals: tuple[Goal, ...]) -> Row:
+    return Row("more than the GPU may hold", f"10 sweeps over 24 x 128 MiB in 2 GiB, updates "
+               f"of each word: {touches}", "sweep", f"24 128 16 10 {touches}",
+               "24 2 16 2", (*versus("sweep", IN_2_GIB, "sweep_pinned"), *managed),
+               (Metric("kernels", ("kernel_ms",), goals=goals), WHOLE_PROGRAM))
+
+
 def pass_row(name: str, program: str, arguments: str, small: str,
              ways: tuple[Way, ...]) -> Row:
     return Row("one pass and reuse", name, program, arguments, small, ways,
@@ -128,6 +137,13 @@ ROWS = (
               Way("shared", "matmul", "shared-in-out:64M:1..2"))),
     pass_row("stencil, 64 MiB, 100 steps", "stencil", "4096 4096 100", "512 512 5",
              versus("stencil", "pinned-host-buffers")),
+    # Bare all blocks are on the GPU; by hand and managed they go through what the budget allows.
+    *(sweep_row(touches, MANAGED, goals=(Goal("hand", 1.15), Goal("managed", 0.3)))
+      for touches in (1, 8)),
+    *(sweep_row(touches, goals=(Goal("hand", 1.15),)) for touches in (64, 256)),
+    Row("more than the GPU may hold", "20 sweeps over 16 x 128 MiB, which 2 GiB hold", "sweep",
+        "16 128 16 20 8", "16 2 16 2", versus("sweep", IN_2_GIB),
+        (Metric("kernels", ("kernel_ms",), goals=(Goal("bare", 1.02),)), WHOLE_PROGRAM)),
     Row("coherence of mapped memory", "counter, handshake, output", "coherence", "16777216 100",
         "65536 10", versus("coherence", "off"),
         (Metric("counter", ("counter_ms",)), Metric("handshake", ("handshake_ms",), "us",

@@ -88,7 +88,7 @@ class Runner:
     def _policy(self, name: str) -> str:
         if name == "off":
             return name
-        preset, size, nth = (name.split(":") + ["", ""])[:3]
+        preset, size, nth, budget = (name.split(":") + ["", "", ""])[:4]
         path = os.path.join(self.work, name.replace(":", "-") + ".conf")
         if not os.path.exists(path):
             with open(os.path.join(self.top, "policy", "presets", preset + ".conf"),
@@ -98,8 +98,10 @@ class Runner:
                 policy = changed(policy, "size", lambda _: size + "..")
             if nth:
                 policy = changed(policy, "nth", lambda _: nth)
+            if budget:
+                policy = changed(policy, "spill", lambda how: f"{how}\nbudget = {budget}")
             if self.simulated:
-                policy = changed(policy, "size", smaller)
+                policy = changed(changed(policy, "size", smaller), "budget", smaller)
             with open(path, "w", encoding="utf-8") as text:
                 text.write(policy)
         return path
