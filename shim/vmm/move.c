@@ -309,11 +309,11 @@ static CUresult copy_out(struct copies *c, CUdeviceptr to)
         result = zc_real.cuEventCreate(&c->gone[i], CU_EVENT_DISABLE_TIMING);
         if (result == CUDA_SUCCESS)
             result = zc_real.cuMemcpyDtoDAsync_v2(to + at, c->device + at, size, c->out);
-        if (result == CUDA_SUCCESS)
+        if (result == CUDA_SUCCESS) {
+            zc_traffic_own(zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED), size);
             result = zc_real.cuEventRecord(c->gone[i], c->out);
+        }
     }
-    if (result == CUDA_SUCCESS)
-        zc_traffic_own(zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED), c->bytes);
     return result;
 }
 
@@ -326,9 +326,9 @@ static CUresult copy_in(struct copies *c, CUdeviceptr from)
             result = zc_real.cuStreamWaitEvent(c->in, c->gone[i], 0);
         if (result == CUDA_SUCCESS)
             result = zc_real.cuMemcpyDtoDAsync_v2(c->device + at, from + at, size, c->in);
+        if (result == CUDA_SUCCESS)
+            zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), size);
     }
-    if (result == CUDA_SUCCESS)
-        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), c->bytes);
     return result;
 }
 

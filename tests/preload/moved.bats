@@ -40,8 +40,8 @@ beside() {
     # Two for each phase; the first block also takes the place of the third for a moment.
     [[ ${#lines[@]} == 10 ]]
     run -0 moved_by_kind "$ZC_LOG"
-    [[ $output == *"DtoH Device Pinned 5 $((20 << 20))"* ]]
-    [[ $output == *"HtoD Pinned Device 5 $((20 << 20))"* ]]
+    [[ $output == *"DtoH Device Pinned 10 $((20 << 20))"* ]] # two pieces a block
+    [[ $output == *"HtoD Pinned Device 10 $((20 << 20))"* ]]
     run -0 scripts/zc report "$ZC_LOG"
     [[ $output =~ ' 5  moved to the device: a kernel reads it more than once' ]]
     [[ $output =~ ' 5  moved to host memory: others are used before it' ]]
@@ -102,6 +102,7 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
 @test "copies and sets find the bytes of blocks that moved" {
     scene 8M copies
     [[ $(moves | wc -l) -gt 4 ]]
+    referee "${MOVE}8M" "$program" copies
 }
 
 @test "whatever call of the driver fails, a block is whole and keeps its bytes" {
