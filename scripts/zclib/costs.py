@@ -15,8 +15,8 @@ from . import output
 
 # What several threads reach of the rate of pinned memory, one H200 (tests/gpu/MEASURED.md).
 PARALLEL_SHARE = 0.93
-PARALLEL_LEAST = 6 << 20  # Smaller copies stay the driver's (docs/host.md).
-PARALLEL_START_NS = 10e6  # The pinned memory that they go through, once a process; measured there.
+PARALLEL_LEAST = 4 << 20  # Smaller copies stay the driver's (docs/host.md).
+PARALLEL_START_NS = 4e6  # The pinned memory that they go through, once a process; measured there.
 
 # The facts of `zc doctor --measure` that are kept.
 FACTS = ("rate.to_device_pinned", "rate.from_device_pinned", "rate.to_device_pageable",

@@ -11,7 +11,7 @@
 #include "ledger/rules.h"
 #include "memory/workers.h"
 
-#define LARGE ((uint64_t)6 << 20) /* Smaller copies end before threads have started. */
+#define LARGE ((uint64_t)4 << 20) /* Smaller copies end before threads have started. */
 
 /* One H200: 1 GiB is registered in 19 to 28 ms and then copied in 19, in two threads as well,
  * because both need the driver's lock; threads copy it in 24, the ring's making included

@@ -4,7 +4,7 @@
 
 #include "driver/copy.h"
 
-/* ZC_FACT_LARGE: one line of 6 MiB or more, where the policy has such copies. */
+/* ZC_FACT_LARGE: one line of 4 MiB or more, where the policy has such copies. */
 bool zc_parallel_large(const struct zc_copy *c);
 
 /* The same for the first copy of a large block of the host heap, which would register the block

@@ -12,7 +12,7 @@
 #define MARGIN ((size_t)4096) /* Bytes on both sides of what is copied. */
 
 /* Both sides of the smallest size, of a part's and of twice a part's; more than the ring holds. */
-static const size_t sizes[SIZES] = {MIB,         6 * MIB - 1,  6 * MIB,     6 * MIB + 1,
+static const size_t sizes[SIZES] = {MIB,         4 * MIB - 1,  4 * MIB,     4 * MIB + 1,
                                     8 * MIB - 1, 8 * MIB,      8 * MIB + 1, 12 * MIB + 4097,
                                     16 * MIB,    16 * MIB + 1, 67 * MIB,    141 * MIB + 7};
 
