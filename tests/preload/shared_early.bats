@@ -55,3 +55,8 @@ $host_rule" same too_much 'access = read'
     scene exiting 'access = read'
     [[ $status -eq 0 ]]
 }
+
+@test "the first shared block of a program with threads enlarges no table of theirs" {
+    same with_threads 'access = read'
+    [[ $output == *"has grown: no"* ]]
+}

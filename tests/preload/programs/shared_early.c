@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Host blocks that are registered while the program fills them, and what may happen to them before
  * their copy. */
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -247,6 +248,36 @@ static void brought_back(void)
     give_back(p);
 }
 
+static size_t descriptors(void)
+{
+    char line[256];
+    size_t size = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof(line), status))
+        sscanf(line, "FDSize: %zu", &size);
+    EXPECT(status && size && fclose(status) == 0);
+    return size;
+}
+
+static void *rest(void *unused)
+{
+    pause();
+    return unused;
+}
+
+/* The kernel takes 5 to 20 ms to enlarge a table that threads share. */
+static void with_threads(void)
+{
+    pthread_t thread;
+    free(host_block(SIZE / 16)); /* Smaller than any that is shared. */
+    EXPECT(pthread_create(&thread, NULL, rest, NULL) == 0);
+    size_t before = descriptors();
+    unsigned char *h = host_block(SIZE);
+    printf("the table of descriptors has grown: %s\n", descriptors() == before ? "no" : "yes");
+    free(h);
+    EXPECT(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
+}
+
 static void exiting(void)
 {
     unsigned char *h = host_block(SIZE);
@@ -268,6 +299,7 @@ int main(int argc, char **argv)
         {"captured", captured},
         {"too_much", too_much},
         {"brought_back", brought_back},
+        {"with_threads", with_threads},
         {"exiting", exiting},
     };
     return RUN_SCENES(all, argc, argv);
