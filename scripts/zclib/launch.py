@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -93,6 +94,8 @@ def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, 
                 os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
                for number, path in files]
     group = {} if limit_s is None else {"setpgroup": 0}
+    if not command[0]:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
     # Where SIGCHLD is ignored, children leave no status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     watched = {*PASSED_ON, signal.SIGCHLD}

@@ -102,6 +102,18 @@ wrapped() {
     grep -q "^# - malloc's blocks of .* are pinned: printed 'other' instead of" policy.conf
 }
 
+@test "a file of an earlier run is not taken for one that a rule's run wrote" {
+    wrapped '*candidate*' 'exec ./gather'
+    sed -i 's/^exec .*/.\/gather | tee made/' program
+    tune 0 --same made -- ./program
+    [[ $output == *"are pinned "*"not kept: did not write made"*"Nothing was gained"* ]]
+    # One that is made once need not be written each time.
+    rm made
+    printf '#!/bin/sh\n[ -e made ] || echo >made\nexec ./gather\n' >program
+    tune 0 --same made -- ./program
+    [[ $output == *" kept"*"Written to policy.conf."* ]]
+}
+
 @test "a rule under which the program crashes is not kept; neither forks nor their ends matter" {
     wrapped '*candidate-1*' 'kill -SEGV $$ ;; *) sh -c "kill -9 \$\$"; true'
     tune 0 -- ./program
@@ -211,6 +223,9 @@ assert tune(1, "--same", "mde", "--", "sh", "-c", "echo >made") == \
     fails + "--same mde: there is no such file after a run without libzc"
 assert tune(1, "--metric", "echo -5", "./gather") == "zc: ./gather can't be tuned: 'echo -5' " \
     "printed -5: less is better, from 0 on, so of what is to grow it has to print the inverse"
+assert tune(1, "--same", "/dev/zero", "true") == \
+    "zc: true can't be tuned: --same /dev/zero: there is no such file after a run without libzc"
+assert "No such file" in tune(127, "")
 assert "no process of it used CUDA under libzc" in tune(1, "true")
 assert "which only watched, it ended with status 3" in tune(
     1, "--", "sh", "-c", 'test "$ZC_POLICY" || exit 0; exit 3')

@@ -22,6 +22,8 @@ class CanNotTune(Exception):
 
 def digest(path: str) -> str:
     """Of a file's content; "" where there is none."""
+    if not os.path.isfile(path):
+        return ""
     whole = hashlib.sha256()
     try:
         with open(path, "rb") as file:
@@ -32,6 +34,15 @@ def digest(path: str) -> str:
     return whole.hexdigest()
 
 
+def _stamp(path: str) -> tuple[int, int]:
+    """What changes when a file is written."""
+    try:
+        now = os.stat(path)
+    except OSError:
+        return 0, 0
+    return now.st_mtime_ns, now.st_ino
+
+
 class Verifier:
     """Knows a bare run, and what runs under libzc say that place nothing."""
 
@@ -39,6 +50,8 @@ class Verifier:
         self._output = output
         self._check = check
         self._files = {path: "" for path in files}
+        self._stamps = {path: (0, 0) for path in files}  # After the last run.
+        self._anew: set[str] = set()  # Those that every run writes.
         self._bare: Run | None = None
         self._said: set[tuple[str, str]] = set()
         self._ended: dict[int, bool] = {}  # Whether a rank ended by exit, without any rule.
@@ -47,6 +60,7 @@ class Verifier:
         """Takes a bare run as right.  Raises CanNotTune where that can't be told of it."""
         self._bare = bare
         self._files = {path: digest(path) for path in self._files}
+        self._stamps = {path: _stamp(path) for path in self._files}
         for path, content in self._files.items():
             if not content:
                 raise CanNotTune(f"--same {path}: there is no such file after a run without libzc")
@@ -55,8 +69,10 @@ class Verifier:
             raise CanNotTune(f"without libzc it {fault}")
 
     def learn_order(self, bare: Run) -> None:
-        """Takes another bare run: lines may come in another order in each."""
+        """Takes another bare run: lines may come in another order in each, and files that are
+        there may not be written again."""
         assert self._bare is not None
+        self._anew = self._written()
         files = self._bare.output, bare.output
         if not self._output.same(*files):
             self._output.any_order = True
@@ -75,6 +91,8 @@ class Verifier:
     def fault_of_bare(self, run: Run) -> str:
         """The same of any run."""
         assert self._bare is not None
+        stale = self._anew - self._written()
+        self._stamps = {path: _stamp(path) for path in self._files}
         if run.ended.late:
             return "took too long, and was ended"
         if run.refused.calls:
@@ -85,7 +103,11 @@ class Verifier:
         for (severity, code), (_, text) in run.totals.warns.items():
             if severity in SERIOUS and (severity, code) not in self._said:
                 return f"libzc said: {text}"
-        return self._wrong_result(run)
+        return self._wrong_result(run) or (f"did not write {min(stale)}" if stale else "")
+
+    def _written(self) -> set[str]:
+        """The files that were written by the last run."""
+        return {path for path, stamp in self._stamps.items() if _stamp(path) != stamp}
 
     def _wrong_result(self, run: Run) -> str:
         assert self._bare is not None
