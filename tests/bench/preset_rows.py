@@ -63,29 +63,34 @@ def times(result: Result, label: str, metric: Metric) -> float | None:
     return median(found) if found else None
 
 
+def best_place(result: Result) -> str:
+    """The way that is not `shared` whose phases take least together; "" where none was run."""
+    whole = result.row.metrics[0]
+    found = [(spent, way.label) for way in result.row.ways
+             if not way.label.startswith("shared") and (spent := times(result, way.label, whole))]
+    return min(found)[1] if found else ""
+
+
 def slow_lines(results: list[Result]) -> list[str]:
-    """The phases of programs under presets that take more than MOST times what they take in the
-    program's best other place: the one whose phases take least together."""
-    lines, phases = [], 0
+    """Programs under presets against their best other place: together, and the phases that take
+    more than MOST times as long there."""
+    lines, phases, slow = [], 0, 0
     for result in results:
-        others = [way.label for way in result.row.ways if not way.label.startswith("shared")
-                  and result.samples.get(way.label)]
-        if result.row.group != GROUP or not others:
-            continue
-        whole, *rest = result.row.metrics
-        best = min(others, key=lambda label: times(result, label, whole) or 0.0)
+        best = best_place(result) if result.row.group == GROUP else ""
         for label in (way.label for way in result.row.ways if way.label.startswith("shared")):
-            for metric in rest:
-                mine, its = times(result, label, metric), times(result, best, metric)
-                if mine is None or its is None:
-                    continue
-                phases += 1
-                if mine > MOST * its and mine - its >= LEAST_MS:
-                    lines.append(f"| {result.row.name} | {label} | {metric.name} | {mine:.2f} "
-                                 f"| {best} | {its:.2f} | {mine / max(its, 0.001):.1f} |")
-    if not phases:
-        return []
-    return [f"Of {phases} phases {len(lines)} take more than {MOST:.1f} times as long as in the "
-            f"program's best other place, and at least {LEAST_MS:.0f} ms longer:", "",
-            *(["| program | preset | phase | ms | best place | ms | ratio |", "|" + "---|" * 7,
-               *lines, ""] if lines else [])]
+            both = [(metric.name, mine, its) for metric in result.row.metrics
+                    if best and (mine := times(result, label, metric)) is not None
+                    and (its := times(result, best, metric)) is not None]
+            if not both:
+                continue
+            (_, mine, its), *rest = both
+            more = [f"{name} {m:.2f} ({i:.2f})" for name, m, i in rest
+                    if m > MOST * i and m - i >= LEAST_MS]
+            phases, slow = phases + len(rest), slow + len(more)
+            lines.append(f"| {result.row.name} | {label} | {mine:.1f} | {best} | {its:.1f} "
+                         f"| {mine / its:.2f} | {', '.join(more)} |")
+    return [f"All phases of each program, and in its best other place. Of {phases} phases {slow} "
+            f"take more than {MOST:.1f} times as long as there, and at least {LEAST_MS:.0f} ms "
+            "longer: those are named, with the time there.", "",
+            "| program | preset | ms | best place | ms | ratio | slow phases, ms |",
+            "|" + "---|" * 7, *lines, ""] if lines else []
