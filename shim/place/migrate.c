@@ -123,19 +123,25 @@ static uint64_t clock_us(void)
     return zc_ticks_to_ns(zc_ticks()) / 1000;
 }
 
-/* The GPU will be busy so much longer.  With the lock. */
+/* Microseconds that the GPU will still be busy by known times. */
+static uint64_t busy_us(uint64_t now)
+{
+    uint64_t until = __atomic_load_n(&idle_at, __ATOMIC_RELAXED);
+    return until > now ? until - now : 0;
+}
+
+/* It will be busy so much longer.  With the lock. */
 static void expect(uint64_t microseconds)
 {
     uint64_t now = clock_us();
-    __atomic_store_n(&idle_at, (idle_at > now ? idle_at : now) + microseconds, __ATOMIC_RELAXED);
+    __atomic_store_n(&idle_at, now + busy_us(now) + microseconds, __ATOMIC_RELAXED);
 }
 
 /* Most milliseconds that a launch waits. */
 static unsigned patience(void)
 {
-    uint64_t now = clock_us(), busy = __atomic_load_n(&idle_at, __ATOMIC_RELAXED);
-    uint64_t left = busy > now ? (busy - now) / 1000 : 0;
-    return WAIT_MS + (unsigned)(left < KNOWN_MS ? left : KNOWN_MS);
+    uint64_t known_ms = busy_us(clock_us()) / 1000;
+    return WAIT_MS + (unsigned)(known_ms < KNOWN_MS ? known_ms : KNOWN_MS);
 }
 
 /* The entry of a kernel, new if there was none.  With the lock. */
