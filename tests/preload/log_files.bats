@@ -114,6 +114,12 @@ place = pinned' "$small"
     [[ ${lines[-1]} != summary ]]
 }
 
+@test "a file size limit keeps no block from being pinned" {
+    ZC_LOG=off run -0 under_policy 'api = malloc
+place = pinned' bash -c 'ulimit -S -f 1; exec "$@"' bash "$program" 1000000
+    [[ $(json_field verified <<<"$output") == true ]]
+}
+
 @test "with stderr closed the program's own file on descriptor 2 stays clean" {
     ZC_SUMMARY=1 ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -0 bash -c '"$@" 2>&-' bash "$program" 1000
     [[ $(json_field verified <<<"$output") == true && $output != *libzc:* ]]

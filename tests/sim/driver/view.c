@@ -7,6 +7,8 @@
 #include "maps.h"
 #include "pages.h"
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* As long as all addresses: what mremap(2) adds to a mapping later is empty then, as it is behind
@@ -17,8 +19,15 @@ bool sim_view_any;
 
 static int file_new(const char *name)
 {
+    /* A driver's memory is no file, and the program's RLIMIT_FSIZE nothing to it. */
+    struct rlimit had = {0}, most;
+    syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &had);
+    most = (struct rlimit){had.rlim_max, had.rlim_max};
+    syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, &most, NULL);
     int fd = memfd_create(name, MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, FILE_BYTES) == 0) {
+    bool done = fd >= 0 && most.rlim_cur >= FILE_BYTES && ftruncate(fd, FILE_BYTES) == 0;
+    syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, &had, NULL);
+    if (done) {
         sim_view_any = true;
         return fd;
     }
