@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+from collections import Counter
 
 from . import suites
 from .pictures import overview
@@ -95,15 +97,24 @@ def as_one(sessions: list[Session]) -> Session:
                    [what for session in sessions for what in session.skipped])
 
 
+MACHINE = re.compile(r"(?P<day>.*?)( \S+ UTC)?, (?P<libzc>libzc \S+); (?P<where>.*); "
+                     r"medians of (?P<runs>.*) interleaved runs after (?P<warm>\d+) to warm up "
+                     r"\(least-most\)(; (?P<small>small sizes))?\.")
+
+
 def machines(sessions: list[Session]) -> list[str]:
-    """Where and when rows were measured: a line for all sessions that differ only in their time."""
-    times: dict[str, list[str]] = {}
-    rows: dict[str, int] = {}
-    for session in sessions:
-        when, mark, where = measured_on(session).rpartition(" UTC,")
-        times.setdefault(mark + where, []).append(when)
-        rows[mark + where] = rows.get(mark + where, 0) + len(session.results)
-    return [f"- {', '.join(sorted(times[where]))}{where} {rows[where]} rows." for where in times]
+    """Where and when rows were measured: a line a machine, with each version's day and runs."""
+    rows: dict[str, Counter[str]] = {}
+    for session in sorted(sessions, key=lambda session: session.machine):
+        said = MACHINE.fullmatch(measured_on(session))
+        if not said:
+            raise ValueError(f"kept results tell their machine otherwise: {session.machine}")
+        runs = f"{said['runs']} runs after {said['warm']}{', small sizes' * bool(said['small'])}"
+        what = f"{said['libzc']} on {said['day']}, {runs}: {{}} rows"
+        rows.setdefault(said["where"], Counter())[what] += len(session.results)
+    return [f"- {where}; medians of interleaved runs after those to warm up (least-most): "
+            + "; ".join(what.format(count) for what, count in found.items()) + "."
+            for where, found in rows.items()]
 
 
 def page(sessions: list[Session]) -> list[str]:

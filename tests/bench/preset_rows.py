@@ -74,7 +74,7 @@ def best_place(result: Result) -> str:
 def slow_lines(results: list[Result]) -> list[str]:
     """Programs under presets against their best other place: together, and the phases that take
     more than MOST times as long there."""
-    lines, phases, slow = [], 0, 0
+    lines, programs, phases, slow = [], 0, 0, 0
     for result in results:
         best = best_place(result) if result.row.group == GROUP else ""
         for label in (way.label for way in result.row.ways if way.label.startswith("shared")):
@@ -87,10 +87,17 @@ def slow_lines(results: list[Result]) -> list[str]:
             more = [f"{name} {m:.2f} ({i:.2f})" for name, m, i in rest
                     if m > MOST * i and m - i >= LEAST_MS]
             phases, slow = phases + len(rest), slow + len(more)
-            lines.append(f"| {result.row.name} | {label} | {mine:.1f} | {best} | {its:.1f} "
-                         f"| {mine / its:.2f} | {', '.join(more)} |")
-    return [f"All phases of each program, and in its best other place. Of {phases} phases {slow} "
-            f"take more than {MOST:.1f} times as long as there, and at least {LEAST_MS:.0f} ms "
-            "longer: those are named, with the time there.", "",
+            programs += 1
+            if more:
+                lines.append(f"| {result.row.name} | {label} | {mine:.1f} | {best} | {its:.1f} "
+                             f"| {mine / its:.2f} | {', '.join(more)} |")
+    if not programs:
+        return []
+    text = (f"All phases of programs under a preset ({programs}), and in their best other place. "
+            f"Of {phases} phases {slow} take more than {MOST:.1f} times as long as there, and at "
+            f"least {LEAST_MS:.0f} ms longer")
+    if not slow:
+        return [text + ".", ""]
+    return [text + ": those are named, with the time there.", "",
             "| program | preset | ms | best place | ms | ratio | slow phases, ms |",
-            "|" + "---|" * 7, *lines, ""] if lines else []
+            "|" + "---|" * 7, *lines, ""]
