@@ -153,7 +153,7 @@ bool zc_limits_device_bound(void)
     return max_device.kind != ZC_LIMIT_NONE;
 }
 
-static uint64_t device_limit(int device)
+uint64_t zc_limits_device_most(int device)
 {
     size_t total = 0;
     if (!zc_limits_device_bound())
@@ -195,7 +195,7 @@ static uint64_t left_of(uint64_t limit, uint64_t used_now, uint64_t beside_other
 
 uint64_t zc_limits_device_left(int device)
 {
-    uint64_t limit = device_limit(device);
+    uint64_t limit = zc_limits_device_most(device);
     return limit == UINT64_MAX ? limit
                                : left_of(limit, live_on_device() + placed_on_device(),
                                          zc_node_left(ZC_NODE_DEVICE, device, limit));
@@ -231,7 +231,7 @@ static void note_device_block(int device, int64_t bytes)
 
 bool zc_limits_device_room(int device, size_t bytes, const char **why)
 {
-    uint64_t limit = device_limit(device);
+    uint64_t limit = zc_limits_device_most(device);
     *why = "over max_device";
     if (limit == UINT64_MAX)
         return true;
@@ -370,7 +370,7 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
         break;
     case ZC_PLACE_VMM:
     case ZC_PLACE_SHARED:
-        most = device_limit(device);
+        most = zc_limits_device_most(device);
         *why = "over max_device";
         if (!add(&used[place], bytes, live_on_device() + placed_on_device() - zc_limits_used(place),
                  most))

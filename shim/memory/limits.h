@@ -63,8 +63,9 @@ uint64_t zc_limits_device_left(int device);
 uint64_t zc_limits_managed_left(int device);
 uint64_t zc_limits_pinned_left(void);
 
-/* True if the policy limits device memory. */
+/* True if the policy limits device memory; and to how many bytes of a device, else UINT64_MAX. */
 bool zc_limits_device_bound(void);
+uint64_t zc_limits_device_most(int device);
 
 /* Bytes that a place holds now. */
 uint64_t zc_limits_used(enum zc_place_id place);

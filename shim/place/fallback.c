@@ -149,17 +149,15 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
 }
 
 /* Bytes of each part of a block that may be split; 0 if the request may not.  One that moves is a
- * part of its own, unless it can never be on the device. */
+ * part of its own. */
 static size_t part_of(const struct zc_want *want, enum zc_place_id place)
 {
-    size_t part = zc_room_part(want->rule), total = 0;
+    size_t part = zc_room_part(want->rule);
     enum zc_spill spill = place == ZC_PLACE_VMM ? want->rule->spill : ZC_SPILL_NONE;
     if (spill == ZC_SPILL_NONE || want->size < part)
         return 0;
-    if (spill == ZC_SPILL_MOVE && want->size <= zc_budget_of(want->rule, want->device) &&
-        (zc_real.cuDeviceTotalMem_v2(&total, want->device) != CUDA_SUCCESS || want->size < total))
-        return want->size;
-    return part;
+    bool moves = want->size <= zc_room_whole(want->rule, want->device, want->stream_ordered);
+    return moves ? want->size : part;
 }
 
 /* Puts so many bytes of a block on the device, and the others into host memory.  NOT_PERMITTED: a

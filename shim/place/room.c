@@ -2,7 +2,10 @@
 /* The largest block that a rule would place. */
 #include "place/room.h"
 
+#include "driver/real.h"
 #include "ledger/block.h"
+#include "memory/budget.h"
+#include "memory/limits.h"
 
 /* Bytes of a part without `chunk`. */
 #define PART ((uint64_t)32 << 20)
@@ -25,6 +28,16 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+uint64_t zc_room_whole(const struct zc_rule *rule, int device, bool stream_ordered)
+{
+    size_t total = 0;
+    if (rule->spill != ZC_SPILL_MOVE || rule->commit == ZC_COMMIT_LAZY || stream_ordered)
+        return 0;
+    if (zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
+        total = SIZE_MAX;
+    return least(least(total, zc_limits_device_most(device)), zc_budget_of(rule, device));
+}
+
 /* Of a block whose first parts, as many as fit, are on the device (place/fallback.c). */
 static uint64_t split(const struct zc_rule *rule, const struct zc_room *r, uint64_t budget)
 {
@@ -41,9 +54,9 @@ static uint64_t largest_in(enum zc_place_id place, const struct zc_rule *rule,
     uint64_t whole = least(least(r->device, r->limit), budget), parts = 0;
     switch (place) {
     case ZC_PLACE_VMM:
-        if (rule->spill == ZC_SPILL_HOST)
+        if (rule->spill != ZC_SPILL_NONE)
             parts = split(rule, r, budget);
-        if (rule->spill == ZC_SPILL_MOVE)
+        if (r->whole && parts <= r->whole)
             parts = r->pinned;
         return parts > whole ? parts : whole;
     case ZC_PLACE_DEVICE:

@@ -12,6 +12,7 @@ struct zc_room {
     uint64_t budget;  /* Of the rule's budget. */
     uint64_t managed; /* Of max_managed. */
     uint64_t pinned;  /* Of max_pinned. */
+    uint64_t whole;   /* What zc_room_whole() says; not of what is left. */
 };
 
 /* What a block leaves that is split because the device is full, for what kernels need
@@ -20,6 +21,10 @@ uint64_t zc_room_spare(uint64_t total);
 
 /* Bytes of each part of a block that may be split. */
 uint64_t zc_room_part(const struct zc_rule *rule);
+
+/* Most bytes of a block that moves; larger ones can never be whole on the device, and are split.  0
+ * where no request of a rule moves. */
+uint64_t zc_room_whole(const struct zc_rule *rule, int device, bool stream_ordered);
 
 /* Without a rule (NULL), the program's own call. */
 uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *room);

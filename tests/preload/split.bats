@@ -123,6 +123,22 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 4, "vmm": 8
     [[ $output == '4 0 mapped vmm: the driver refuses host memory for its last part' ]]
 }
 
+@test "a block that would move, but never can, is split" {
+    placed_by requests
+    local move=${spill/host/move}
+    places_of $'[defaults]\nmax_device = 11M\nmax_pinned = 8M\n[rule all]\n'"$move" 12
+    run -0 split_blocks
+    [[ $output == '12 2 vmm vmm: over max_device' ]]
+    for way in '' $'\ncommit = lazy'; do
+        places_of "$move"$'\nbudget = 11M'"$way" 8 $([[ $way ]] || echo -a) 8
+        run -0 split_blocks
+        [[ $output == $'8 0 vmm -\n8 6 vmm vmm: over its budget' ]]
+    done
+    places_of "$move"$'\nbudget = 11M' 8 8
+    run -0 split_blocks
+    [[ $output == $'8 0 vmm -\n8 8 vmm vmm: over its budget' ]]
+}
+
 # Runs a program that takes all memory that it is told of; `told` is what that is, in MiB, and what
 # is in use then: sized DEFAULTS RULE
 sized() {
@@ -141,6 +157,12 @@ sized() {
     sized "$policy" "$spill"
     [[ $told == $'102\n102' && $output == '102 40 vmm vmm: more than the device has free' ]]
     sized "$policy" "$spill"$'\nbudget = 8M'
+    [[ $told == $'48\n48' && $output == '48 40 vmm vmm: over its budget' ]]
+    sized "$policy" "${spill/host/move}"$'\nbudget = 8M'
+    [[ $told == $'48\n48' && $output == '48 40 vmm vmm: over its budget' ]]
+    sized "$policy" "${spill/host/move}"$'\nbudget = 50M'
+    [[ $told == $'90\n90' && $output == '90 40 vmm vmm: over its budget' ]]
+    sized "$policy" "${spill/host/move}"$'\nbudget = 8M\ncommit = lazy'
     [[ $told == $'48\n48' && $output == '48 40 vmm vmm: over its budget' ]]
     sized "$policy"$'\nmax_device = 12M' $'place = device\nnth = 1'
     [[ $told == $'12\n12' && $output == '12 0 device -' ]]

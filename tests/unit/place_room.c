@@ -12,13 +12,19 @@
 #define ANY UINT64_MAX
 #define M ((uint64_t)1 << 20)
 
-static const struct zc_room device_64 = {64 * M, 1 * M, ANY, ANY, 64 * M, 40 * M};
-static const struct zc_room bound_13 = {64 * M, 1 * M, 13 * M, ANY, 64 * M, 40 * M};
-static const struct zc_room bound_all = {64 * M, 1 * M, 64 * M, ANY, 64 * M, 40 * M};
-static const struct zc_room budget_9 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M};
-static const struct zc_room managed_5 = {64 * M, 1 * M, ANY, ANY, 5 * M, 40 * M};
-static const struct zc_room full = {2 * M, 4 * M, ANY, ANY, 2 * M, 40 * M};
-static const struct zc_room no_host = {64 * M, 1 * M, ANY, ANY, 64 * M, 0};
+static const struct zc_room device_64 = {64 * M, 1 * M, ANY, ANY, 64 * M, 40 * M, 0};
+static const struct zc_room bound_13 = {64 * M, 1 * M, 13 * M, ANY, 64 * M, 40 * M, 0};
+static const struct zc_room bound_all = {64 * M, 1 * M, 64 * M, ANY, 64 * M, 40 * M, 0};
+static const struct zc_room budget_9 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M, 0};
+static const struct zc_room managed_5 = {64 * M, 1 * M, ANY, ANY, 5 * M, 40 * M, 0};
+static const struct zc_room full = {2 * M, 4 * M, ANY, ANY, 2 * M, 40 * M, 0};
+static const struct zc_room no_host = {64 * M, 1 * M, ANY, ANY, 64 * M, 0, 0};
+
+/* The same for blocks that move. */
+static const struct zc_room moves_64 = {64 * M, 1 * M, ANY, ANY, 64 * M, 40 * M, 64 * M};
+static const struct zc_room moves_9 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M, 9 * M};
+static const struct zc_room moves_50 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M, 50 * M};
+static const struct zc_room moves_alone = {64 * M, 1 * M, ANY, ANY, 64 * M, 0, 64 * M};
 
 #define PLACES(...) (sizeof((enum zc_place_id[]){__VA_ARGS__}) / sizeof(enum zc_place_id))
 #define RULE(s, c, ...)                                                                            \
@@ -74,9 +80,11 @@ static const struct {
     {&wide, &budget_9, 40},
     {&wide, &no_host, 64},
     {&huge, &device_64, 64},
-    /* One that moves is whole. */
-    {&moved, &device_64, 64},
-    {&moved, &budget_9, 40},
+    /* One that moves is whole, but where it can never be so on the device. */
+    {&moved, &moves_64, 62 + 40},
+    {&moved, &moves_9, 8 + 40},
+    {&moved, &moves_50, 40},
+    {&moved, &moves_alone, 64},
     {&moved, &no_host, 64},
     /* The budget is that of the first place. */
     {&second, &budget_9, 62 + 40},
