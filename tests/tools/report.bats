@@ -256,14 +256,14 @@ PYTHON
     need_gpu_programs
     build_program copies "$BATS_TEST_TMPDIR"
     TREE=$PWD PATH=$PWD/scripts:$PATH run -0 python3 -B - "$LIBZC" "$BATS_TEST_TMPDIR" "$GATHER" \
-        "$PWD/$ZC_BUILD/kernels/grow-shared" <<'PYTHON'
+        "$PWD/$ZC_BUILD/kernels"/{grow,pipeline}-shared <<'PYTHON'
 import os, shlex, subprocess, sys, tempfile
 sys.path.insert(0, os.environ["TREE"] + "/scripts")
 from zclib import costs, launch
 from zclib.report.findings import Finder
 from zclib.report.symbols import Symbols
 from zclib.merge import map_logs
-library, folder, gather, grow = sys.argv[1:]
+library, folder, gather, grow, pipeline = sys.argv[1:]
 
 def sums(logs):
     totals = map_logs([logs + "/" + name for name in os.listdir(logs) if name.endswith("jsonl")])
@@ -313,11 +313,12 @@ for command, level in (
         ([gather, "8192", "1024"], "events"), ([gather, "128", "1024"], "events"),
         ([gather, "64", "1024"], "events"), ([grow, "512"], "events"),
         ([copies, "heap", "8"], "summary"), ([gather, "8192", "1024"], "allocs"),
+        ([pipeline], "summary"),
         ([copies, "heap", "4"], "deep"),
         ([copies, "map", "1", "back"], "deep"), ([copies, "heap", "4", "other"], "deep"),
         ([copies, "pinned", "4", "part"], "deep")):
     os.environ["SIM_KERNELS"] = os.path.dirname(os.environ["SIM_KERNELS"]) + \
-        ("/grow.so" if command[0] == grow else "/gather.so")
+        {grow: "/grow.so", pipeline: "/pipeline.so"}.get(command[0], "/gather.so")
     before, findings = run(command, "", level)
     for finding in findings:
         if finding.command and level != "deep":
@@ -348,6 +349,9 @@ assert first == {"copies heap 8 events": (64, 0), "copies heap 8 summary": (64, 
                  "gather-shared 8192 1024 events": (8, 0),
                  "gather-shared 8192 1024 allocs": (8, 0), "grow-shared 512 events": (0, 30)}, first
 assert {"duplicate", "never-read"} <= advised, advised
+# At the level summary, which does not tell what rules did, none is for a call path under a policy.
+assert not any(one.site and one.rule for one in run(
+    [copies, "heap", "8"], "[rule all]\nplace = vmm\n", "summary")[1])
 
 # Where the machine's rates are kept, findings say what their rules save, and come in that order.
 totals, _ = run([copies, "heap", "8"], "")

@@ -139,10 +139,13 @@ class Finder:
               and to_device.asked_bytes >= ONCE_BYTES * blocks):
             yield self._once(site, to_device)
 
-    @staticmethod
-    def _can_be_placed(site: Site) -> bool:
+    def _can_be_placed(self, site: Site) -> bool:
         """Blocks of the device that no rule has yet, as far as the log tells."""
-        return not site.rules and (not site.apis or set(site.apis) <= PLACED)
+        if not site.apis:  # Of the level summary: they may have a rule, or lie on the host's side.
+            kinds = {kind for flow in self._totals.flows for kind in (flow.src, flow.dst)}
+            return kinds.isdisjoint(("Pinned", "Managed")) and not any(
+                process.policy for process in self._totals.processes)
+        return not site.rules and set(site.apis) <= PLACED
 
     def _name(self, site: Site) -> str:
         caller = self._symbols.caller(site.frames)
