@@ -13,7 +13,8 @@ EVERY_S = 0.1
 
 
 class Progress:
-    """`with Progress("reading logs", total) as bar: bar.add(n)`; the line is gone at the end."""
+    """`with Progress("reading logs", total) as bar: bar.add(n)`; the line is gone at the end.
+    Where the total is 0, because nobody knows it, there is no bar."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what = what
@@ -45,9 +46,10 @@ class Progress:
             return
         self._next = now + EVERY_S
         width = screen.width(sys.stderr) or 80
-        share = min(self._done / self._total, 1.0) if self._total > 0 else 0.0
-        bar = "#" * round(20 * share)
-        line = f"{names.shown(self._what)} [{bar:<20}] {100 * share:3.0f} %"
+        line = names.shown(self._what)
+        if self._total > 0:
+            share = min(self._done / self._total, 1.0)
+            line += f" [{'#' * round(20 * share):<20}] {100 * share:3.0f} %"
         self._write("\r" + names.shorten(line, width - 1) + "\033[K")
         self._drawn = True
 

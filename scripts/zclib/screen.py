@@ -69,7 +69,7 @@ def styled(text: str, style: str, stream: TextIO | None = None) -> str:
 
 def say(text: str) -> None:
     """Prints a sentence, which a narrow terminal gets in several lines."""
-    print("\n".join(names.wrap("", text, width())))
+    print("\n".join(names.wrap("", names.shown(text), width())))
 
 
 def message(text: str) -> None:

@@ -163,10 +163,12 @@ from zclib import names, screen
 screen.prepare()
 print(names.shown("a\x1b[31m\n\x9b\u202eb é 日本"))
 print(names.shown(b"caf\xe9".decode("utf-8", "surrogateescape")))
-print(names.shorten("a-long-module-name.so+0x1234", 15), names.columns("日本"))'
+print(names.shorten("a-long-module-name.so+0x1234", 15), names.columns("日本"))
+screen.say("Written to a\x1b[31m\n.")'
     [[ ${lines[0]} == 'a\x1b[31m\x0a\x9b\u202eb é 日本' ]]
     [[ ${lines[1]} == $'caf\xe9' ]]
     [[ ${lines[2]} == "a-long...0x1234 4" ]]
+    [[ ${lines[3]} == 'Written to a\x1b[31m\x0a.' ]]
 }
 
 @test "names that the locale has no letters for are escaped" {

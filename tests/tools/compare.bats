@@ -197,6 +197,8 @@ PYTHON
     [[ $output != *"["* ]]
     run -0 script -qec "TERM=xterm $ZC run -r 1 -c off -- true" /dev/null
     [[ $output == *"watched ["* ]]
+    run -1 script -qec "TERM=xterm $ZC tune -o $BATS_TEST_TMPDIR/new true" /dev/null
+    [[ $output == *"without libzc, to warm up"* && $output != *"["[\ #]* ]]  # No end is known.
     run -0 script -qec "TERM=dumb $ZC run -r 1 -c off -- true" /dev/null
     [[ $output != *"["* ]]
 }
