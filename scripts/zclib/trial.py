@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import Sequence
 
-from . import launch, link, logs, merge, refusals, screen
+from . import launch, link, logs, merge, output, refusals, screen
 from .refusals import Refusals
 from .report import engines
 from .report.parts import Process
@@ -109,28 +109,37 @@ class Trials:
 
     def run(self, plan: Plan, number: int, limit_s: float | None = None) -> Run:
         """The run of that number, from 1 on, or WARM_UP.  Raises OSError where the program can't be
-        started."""
+        started, and LogError where there is no room for what it prints and logs."""
         folder = os.path.join(self._folder, plan.name)
         os.makedirs(folder, exist_ok=True)
         before = set(os.listdir(folder))
         ending = {WARM_UP: ".warm-up", 1: ""}.get(number, f".{number}")
-        output, errors = (os.path.join(folder, name + ending) for name in ("stdout", "stderr"))
+        printed, errors = (os.path.join(folder, name + ending) for name in ("stdout", "stderr"))
         env = launch.bare_environment() if plan.env is None else \
             {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
         record = self._has_link and plan.links and number != WARM_UP
         with link.Recording(folder) if record else contextlib.nullcontext():
-            ended = launch.run(self._command, env, [(0, os.devnull), (1, output), (2, errors)],
+            ended = launch.run(self._command, env, [(0, os.devnull), (1, printed), (2, errors)],
                                limit_s)
+        self._must_have_room()
         made = [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)
                 if logs.is_log_name(name)]
         if not self._kept:
-            self._share(output, errors)
+            self._share(printed, errors)
         if record:
             self._has_link = any(map(link.is_recording, made))
         totals = engines.read(made, OPTIONS)
         for message in totals.messages():
             screen.message(message)
-        return Run(ended, output, errors, totals, refusals.in_logs(made), made)
+        return Run(ended, printed, errors, totals, refusals.in_logs(made), made)
+
+    def _must_have_room(self) -> None:
+        try:
+            output.try_folder(self._folder)
+        except OSError as error:
+            hint = "" if self._kept else "; TMPDIR names another folder"
+            raise logs.LogError(f"{self._folder}: {error.strerror}, so that what the last run "
+                                f"printed may be cut{hint}") from error
 
     def _share(self, *files: str) -> None:
         """What many runs print alike takes room once."""

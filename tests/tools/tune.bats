@@ -271,6 +271,22 @@ PYTHON
     done
 }
 
+@test "a disk that gets full is no fault of a rule, and the best so far is written" {
+    unshare --user --map-root-user --mount true || skip "no user namespaces"
+    mkdir tmp
+    wrapped '*candidate-2*' 'cat /dev/zero >tmp/full 2>&-'
+    local small=(unshare --user --map-root-user --mount sh -c
+        'mount -t tmpfs -o size=4m zc tmp && exec "$@"' sh)
+    TMPDIR=$PWD/tmp run -1 --separate-stderr "${small[@]}" "$ZC" tune -- ./program
+    [[ $stderr == "zc: $PWD/tmp/zc-tune-"*": No space left on device"*"TMPDIR"* ]]
+    [[ $output == *"Stopped before all was tried. Written to policy.conf." ]]
+    grep -qx 'place = pinned, pageable' policy.conf
+    # Nor is a comparison right whose files are cut.
+    TMPDIR=$PWD/tmp run -125 --separate-stderr "${small[@]}" "$ZC" run -c @everyday -- \
+        sh -c './gather; cat /dev/zero >tmp/full 2>&-'
+    [[ $stderr == "zc: $PWD/tmp/zc-run-"*": No space left on device"* && -z $output ]]
+}
+
 @test "races decide by time: gains are kept, losses and noise are not" {
     run -0 python3 -B - <<'PYTHON'
 import os, random, re, sys, tempfile

@@ -122,9 +122,12 @@ class Tuning:
         except OSError as error:
             return not_started(self._command, error) if error.filename is None or \
                 error.filename == self._command[0] else _failed(str(error))
-        except (search.CanNotTune, logs.LogError) as error:
+        except search.CanNotTune as error:
             screen.message(f"{self._command[0]} can't be tuned: {error}")
             return 1
+        except logs.LogError as error:
+            screen.message(str(error))
+            status = 1
         except search.Stopped as stop:
             status = 128 + stop.signal
         except KeyboardInterrupt as error:
