@@ -109,8 +109,8 @@ class Log:
     """The log of one process, or its counters file where that is all that is left.
 
     `warn` gets each Problem; `progress` the bytes read, now and then.  After records() has ended,
-    `meta` holds the first line's record ({} where it is missing), `ended` whether the process wrote
-    its summary, and `from_counters` whether the summary came from the counters file.
+    `meta` holds the first line's record ({} where it is missing), `ended` whether the process came
+    to its end, and `from_counters` whether the summary came from the counters file.
     """
 
     def __init__(self, path: str, warn: Callable[[Problem], None],
@@ -261,6 +261,10 @@ class Log:
             self._warn(Problem(path, 0, f"{error}; nothing is read of it"))
             return
         self.from_counters = True
+        self.ended = page.header.closed
+        if self.ended and path != self.path:
+            self._warn(Problem(path, 0, "the log beside it ends early, as on a full disk; the "
+                               "totals are those of the counters"))
         if not self.meta:
             self.meta = {"type": "meta", "time_ns": page.header.start_ns, "pid": page.header.pid,
                          "exe": page.header.exe}

@@ -25,7 +25,9 @@ static ZC_LOCK(opening, ZC_RANK_OPENING);
 static const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
 static const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
 
-static bool reachable;       /* Every GPU reaches libc's memory.  Atomic. */
+/* Every GPU reaches libc's memory, which is what `managed` asks for then (CUDA C++ Programming
+ * Guide, "Unified Memory").  Atomic. */
+static bool reachable;
 static bool shares;          /* Device blocks may be one with host blocks; set before `ready`. */
 static const char *disabled; /* Why this process converts nothing, or NULL. */
 static const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
@@ -198,13 +200,6 @@ const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t 
     return rule && !from_driver(ask->pc) ? rule : NULL;
 }
 
-/* If every GPU reaches all host memory, libc's own memory is what `managed` asks for (CUDA C++
- * Programming Guide, "Unified Memory"). */
-static bool reached(void)
-{
-    return __atomic_load_n(&reachable, __ATOMIC_RELAXED);
-}
-
 void zc_hostrule_ask_devices(void)
 {
     int devices = 0;
@@ -230,7 +225,8 @@ bool zc_hostrule_to_heap(const struct zc_rule *rule)
         enum zc_place_id place = rule->place.item[i];
         if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
             return !stays_left(rule);
-        if (place == ZC_PLACE_PAGEABLE || (place == ZC_PLACE_MANAGED && reached()))
+        if (place == ZC_PLACE_PAGEABLE ||
+            (place == ZC_PLACE_MANAGED && __atomic_load_n(&reachable, __ATOMIC_RELAXED)))
             return false;
     }
     return false;

@@ -84,5 +84,8 @@ bool zc_counters_open(const char *path);
  * memory stays, because other threads may still count. */
 void zc_counters_close(void);
 
+/* Has zc_counters_close() leave the file there, because the log has no summary. */
+void zc_counters_keep(void);
+
 /* For the child of fork(2): fresh private counters; the parent's file is not touched. */
-bool zc_counters_reset(void);
+void zc_counters_reset(void);

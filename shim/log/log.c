@@ -90,6 +90,8 @@ static void end_log(int error)
     if (fd >= 0 && error != EBADF)
         syscall(SYS_close, fd);
     fd = -1;
+    if (error != 0)
+        zc_counters_keep();
 }
 
 static void write_one(struct zc_line *line, bool last)
@@ -220,9 +222,8 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
     int saved = errno;
     if (getauxval(AT_SECURE) != 0)
         return;
-    if (pattern == NULL || *pattern == 0 || strcmp(pattern, "off") == 0 || wanted == ZC_LOG_OFF) {
-        zc_counters_open(NULL);
-    } else if (open_file(pattern)) {
+    if (pattern != NULL && *pattern != 0 && strcmp(pattern, "off") != 0 && wanted != ZC_LOG_OFF &&
+        open_file(pattern)) {
         open_counters();
         __atomic_store_n(&zc_log_level_now, (int)wanted, __ATOMIC_RELAXED);
     } else {

@@ -84,11 +84,6 @@ static bool still_ending(const struct zc_roster_slot *slot)
            p.state != 'Z' && p.state != 'X';
 }
 
-static bool is_ours(const struct stat *s)
-{
-    return S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 077);
-}
-
 /* Opens the file whose name is in `path`. */
 static int open_named(int flags)
 {
@@ -113,7 +108,8 @@ static int open_locked(const char **why)
         if (fd < 0)
             return -1;
         *why = "its file is not this user's own";
-        if (fstat(fd, &s) != 0 || !is_ours(&s)) {
+        if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_uid != geteuid() ||
+            (s.st_mode & 077)) {
             zc_file_close(fd);
             return -1;
         }

@@ -54,3 +54,17 @@ killed_at() {
     run -0 zc diff "$BATS_TEST_TMPDIR/first.jsonl" "$log"
     [[ ${lines[0]} == "B moves as much (1.5 MiB)"* ]]
 }
+
+@test "a log that ends early, as on a full disk, leaves the counters to the report" {
+    storm=$build/kernels/storm-shared
+    [[ -e $storm ]] || skip "not built"
+    run -0 env LD_LIBRARY_PATH="$PWD/$build/sim" LD_PRELOAD="$PWD/$build/libzc.so" ZC_LOG="$log" \
+        ZC_LOG_LEVEL=events bash -c 'ulimit -f 2500; exec "$@"' bash "$storm" 10000
+    [[ $output == *"ends here: file size limit reached"* ]]
+    run -0 json "[d['totals'][k] for k in ('asked_calls', 'asked_bytes')], d['run']['states']" \
+        report "$log"
+    [[ $output == "([10001, 644096], {'ended': 1})" ]]
+    run -0 zc report "$log"
+    [[ ${lines[0]} == "zc: "*".counters: the log beside it ends early, as on a full disk; "* ]]
+    [[ $output == *"10001 copies"* ]]
+}

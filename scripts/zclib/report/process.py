@@ -236,7 +236,7 @@ class ProcessLog:
             self._transfers.leave(block)
         if self._summary is not None:
             self._use_summary(self._summary)
-            process.state = "ended" if not self._log.from_counters else \
+            process.state = "ended" if self._log.ended else \
                 "running" if live.goes_on(self._log) else "killed"
         else:
             self._use_lines()
