@@ -86,7 +86,7 @@ if [[ ${1:-} == --one ]]; then
 fi
 
 # The tests' own settings must not come from the caller's environment.
-unset LD_PRELOAD "${!SIM_@}" ZC_POLICY ZC_LOG ZC_LOG_LEVEL ZC_STRICT ZC_DEBUG ZC_PYTHON
+unset LD_PRELOAD "${!SIM_@}" ZC_POLICY ZC_LOG ZC_LOG_LEVEL ZC_STRICT ZC_PYTHON
 export LC_ALL=C
 # Tests share no limits with each other, nor with what else this user runs.
 export ZC_BUDGETS=off

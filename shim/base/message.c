@@ -2,7 +2,6 @@
 /* Messages: one line on stderr and one in the log, limited in number. */
 #include "base/message.h"
 
-#include "base/options.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -149,8 +148,6 @@ void zc_message(enum zc_severity severity, const char *code, const char *fmt, ..
     char buf[LINE_MAX_BYTES];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
     va_list ap;
-    if (severity == ZC_DEBUG && !zc_option_on(zc_options()->debug))
-        return;
     va_start(ap, fmt);
     zc_text_vfmt(&text, fmt, ap);
     va_end(ap);

@@ -4,16 +4,16 @@
 
 #include <stdbool.h>
 
-enum zc_severity { ZC_DEBUG, ZC_NOTE, ZC_WARN, ZC_ERROR };
+enum zc_severity { ZC_NOTE, ZC_WARN, ZC_ERROR };
 
 /*
  * Prints "libzc: <text>\n" to stderr with one write(2) and, if a log is open, appends a `warn` line
  * with the code.  `code` is a short stable name of the kind of message ("fallback", "policy"), a
  * string constant.  At most 16 messages of one code are printed; the 16th says that more follow
- * only in the log.  ZC_DEBUG messages need ZC_DEBUG=1.  `fmt` is that of zc_text_fmt; control
- * characters become '?', and about 1000 bytes are kept.  Keeps errno; raises no SIGPIPE or SIGXFSZ.
- * Prints nothing if stderr was closed when libzc was loaded, or if descriptor 2 has become a file
- * or a socket since, which may hold the program's data.
+ * only in the log.  `fmt` is that of zc_text_fmt; control characters become '?', and about 1000
+ * bytes are kept.  Keeps errno; raises no SIGPIPE or SIGXFSZ.  Prints nothing if stderr was closed
+ * when libzc was loaded, or if descriptor 2 has become a file or a socket since, which may hold the
+ * program's data.
  */
 void zc_message(enum zc_severity severity, const char *code, const char *fmt, ...);
 

@@ -13,8 +13,7 @@
     X(run, "ZC_RUN", "", "id of the run, for the log; zc run sets it")                             \
     X(budgets, "ZC_BUDGETS", "", "file of the limits that processes share, or off")                \
     X(strict, "ZC_STRICT", "0", "1 refuses a faulty policy file whole")                            \
-    X(python, "ZC_PYTHON", "0", "1 adds Python functions and lines to call paths")                 \
-    X(debug, "ZC_DEBUG", "0", "1 prints debug messages and the coverage line at exit")
+    X(python, "ZC_PYTHON", "0", "1 adds Python functions and lines to call paths")
 
 struct zc_options {
 #define ZC_OPTION_FIELD(field, variable, def, help) const char *field;

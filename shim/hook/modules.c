@@ -37,8 +37,7 @@
     X(shared_report)                                                                               \
     X(freed)                                                                                       \
     X(migrate)                                                                                     \
-    X(request)                                                                                     \
-    X(coverage)
+    X(request)
 
 #define DECLARED(name) extern const struct zc_module zc_module_##name;
 MODULES(DECLARED)

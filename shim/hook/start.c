@@ -2,7 +2,6 @@
 /* cuInit and the functions that look up driver functions. */
 #include "base/life.h"
 #include "driver/call.h"
-#include "hook/coverage.h"
 
 /* The first successful cuInit starts libzc; processes that only look for a driver are not
  * affected. */
@@ -22,9 +21,7 @@ static void substitute(const char *symbol, void **pfn)
 {
     if (!symbol || !*symbol || !pfn || !*pfn)
         return;
-    void *real = *pfn;
-    *pfn = zc_wrapper_of(real);
-    zc_coverage_note(symbol, *pfn != real);
+    *pfn = zc_wrapper_of(*pfn);
 }
 
 ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags))

@@ -255,7 +255,7 @@ void zc_log_site(uint32_t site_index)
 
 void zc_log_warn(enum zc_severity severity, const char *code, const char *text)
 {
-    static const char *const names[] = {"debug", "note", "warning", "error"};
+    static const char *const names[] = {"note", "warning", "error"};
     char buf[ZC_LINE_MAX];
     struct zc_line line;
     if (zc_log_level() < ZC_LOG_SUMMARY)

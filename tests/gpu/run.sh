@@ -23,7 +23,7 @@
 # CUDA_HOME   the toolkit whose shared runtime the programs load
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
-unset LD_PRELOAD ZC_POLICY ZC_LOG ZC_LOG_LEVEL ZC_STRICT ZC_DEBUG ZC_PYTHON ZC_SUMMARY
+unset LD_PRELOAD ZC_POLICY ZC_LOG ZC_LOG_LEVEL ZC_STRICT ZC_PYTHON ZC_SUMMARY
 
 build=$(realpath "${ZC_BUILD:-build}")
 export ZC_BUILD=$build

@@ -87,8 +87,7 @@ expect_routes() {
 
 @test "every request of real programs gets the driver's function or its own wrapper" {
     "$programs/routes" requests tests/preload/driver-requests.tsv >"$BATS_TEST_TMPDIR/bare"
-    ZC_DEBUG=1 routes requests tests/preload/driver-requests.tsv \
-        >"$BATS_TEST_TMPDIR/caught" 2>"$BATS_TEST_TMPDIR/said"
+    routes requests tests/preload/driver-requests.tsv >"$BATS_TEST_TMPDIR/caught"
     [[ $(grep -c 'libcuda.so.1' "$BATS_TEST_TMPDIR/bare") -gt 500 ]]
     # Name, version, flags, code, status and symbol agree; of objects only libzc's may be another.
     diff <(awk '{ $6 = "" } 1' "$BATS_TEST_TMPDIR/bare") \
@@ -100,8 +99,15 @@ expect_routes() {
     awk '$6 == "libcuda.so.1" { print $7 }' "$BATS_TEST_TMPDIR/caught" | sort -u \
         >"$BATS_TEST_TMPDIR/passed"
     [[ -z $(comm -12 "$BATS_TEST_TMPDIR/wrappers" "$BATS_TEST_TMPDIR/passed") ]]
-    run -0 grep -F 'coverage:' "$BATS_TEST_TMPDIR/said"
-    [[ $output =~ [1-9][0-9]*\ caught,.*\ 0\ missed$ ]]
+    [[ $(grep -c 'libzc.so' "$BATS_TEST_TMPDIR/caught") -gt 200 ]]
+    # What is about memory is caught, or left alone for a reason.
+    sed -n 's/^ZC_PASSTHROUGH(\([A-Za-z0-9]*\),.*/\1/p' shim/passthrough.def | sort \
+        >"$BATS_TEST_TMPDIR/alone"
+    awk '$6 == "libcuda.so.1" { print $1 }' "$BATS_TEST_TMPDIR/caught" | sed 's/_v[0-9]$//' |
+        grep -E 'Mem|WriteValue|^cu(Array|MipmappedArray|Pointer|TexRefSetAddress)|GetGlobal' |
+        sort -u >"$BATS_TEST_TMPDIR/left"
+    [[ -s $BATS_TEST_TMPDIR/left ]]
+    [[ -z $(comm -23 "$BATS_TEST_TMPDIR/left" "$BATS_TEST_TMPDIR/alone") ]]
 }
 
 @test "the recorded symbol of a request is the one whose wrapper it gets" {
