@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "host/extent.h"
 #include "host/overlay.h"
 
 /* Programs expect low numbers for their own files, and some have as many as they may. */
@@ -153,8 +154,15 @@ bool zc_memfile_freeze(struct zc_extent *e)
  * holds of private mappings alone.  Extents of pairs are not for this module. */
 static void freeze_for_child(struct zc_extent *e, void *failed)
 {
-    if (zc_hostheap_mine(e) && !e->shared && !zc_memfile_freeze(e))
+    bool pooled = e->use == ZC_EXTENT_FREE;
+    if (!zc_hostheap_mine(e) || e->shared)
+        return;
+    if (pooled)
+        zc_extent_unpool(e); /* The pool counts those that nobody may get again. */
+    if (!zc_memfile_freeze(e))
         *(bool *)failed = true;
+    if (pooled)
+        zc_extent_pool(e);
 }
 
 static void before_fork(void)

@@ -127,6 +127,20 @@ static void a_frozen_block_keeps_its_content_and_shows_no_more_of_it(void **stat
     drop_pool();
 }
 
+/* No other block may get it, so that it would stay for ever. */
+static void memory_that_a_fork_found_in_the_pool_is_given_back(void **state)
+{
+    char *p = get(true), *q = get(true);
+    (void)state;
+    zc_hostheap_put(p);
+    zc_module_memfile.before_fork();
+    struct zc_extent *freed = zc_hostheap_surplus(false, false);
+    assert_ptr_equal(freed, zc_hostheap_extent((uintptr_t)p));
+    zc_hostheap_drop(freed);
+    zc_hostheap_put(q); /* Gives back what is like that itself. */
+    assert_int_equal(zc_hostheap_pooled(), 0);
+}
+
 static void mappings_of_the_programs_own_stay_in_a_frozen_block(void **state)
 {
     char *p = get(true);
@@ -196,6 +210,7 @@ int main(void)
         cmocka_unit_test(only_a_shareable_block_gets_such_memory_again),
         cmocka_unit_test(small_blocks_are_never_shareable),
         cmocka_unit_test(a_frozen_block_keeps_its_content_and_shows_no_more_of_it),
+        cmocka_unit_test(memory_that_a_fork_found_in_the_pool_is_given_back),
         cmocka_unit_test(mappings_of_the_programs_own_stay_in_a_frozen_block),
         cmocka_unit_test(a_program_that_closes_all_files_changes_nothing),
         cmocka_unit_test(a_limit_on_files_leaves_a_block_private),
