@@ -260,6 +260,26 @@ char *zc_arena_ahead(char **end_out)
     return at;
 }
 
+/* From the linker: the start of this object's first segment, and of its uninitialised variables. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char __bss_start[] __attribute__((visibility("hidden")));
+
+static void populate(const char *from, const char *to, int how)
+{
+    uintptr_t first = zc_page_start((uintptr_t)from);
+    int saved = errno;
+    zc_memory_advise((void *)first, (uintptr_t)to - first, how);
+    errno = saved;
+}
+
+void zc_arena_populate(void)
+{
+    char *end, *at = zc_arena_ahead(&end);
+    populate(__ehdr_start, __bss_start, MADV_POPULATE_READ);
+    if (at)
+        populate(at, end, MADV_POPULATE_WRITE);
+}
+
 size_t zc_arena_mapped_bytes(void)
 {
     return __atomic_load_n(&mapped, __ATOMIC_RELAXED);

@@ -28,6 +28,11 @@ bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, 
  * most 64 KiB further on.  NULL if there is none. */
 char *zc_arena_ahead(char **end_out);
 
+/* Takes libzc's own page faults early: of its code and tables, and of zc_arena_ahead() (madvise(2),
+ * MADV_POPULATE_*).  Called in cuInit, which takes a thousand times as long.  Does nothing before
+ * Linux 5.14. */
+void zc_arena_populate(void);
+
 /* Bytes that the arena has mapped so far. */
 size_t zc_arena_mapped_bytes(void);
 

@@ -4,11 +4,14 @@
 
 #include "base/job.h"
 #include "base/message.h"
+#include "policy/policy.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 /* Bytes for copies of all values; a path has at most PATH_MAX, 4096. */
 #define STORE 16384
@@ -89,6 +92,32 @@ const struct zc_options *zc_options_read(void)
     return &options;
 }
 
+/* Without the prefix, which would make short names similar. */
+#define PREFIX "ZC_"
+#define PREFIX_BYTES (sizeof(PREFIX) - 1)
+#define NAME_BYTES 44 /* With the final 0; longer names are similar to none. */
+
+static const char *const names[] = {
+#define NAME(field, variable, def, help) &(variable)[PREFIX_BYTES],
+    ZC_OPTIONS(NAME)
+#undef NAME
+        NULL};
+
+/* Names the variable of an entry of the environment if it is nearly one of libzc's: a policy named
+ * by ZC_POLCY would otherwise be ignored silently. */
+static void check_name(const char *entry)
+{
+    char name[NAME_BYTES] = "";
+    size_t n = strcspn(entry, "=");
+    if (n >= NAME_BYTES || strncasecmp(entry, PREFIX, PREFIX_BYTES) != 0)
+        return;
+    memcpy(name, entry, n);
+    const char *rest = name + PREFIX_BYTES, *near = zc_policy_nearest(rest, names, TABLE_SIZE);
+    if (near && !(is_one_of(names, rest) && strncmp(name, PREFIX, PREFIX_BYTES) == 0))
+        zc_message(ZC_WARN, "options", "the variable %s is not one of libzc's (nearest: ZC_%s)",
+                   name, near);
+}
+
 void zc_options_announce(void)
 {
     for (size_t i = 0; i < TABLE_SIZE; i++) {
@@ -98,6 +127,8 @@ void zc_options_announce(void)
         else if (ignored[i])
             zc_message(ZC_WARN, "options", "%s is too long and was ignored", name);
     }
+    for (char **entry = environ; entry && *entry; entry++)
+        check_name(*entry);
 }
 
 const struct zc_options *zc_options(void)

@@ -30,7 +30,8 @@ struct zc_options {
  */
 const struct zc_options *zc_options_read(void);
 
-/* Reports variables whose values have no meaning, so that the defaults apply. */
+/* Reports variables whose values have no meaning, so that the defaults apply, and those whose names
+ * are nearly ones of libzc's.  Reads the environment, as getenv(3) does. */
 void zc_options_announce(void);
 
 /* The options as last read; defaults before zc_options_read(). */

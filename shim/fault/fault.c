@@ -160,9 +160,4 @@ const char *zc_fault_start(const struct zc_fault_ops *ops)
     return zc_repair_threads();
 }
 
-void zc_fault_child(void)
-{
-    zc_sigsegv_child();
-}
-
-const struct zc_module zc_module_fault = {.child = zc_fault_child};
+const struct zc_module zc_module_fault = {.child = zc_sigsegv_child};

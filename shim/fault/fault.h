@@ -48,6 +48,3 @@ bool zc_fault_peek(void *to, const void *from, unsigned long n);
  * program took the right away, each time the access is tried.  Ends without the access if only
  * libzc has closed the page. */
 void zc_fault_probe(uintptr_t address, bool write);
-
-/* For the child of fork(2): no other thread is inside any more. */
-void zc_fault_child(void);

@@ -16,11 +16,9 @@
 #include "base/module.h"
 #include "base/options.h"
 #include "base/own.h"
-#include "base/populate.h"
 #include "driver/real.h"
 #include "hook/hostrule.h"
 #include "hook/loader.h"
-#include "hook/variables.h"
 #include "ledger/counters.h"
 #include "ledger/object.h"
 #include "ledger/python.h"
@@ -123,7 +121,6 @@ static void announce(void)
         return;
     announced = true;
     zc_options_announce();
-    zc_variables_check();
     zc_rules_announce();
     zc_place_check_policy(zc_rules());
     say_python();
@@ -145,7 +142,7 @@ bool zc_process_start(void)
         return false;
     zc_real_find(NULL); /* Another thread may not have found all functions yet. */
     zc_clock_calibrate();
-    zc_populate();
+    zc_arena_populate();
     find_python(zc_option_on(zc_options()->python));
     zc_site_rehearse();
     /* Handlers run in reverse order of registration.  This one is registered at the first cuInit,

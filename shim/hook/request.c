@@ -32,11 +32,6 @@ static __thread struct {
     uint32_t generation;
 } last;
 
-void zc_ask_forget_contexts(void)
-{
-    __atomic_fetch_add(&generation, 1, __ATOMIC_RELEASE);
-}
-
 static void find_context(struct zc_ask *ask)
 {
     CUdevice device;
@@ -265,7 +260,7 @@ void zc_retrack(const struct zc_untracked *block)
 static void context_gone(CUcontext context)
 {
     (void)context;
-    zc_ask_forget_contexts();
+    __atomic_fetch_add(&generation, 1, __ATOMIC_RELEASE);
 }
 
 const struct zc_module zc_module_request = {.context_gone = context_gone};

@@ -86,6 +86,3 @@ struct zc_untracked {
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out);
 void zc_untrack_block(struct zc_block *block, struct zc_untracked *out); /* NULL: does nothing. */
 void zc_retrack(const struct zc_untracked *block);
-
-/* Drops the current device that threads have cached; for calls that destroy contexts. */
-void zc_ask_forget_contexts(void);

@@ -30,7 +30,7 @@ static ZC_OWN uint64_t serial;                         /* Id given last. */
 static ZC_OWN struct zc_block *dead;                   /* Left by signal handlers.  Atomic. */
 static ZC_OWN struct zc_block *rest_first, *rest_last; /* Removed, not reused yet; oldest first. */
 static ZC_OWN uint32_t resting;                        /* Number of them. */
-static ZC_OWN uint64_t untracked, overlapped;          /* Atomic. */
+static ZC_OWN uint64_t untracked;                      /* Atomic. */
 static ZC_OWN void (*watcher)(int device, int64_t bytes); /* Under the lock, as the next one. */
 static unsigned watched;                                  /* Place that it wants to know of. */
 static ZC_OWN bool padded; /* Some block has memory of its place's around it.  Atomic. */
@@ -135,7 +135,6 @@ static void displace(struct zc_block *old)
     /* Its claimer is about to remove it. */
     if (!zc_block_claim(old))
         return;
-    __atomic_fetch_add(&overlapped, 1, __ATOMIC_RELAXED);
     zc_cell_fold_all(old);
     rest(old);
 }
@@ -305,9 +304,4 @@ void zc_block_gauge(unsigned place, struct zc_block_gauge *out)
 uint64_t zc_block_untracked(void)
 {
     return __atomic_load_n(&untracked, __ATOMIC_RELAXED);
-}
-
-uint64_t zc_block_overlapped(void)
-{
-    return __atomic_load_n(&overlapped, __ATOMIC_RELAXED);
 }

@@ -152,6 +152,3 @@ void zc_block_spill(struct zc_block *block, bool spilled);
 
 /* Requests that could not be recorded, for want of memory or access to the ledger. */
 uint64_t zc_block_untracked(void);
-
-/* Live blocks that newer ones replaced: libzc did not see their frees. */
-uint64_t zc_block_overlapped(void);

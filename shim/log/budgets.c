@@ -2,12 +2,7 @@
 /* What the summary tells of limits that processes share. */
 #include "log/budgets.h"
 
-static struct zc_log_budgets known;
-
-struct zc_log_budgets *zc_log_budgets(void)
-{
-    return &known;
-}
+struct zc_log_budgets zc_log_budgets;
 
 static void row(struct zc_line *line, const struct zc_log_budget *b)
 {
@@ -26,13 +21,13 @@ static void row(struct zc_line *line, const struct zc_log_budget *b)
 
 void zc_line_budgets(struct zc_line *line)
 {
-    if (known.rows == 0 && known.alone == NULL)
+    if (zc_log_budgets.rows == 0 && zc_log_budgets.alone == NULL)
         return;
     zc_line_open(line, "budgets", '{');
-    zc_line_str(line, "own", known.alone);
+    zc_line_str(line, "own", zc_log_budgets.alone);
     zc_line_open(line, "limits", '[');
-    for (unsigned i = 0; i < known.rows; i++)
-        row(line, &known.row[i]);
+    for (unsigned i = 0; i < zc_log_budgets.rows; i++)
+        row(line, &zc_log_budgets.row[i]);
     zc_line_close(line, ']');
     zc_line_close(line, '}');
 }

@@ -24,8 +24,8 @@ struct zc_log_budgets {
     struct zc_log_budget row[ZC_LOG_BUDGETS];
 };
 
-/* To be filled in before the summary is written; never NULL. */
-struct zc_log_budgets *zc_log_budgets(void);
+/* To be filled in before the summary is written. */
+extern struct zc_log_budgets zc_log_budgets;
 
 /* Appends them. */
 void zc_line_budgets(struct zc_line *line);

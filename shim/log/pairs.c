@@ -5,17 +5,7 @@
 #include "log/log.h"
 #include "log/lines.h"
 
-static struct zc_pair_counts known;
-
-void zc_log_pair_totals(const struct zc_pair_counts *totals)
-{
-    known = *totals;
-}
-
-const struct zc_pair_counts *zc_log_pairs_known(void)
-{
-    return &known;
-}
+struct zc_pair_counts zc_log_pairs;
 
 void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
 {

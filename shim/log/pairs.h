@@ -33,8 +33,5 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
 /* Appends the counts of a pair, or of all. */
 void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *counts);
 
-/* Sets the sum of all pairs, for the summary. */
-void zc_log_pair_totals(const struct zc_pair_counts *totals);
-
-/* The sum last set; all 0 before. */
-const struct zc_pair_counts *zc_log_pairs_known(void);
+/* The sum of all pairs, to be filled in before the summary is written. */
+extern struct zc_pair_counts zc_log_pairs;

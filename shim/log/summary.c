@@ -12,7 +12,6 @@
 #include "log/lines.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
-#include "log/table.h"
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -169,10 +168,10 @@ static void write_line(const struct zc_summary *s)
     zc_refusals_line(&line);
     places(&line, s);
     zc_line_budgets(&line);
-    if (zc_log_pairs_known()->pairs > 0) {
+    if (zc_log_pairs.pairs > 0) {
         zc_line_open(&line, "shared", '{');
-        zc_line_u64(&line, "pairs", zc_log_pairs_known()->pairs);
-        zc_line_pair_counts(&line, zc_log_pairs_known());
+        zc_line_u64(&line, "pairs", zc_log_pairs.pairs);
+        zc_line_pair_counts(&line, &zc_log_pairs);
         zc_line_close(&line, '}');
     }
     flows(&line, &s->totals);

@@ -30,3 +30,7 @@ struct zc_summary {
  * and the log.
  */
 void zc_log_summary(void);
+
+/* Prints on stderr that calls were refused, if there were any, below the table for people if that
+ * is wanted (log/table.c). */
+void zc_summary_print(const struct zc_summary *summary, bool table);

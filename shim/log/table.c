@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The summary for people: about twenty lines of at most 80 columns on stderr. */
-#include "log/table.h"
-
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/path.h"
@@ -11,6 +9,7 @@
 #include "log/lines.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
+#include "log/summary.h"
 #include "policy/policy.h"
 
 #include <limits.h>
@@ -277,8 +276,8 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
     if (s->pageable_asked > 0)
         zc_text_fmt(t, "%B from or to pageable memory, of which %B moved as such\n",
                     s->pageable_asked, s->pageable_moved);
-    if (zc_log_pairs_known()->pairs > 0)
-        pairs_line(t, zc_log_pairs_known());
+    if (zc_log_pairs.pairs > 0)
+        pairs_line(t, &zc_log_pairs);
     if (s->untracked > 0)
         zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
     if (zc_log_path() == NULL)

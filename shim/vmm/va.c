@@ -35,15 +35,6 @@ static CUdeviceptr take_ready(unsigned i)
                : 0;
 }
 
-void zc_va_trim(void)
-{
-    for (unsigned i = 0; i < 2; i++) {
-        CUdeviceptr base = take_ready(i);
-        if (base)
-            zc_real.cuMemAddressFree(base, ready_size);
-    }
-}
-
 static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
 {
     for (unsigned i = 0; i < 2 && !va->base && size <= ready_size; i++)
@@ -255,10 +246,15 @@ void zc_va_drop(struct zc_va *va)
     zc_arena_put(va, sizeof(*va));
 }
 
+/* Gives the prepared addresses that no range has used back to the driver. */
 static void context_gone(CUcontext context)
 {
     (void)context;
-    zc_va_trim();
+    for (unsigned i = 0; i < 2; i++) {
+        CUdeviceptr base = take_ready(i);
+        if (base)
+            zc_real.cuMemAddressFree(base, ready_size);
+    }
 }
 
 const struct zc_module zc_module_va = {.context_gone = context_gone};

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/populate.h"
 
 static bool all_zero(const void *memory, size_t n)
 {
@@ -233,7 +232,7 @@ static void the_next_small_objects_need_no_page_once_populated(void **state)
                 23 /* MADV_POPULATE_WRITE */) != 0)
         skip();
     assert_true(missing(at, end) > 0);
-    zc_populate();
+    zc_arena_populate();
     assert_int_equal(missing(at, end), 0);
 }
 

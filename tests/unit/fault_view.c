@@ -331,7 +331,7 @@ static void sent_before_fork(void)
     pid_t child = fork();
     if (child == 0) {
         if (handled)
-            zc_fault_child();
+            zc_sigsegv_child();
         sigpending(&pending);
         tell(sigismember(&pending, SIGSEGV));
         block(SIG_UNBLOCK, SIGSEGV);
@@ -359,7 +359,7 @@ static void set_before_handlers_of_fork(void)
     if (child == 0) {
         signal(SIGSEGV, repair_plain);
         if (handled)
-            zc_fault_child();
+            zc_sigsegv_child();
         pthread_create(&thread, NULL, tell_in_thread, NULL);
         pthread_join(thread, NULL);
         signal(SIGSEGV, SIG_IGN);

@@ -65,7 +65,7 @@ static void obey(const struct order *o, int answer, struct zc_node_terms *terms)
         break;
     case 'o':
         zc_module_node.finish();
-        strncpy(text, zc_log_budgets()->alone ? zc_log_budgets()->alone : "", sizeof(text) - 1);
+        strncpy(text, zc_log_budgets.alone ? zc_log_budgets.alone : "", sizeof(text) - 1);
         break;
     case 'h':
         zc_roster_lock();
@@ -354,7 +354,7 @@ static CUresult uuid_of(CUuuid *uuid, CUdevice device)
 static void sum_up(void)
 {
     const struct zc_node_terms terms = {{ZC_LIMIT_BYTES, 100}, {0}, zc_available};
-    const struct zc_log_budgets *out = zc_log_budgets();
+    const struct zc_log_budgets *out = &zc_log_budgets;
     static const struct zc_log_budget wanted[] = {
         {"max_pinned", -1, 2, 100, 40, 60, 60, 80, 1},
         {"max_managed", 1, 2, 40, 30, 30, 35, 35, 0},
