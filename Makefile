@@ -285,6 +285,7 @@ $(COMPLETIONS): $(B)/zc-policy $(ZCLIB) $(wildcard policy/presets/*.conf)
 install: all $(STAGE)/zc $(STAGE)/installed $(COMPLETIONS)    ## install below $(DESTDIR)$(PREFIX)
 	$(Q)$(foreach i,$(INSTALLED),install -D -m $(call field,2,$(i)) $(call field,3,$(i)) \
 	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
+	$(call say,INSTALL,$(DESTDIR)$(BINDIR)/zc)
 
 # The package's folder may also hold what Python compiled.
 uninstall:      ## remove what install put there

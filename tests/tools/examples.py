@@ -43,7 +43,7 @@ while [[ $1 != IMAGE ]]; do
     shift 2
 done
 for variable in "${variables[@]}"; do
-    for folder in "${!mounted[@]}"; do variable=${variable//=$folder\\//=${mounted[$folder]}/}; done
+    for folder in "${!mounted[@]}"; do variable=${variable//=$folder/=${mounted[$folder]}}; done
     export "$variable"
 done
 shift; exec "$@" """
