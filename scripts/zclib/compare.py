@@ -29,6 +29,7 @@ class Comparison:
     arms: list[Arm]
     ratios: list[spread.Ratio]  # Of the others' times to its own.
     simulated: bool
+    differences: dict[str, str]  # By the arm's name, what a run printed instead.
 
 
 def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: race.Limits,
@@ -38,6 +39,7 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
     signal was passed on.  Raises OSError where the program can't be started."""
     trials = trial.Trials(command, folder, kept)
     contest = race.Race(trials, plans, limits, once=lambda contest: contest.simulated)
+    differences: dict[str, str] = {}
     with Progress("", len(plans) * (limits.rounds or race.TIGHT_ROUNDS)) as bar:
         bar.say(f"warm-up: {plans[0].name}")
         first = trials.run(plans[0], trial.WARM_UP)
@@ -48,7 +50,10 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
         def after(arm: Arm) -> bool:
             bar.add(1)
             last = arm.runs[-1]
-            arm.same = arm.same is not False and output.same(first.output, last.output)
+            if arm.same is not False:
+                arm.same = output.same(first.output, last.output)
+                if not arm.same:
+                    differences[arm.name] = output.difference(first.output, last.output)
             if last.status:
                 bar.clear()
                 _say_failure(arm)
@@ -59,7 +64,8 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
     if first.ended.passed_on:
         contest.arms[0].runs.append(first)
     ran = [arm for arm in contest.arms if arm.runs]
-    return Comparison(ran, [contest.ratio(arm) for arm in ran[1:]], contest.simulated)
+    return Comparison(ran, [contest.ratio(arm) for arm in ran[1:]], contest.simulated,
+                      differences)
 
 
 def _say_failure(arm: Arm) -> None:
@@ -161,13 +167,14 @@ def _outputs(result: Comparison, kept: bool) -> str:
     differing = next((arm for arm in result.arms if arm.same is False), None)
     if differing is None:
         return "All runs printed the same."
+    words = result.differences[differing.name]
     if differing is result.arms[0]:
-        return ("The bare runs already print different things, so this can't tell whether the "
-                "policies keep the output: name what may differ by --ignore REGEX")
+        return (f"The bare runs already print different things ({words}), so this can't tell "
+                "whether the policies keep the output: name what may differ by --ignore REGEX")
     files = (f"diff {shlex.quote(result.arms[0].runs[0].output)} "
              f"{shlex.quote(differing.runs[0].output)}" if kept
              else "with -o DIR their outputs stay, to be compared")
-    return f"Not all runs printed the same: {files}"
+    return f"Not all runs printed the same ({words}): {files}"
 
 
 def _faster(name: str, runs: int, ratio: spread.Ratio) -> str:

@@ -8,6 +8,8 @@ import os
 import re
 from typing import Sequence
 
+from . import names
+
 LONGEST_LINE = 100  # Of a line that is shown, this many bytes,
 LEAST_BEFORE = 50   # and of a longer one so many before what differs.
 
@@ -27,12 +29,13 @@ class Output:
             return True
         return (bool(self._ignored) or self.any_order) and self._read(a) == self._read(b)
 
-    def differing_lines(self, a: str, b: str) -> tuple[str, str]:
-        """The first line of each that the other has not in its place, about the difference."""
-        for pair in zip(self._read(a).split(b"\n") + [b""], self._read(b).split(b"\n") + [b""]):
+    def difference(self, a: str, b: str) -> str:
+        """What `b` has where it differs first, as `'2 ms' instead of '1 ms'`."""
+        for pair in zip(self._read(b).split(b"\n") + [b""], self._read(a).split(b"\n") + [b""]):
             if pair[0] != pair[1]:
-                return tuple(map(_part, pair, [len(os.path.commonprefix(pair))] * 2))
-        return "", ""
+                at = len(os.path.commonprefix(pair))
+                return " instead of ".join(f"'{names.shown(_part(line, at))}'" for line in pair)
+        return ""
 
     def _read(self, path: str) -> bytes:
         with open(path, "rb") as file:

@@ -69,9 +69,9 @@ class Run:
         return replace(self, ended=replace(self.ended, wall_ns=wall_ns), logs=paths,
                        totals=merge.map_logs(paths, OPTIONS))
 
-    def last_words(self, count: int) -> list[str]:
-        """The last lines that it said, which may be a part of very many."""
-        with open(self.errors, "rb") as file:
+    def last_words(self, count: int, path: str = "") -> list[str]:
+        """The last lines of what it said, or of another file of it, which may be very many."""
+        with open(path or self.errors, "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - LAST_BYTES, 0))
             text = file.read().decode("utf-8", "surrogateescape")

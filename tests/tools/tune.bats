@@ -207,6 +207,8 @@ def tune(status, *arguments):
 fails = "zc: sh can't be tuned: "
 assert tune(1, "--", "sh", "-c", "echo broken >&2; exit 3") == \
     fails + "it ends with status 3 without libzc: broken"
+assert tune(1, "--", "sh", "-c", "test -t 0 || { echo no terminal; exit 1; }") == \
+    fails + "it ends with status 1 without libzc: no terminal"  # Where else it says why.
 assert tune(1, "--", "sh", "-c", "kill -9 $$") == fails + "it ends with status 137 without libzc"
 assert tune(1, "--", "sh", "-c", "test -t 0 || { echo no terminal >&2; exit 1; }") == \
     fails + "it ends with status 1 without libzc: no terminal"

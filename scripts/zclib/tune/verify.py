@@ -114,8 +114,7 @@ class Verifier:
         if self._check is not None:
             return self._checked(self._check, run)
         if not self._output.same(self._bare.output, run.output):
-            was, now = self._output.differing_lines(self._bare.output, run.output)
-            return f"printed '{now}' instead of '{was}'"
+            return f"printed {self._output.difference(self._bare.output, run.output)}"
         for path, before in self._files.items():
             if digest(path) != before:
                 return f"wrote another {path}"
@@ -147,8 +146,11 @@ class Verifier:
 
     @staticmethod
     def _last_word(run: Run) -> str:
-        lines = [line.strip() for line in run.last_words(LAST_LINES) if line.strip()]
-        return f": {lines[-1][:200]}" if lines else ""
+        for path in (run.errors, run.output):
+            lines = [line.strip() for line in run.last_words(LAST_LINES, path) if line.strip()]
+            if lines:
+                return f": {lines[-1][:200]}"
+        return ""
 
 
 def _ended(run: Run) -> dict[int, bool]:
