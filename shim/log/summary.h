@@ -25,9 +25,9 @@ struct zc_summary {
 
 /*
  * Writes the last line, and the table on stderr (ZC_SUMMARY): totals of all copies, by flow, by
- * site and by place, and untracked requests.  At ALLOCS and EVENTS a `block` line for each live
- * block comes first.  A copy counts in the sites of both its blocks.  Takes the locks of the ledger
- * and the log.
+ * place, and in the line by site, and untracked requests.  At ALLOCS and EVENTS a `block` line for
+ * each live block comes first.  A copy counts in the sites of both its blocks.  Takes the locks of
+ * the ledger and the log.
  */
 void zc_log_summary(void);
 

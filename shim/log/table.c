@@ -4,7 +4,6 @@
 #include "base/message.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "ledger/site.h"
 #include "log/log.h"
 #include "log/lines.h"
 #include "log/pairs.h"
@@ -19,14 +18,12 @@
 
 #define BYTES (4096 + 2 * PATH_MAX)
 #define FLOW_ROWS 8
-#define SITE_ROWS 3
 
 /* Widths of columns, the space between them included; together at most 80. */
 #define OPERATION 10
 #define NAME 9
 #define COUNT 7
 #define SIZE 9
-#define FRAME 26
 
 static void left(struct zc_text *t, const char *s, size_t width)
 {
@@ -115,21 +112,6 @@ static void title(struct zc_text *t, const struct zc_summary *s)
     zc_text_str(t, " blocked\n");
 }
 
-static void traffic_columns(struct zc_text *t, const struct zc_count by[ZC_OUTCOME_COUNT])
-{
-    size(t, zc_count_asked(by).bytes);
-    for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
-        size(t, by[i].bytes);
-}
-
-static void traffic_headings(struct zc_text *t)
-{
-    heading(t, "Asked", SIZE);
-    heading(t, "Moved", SIZE);
-    heading(t, "CPU", SIZE);
-    heading(t, "Elided", SIZE);
-}
-
 static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *totals)
 {
     bool copy = zc_flow_dir(flow) < ZC_DIR_MEMSET;
@@ -137,7 +119,9 @@ static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *t
     left(t, copy ? zc_kind_name(zc_flow_src(flow)) : "", NAME);
     left(t, zc_kind_name(zc_flow_dst(flow)), NAME);
     put_count(t, zc_count_asked(totals->asked[flow]).calls);
-    traffic_columns(t, totals->asked[flow]);
+    size(t, zc_count_asked(totals->asked[flow]).bytes);
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
+        size(t, totals->asked[flow][i].bytes);
     duration(t, totals->ticks[flow]);
     zc_text_str(t, "\n");
 }
@@ -154,7 +138,10 @@ static void flow_table(struct zc_text *t, const struct zc_totals *totals)
             left(t, "From", NAME);
             left(t, "To", NAME);
             heading(t, "Count", COUNT);
-            traffic_headings(t);
+            heading(t, "Asked", SIZE);
+            heading(t, "Moved", SIZE);
+            heading(t, "CPU", SIZE);
+            heading(t, "Elided", SIZE);
             heading(t, "Blocked", SIZE);
             zc_text_str(t, "\n");
         }
@@ -185,82 +172,6 @@ static void place_table(struct zc_text *t, const struct zc_summary *s)
         size(t, s->place[i].peak_bytes);
         zc_text_str(t, "\n");
     }
-}
-
-/* The copies of a site's blocks, in all directions. */
-static struct zc_cell site_sum(const struct zc_summary *s, uint32_t site)
-{
-    struct zc_cell sum = {0};
-    for (int dir = 0; dir < ZC_DIR_MEMSET; dir++)
-        zc_cell_sum(&sum, &s->site[site][dir]);
-    return sum;
-}
-
-/* The best ranked sites first; returns how many have traffic, at most SITE_ROWS. */
-static unsigned rank_sites(const struct zc_summary *s, uint32_t top[SITE_ROWS])
-{
-    uint64_t bytes[SITE_ROWS] = {0};
-    unsigned n = 0;
-    for (uint32_t site = 0; site < s->sites; site++) {
-        uint64_t asked = zc_count_asked(site_sum(s, site).by).bytes;
-        unsigned at = n;
-        while (at > 0 && bytes[at - 1] < asked)
-            at--;
-        if (asked == 0 || at == SITE_ROWS)
-            continue;
-        n += n < SITE_ROWS;
-        for (unsigned i = n - 1; i > at; i--) {
-            bytes[i] = bytes[i - 1];
-            top[i] = top[i - 1];
-        }
-        bytes[at] = asked;
-        top[at] = site;
-    }
-    return n;
-}
-
-/* module+0xoffset in FRAME columns, the last of them blank; a long module's name is cut. */
-static void frame(struct zc_text *t, const struct zc_frame *f)
-{
-    size_t start = t->len;
-    char buf[32];
-    struct zc_text offset = zc_text_on(buf, sizeof(buf));
-    size_t module = strlen(f->module);
-    zc_text_fmt(&offset, "+0x%x", f->offset);
-    size_t fits = FRAME - 1 - offset.len;
-    zc_text_raw(t, f->module, module < fits ? module : fits);
-    zc_text_raw(t, offset.buf, offset.len);
-    zc_text_disarm(t, start);
-}
-
-static void site_row(struct zc_text *t, const struct zc_summary *s, uint32_t index)
-{
-    const struct zc_site *site = zc_site_get(index);
-    size_t start = t->len;
-    zc_text_hex(t, zc_site_id(index), 8);
-    zc_text_pad(t, start, OPERATION);
-    start = t->len;
-    if (site != NULL && site->nframes > 0)
-        frame(t, &site->frame[0]);
-    zc_text_pad(t, start, FRAME);
-    put_count(t, site != NULL ? site->requests : 0);
-    traffic_columns(t, site_sum(s, index).by);
-    zc_text_str(t, "\n");
-}
-
-static void site_table(struct zc_text *t, const struct zc_summary *s)
-{
-    uint32_t top[SITE_ROWS];
-    unsigned n = rank_sites(s, top);
-    if (n == 0)
-        return;
-    left(t, "Top sites", OPERATION);
-    left(t, "Caller", FRAME);
-    heading(t, "Blocks", COUNT);
-    traffic_headings(t);
-    zc_text_str(t, "\n");
-    for (unsigned i = 0; i < n; i++)
-        site_row(t, s, top[i]);
 }
 
 static void pairs_line(struct zc_text *t, const struct zc_pair_counts *c)
@@ -298,7 +209,6 @@ void zc_summary_print(const struct zc_summary *summary, bool table)
         title(&t, summary);
         flow_table(&t, &summary->totals);
         place_table(&t, summary);
-        site_table(&t, summary);
         last_lines(&t, summary);
     }
     zc_refusals_text(&t);
