@@ -188,14 +188,6 @@ void zc_block_spill(struct zc_block *block, bool spilled)
     }
 }
 
-void zc_block_note_request(uint32_t site, uint64_t bytes)
-{
-    if (!change_enter())
-        return;
-    zc_site_note_request(site, bytes);
-    change_leave();
-}
-
 struct zc_block *zc_block_find(uint64_t address)
 {
     struct zc_block *block;

@@ -94,9 +94,6 @@ static inline bool zc_block_paused(const struct zc_block *block)
  */
 struct zc_block *zc_block_add(const struct zc_block *like);
 
-/* Counts a request without a block (an array) at its site. */
-void zc_block_note_request(uint32_t site, uint64_t bytes);
-
 /*
  * The block that contains an address, or NULL.  Lock-free, no allocation, signal-safe.  The pointer
  * stays readable after another thread frees the block (arena memory is never unmapped), but then

@@ -49,8 +49,7 @@ const char *zc_site_module(uint32_t index);
 const struct zc_site *zc_site_get(uint32_t index);
 uint32_t zc_site_count(void); /* Sites in use, index 0 included. */
 
-/* Counts a request at a site.  The caller holds the ledger's lock: block.c counts every block that
- * it enters, and zc_block_note_request() requests without a block. */
+/* Counts a request at a site: every block that block.c enters, under the ledger's lock. */
 void zc_site_note_request(uint32_t index, uint64_t bytes);
 
 /* Counts a free at a site.  For any thread. */
