@@ -441,7 +441,7 @@ static void use(const struct zc_launch *launch)
 
 /* Whether a call is made in the context whose blocks move.  Another one of its device might use
  * them unseen; kernels of other devices don't reach what moves. */
-static bool from_home(CUstream stream, enum zc_flavour flavour)
+bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
 {
     CUdevice device;
     if (zc_stream_context(stream, flavour) == home_of())
@@ -464,7 +464,7 @@ static CUresult before_launch(const struct zc_launch *launch)
         return CUDA_SUCCESS;
     }
     if (zc_capture_holds(launch->stream, launch->flavour) ||
-        !from_home(launch->stream, launch->flavour) || zc_capture_any())
+        !zc_migrate_meets(launch->stream, launch->flavour) || zc_capture_any())
         return CUDA_SUCCESS;
     if (!__atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED) &&
         __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) % SAMPLE)
@@ -484,11 +484,6 @@ void zc_migrate_watch(void)
         __atomic_store_n(&home, current, __ATOMIC_RELEASE);
     }
     zc_launch_call(ZC_LAUNCH_MOVE, before_launch);
-}
-
-bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
-{
-    return from_home(stream, flavour);
 }
 
 static void context_gone(CUcontext context)
