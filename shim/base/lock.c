@@ -3,6 +3,7 @@
 #include "base/lock.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +18,16 @@ static __thread uint32_t cached_id;
 /* One bit for the rank of each lock that the thread holds or is taking.  Set before the lock is
  * taken, so that a handler in between sees it. */
 static __thread uint32_t held;
+
+/* Calls of the driver's may be cancellation points, and nobody would drop the lock of a thread that
+ * ends there: whether this one may be cancelled otherwise. */
+static __thread int cancelled;
+
+static bool covers_driver(const struct zc_lock *lock, uint32_t others)
+{
+    return lock->rank <= ZC_RANK_ACCESS &&
+           !(others & (1u << ZC_RANK_DRIVER | 1u << ZC_RANK_ACCESS));
+}
 
 uint32_t zc_thread_id(void)
 {
@@ -81,19 +92,25 @@ void zc_word_unlock(uint32_t *word)
 
 bool zc_lock_take(struct zc_lock *lock)
 {
-    if (held >> lock->rank)
+    uint32_t others = held;
+    if (others >> lock->rank)
         return false;
     held |= 1u << lock->rank;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (covers_driver(lock, others))
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     zc_word_lock(&lock->owner);
     return true;
 }
 
 void zc_lock_drop(struct zc_lock *lock)
 {
+    uint32_t others = held & ~(1u << lock->rank);
     zc_word_unlock(&lock->owner);
+    if (covers_driver(lock, others))
+        pthread_setcancelstate(cancelled, NULL);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    held &= ~(1u << lock->rank);
+    held = others;
 }
 
 /* From the linker: the section's bounds, NULL where nothing is in it. */

@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Threads in zc_wait(): without any, zc_wake() makes no system call.  Atomic.  A child of fork(2)
@@ -17,6 +18,14 @@ void zc_futex(const uint32_t *word, int operation, uint32_t value)
 {
     int saved = errno;
     syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+    errno = saved;
+}
+
+void zc_nap(unsigned microseconds)
+{
+    const struct timespec t = {.tv_nsec = microseconds * 1000L};
+    int saved = errno;
+    syscall(SYS_nanosleep, &t, NULL);
     errno = saved;
 }
 

@@ -15,6 +15,9 @@ void zc_wait(const uint32_t *word, uint32_t value);
  * if some thread waits. */
 void zc_wake(const uint32_t *word);
 
+/* Sleeps; no cancellation point; keeps errno. */
+void zc_nap(unsigned microseconds);
+
 /* Increments a counter that threads wait for, and wakes them. */
 static inline void zc_wait_step(uint32_t *counter)
 {

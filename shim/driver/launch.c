@@ -3,7 +3,6 @@
 #include "driver/launch.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/life.h"
 #include "base/module.h"
@@ -176,12 +175,11 @@ void zc_launch_settle(void)
 
 bool zc_launch_settles(void)
 {
-    const struct timespec moment = {.tv_nsec = 50000};
     __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
     for (unsigned i = 0; i < SOON; i++) {
         if (__atomic_load_n(&under_way, __ATOMIC_SEQ_CST) == mine)
             return true;
-        nanosleep(&moment, NULL);
+        zc_nap(50);
     }
     return false;
 }

@@ -2,9 +2,8 @@
 /* Pending work of streams. */
 #include "driver/stream.h"
 
-#include <time.h>
-
 #include "base/clock.h"
+#include "base/wait.h"
 #include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
@@ -256,13 +255,12 @@ CUevent zc_stream_mark_context(CUcontext context)
 
 bool zc_stream_rests(unsigned most_ms)
 {
-    const struct timespec moment = {.tv_nsec = 50000};
     uint64_t start = zc_ticks();
     CUevent mark = mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);
     bool rests = false;
     while (mark && !(rests = zc_real.cuEventQuery(mark) == CUDA_SUCCESS && zc_streams_idle()) &&
            zc_ticks_to_ns(zc_ticks() - start) < most_ms * UINT64_C(1000000))
-        nanosleep(&moment, NULL);
+        zc_nap(50);
     if (mark)
         zc_real.cuEventDestroy_v2(mark);
     return rests;

@@ -3,11 +3,11 @@
 #include "driver/timing.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/module.h"
 #include "base/own.h"
+#include "base/wait.h"
 
 /* No lock: who changes the state from IDLE or PENDING to BUSY has the rest. */
 enum timer_state { IDLE, BUSY, PENDING };
@@ -90,13 +90,12 @@ bool zc_timing_begin(const struct zc_launch *launch, zc_timed_fn told, const voi
 
 void zc_timing_wait(bool (*unknown)(const void *arg), const void *arg, unsigned most_ms)
 {
-    const struct timespec moment = {.tv_nsec = 50000};
     uint64_t start = zc_ticks();
     while (__atomic_load_n(&timer.state, __ATOMIC_RELAXED) == PENDING && unknown(arg) &&
            !__atomic_load_n(&timer.waited, __ATOMIC_RELAXED)) {
         if (zc_ticks_to_ns(zc_ticks() - start) > most_ms * UINT64_C(1000000))
             __atomic_store_n(&timer.waited, true, __ATOMIC_RELAXED);
-        nanosleep(&moment, NULL);
+        zc_nap(50);
         zc_timing_collect();
     }
 }

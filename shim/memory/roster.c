@@ -9,16 +9,16 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "base/wait.h"
 
 #define SPINS 64
-#define NAP_NS 50000
+#define NAP_US 50
 #define NAPS_FOR_A_LOOK 100 /* Naps until it is asked whether the holder is gone. */
 #define NAPS_MAX 10000      /* At least half a second. */
 
@@ -32,12 +32,6 @@ static ZC_OWN struct zc_roster_slot *own;
 static dev_t device; /* The file. */
 static ino_t inode;
 static char path[PATH_MAX];
-
-static void nap(void)
-{
-    const struct timespec t = {0, NAP_NS};
-    syscall(SYS_nanosleep, &t, NULL);
-}
 
 /* True if some process has the byte; also if that can't be asked. */
 static bool byte_is_locked(int fd, off_t byte)
@@ -121,7 +115,7 @@ static int open_locked(const char **why)
         zc_file_close(fd);
         if (!locked && error != EAGAIN && error != EACCES)
             return -1;
-        nap();
+        zc_nap(NAP_US);
     }
     return -1;
 }
@@ -327,7 +321,7 @@ bool zc_roster_lock(void)
             continue;
         if (tries % NAPS_FOR_A_LOOK == 0 && take_over(seen))
             return true;
-        nap();
+        zc_nap(NAP_US);
     }
     return false;
 }

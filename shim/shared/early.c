@@ -4,7 +4,6 @@
 
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/life.h"
@@ -25,12 +24,12 @@
 #include "shared/view.h"
 #include "vmm/lazy.h"
 
-#define EARLY_MAX 32         /* Most blocks that are looked after at a time. */
-#define LOOK_BYTES 4096      /* Of the beginning of a block; something is written there first. */
-#define LOOK_NS 500000       /* The thread looks so often, */
-#define LOOK_MOST_NS 4000000 /* and ever less often, down to this; */
-#define LOOKS 4000           /* then it gives the block up. */
-#define MOMENT_NS 50000
+#define EARLY_MAX 32       /* Most blocks that are looked after at a time. */
+#define LOOK_BYTES 4096    /* Of the beginning of a block; something is written there first. */
+#define LOOK_US 500u       /* The thread looks so often, */
+#define LOOK_MOST_US 4000u /* and ever less often, down to this; */
+#define LOOKS 4000         /* then it gives the block up. */
+#define MOMENT_US 50u
 #define WAIT_MS 1000u /* The longest that others wait for the thread. */
 
 /* Who moves a state to BUSY has the entry until it moves it on. */
@@ -100,12 +99,6 @@ static bool set_user(struct zc_early *w, uint32_t from, uint32_t to)
 {
     return __atomic_compare_exchange_n(&w->user, &from, to, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED);
-}
-
-static void pause_for(long ns)
-{
-    const struct timespec t = {.tv_nsec = ns};
-    nanosleep(&t, NULL);
 }
 
 /* Signals of the program's may interrupt the holder only before it calls the driver, and the driver
@@ -309,7 +302,7 @@ static bool begin(void)
 static void *run(void *unused)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    long nap = LOOK_NS;
+    unsigned nap = LOOK_US;
     pthread_detach(pthread_self());
     zc_real.cuThreadExchangeStreamCaptureMode(&mode);
     do {
@@ -318,9 +311,9 @@ static void *run(void *unused)
                 left = look(&done);
                 __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
             }
-            nap = done ? LOOK_NS : nap < LOOK_MOST_NS ? nap + nap / 4 : nap;
+            nap = done ? LOOK_US : nap < LOOK_MOST_US ? nap + nap / 4 : nap;
             if (left)
-                pause_for(any_wanted() ? MOMENT_NS : nap);
+                zc_nap(any_wanted() ? MOMENT_US : nap);
         }
         __atomic_store_n(&running, 0, __ATOMIC_SEQ_CST);
     } while (any_wanted() && !zc_life_closing() && begin());
@@ -408,10 +401,10 @@ static bool any_pending(void)
 static void wait_for_pending(void)
 {
     for (unsigned i = 0;
-         i < 3 * LOOK_MOST_NS / MOMENT_NS && any_pending() &&
+         i < 3 * LOOK_MOST_US / MOMENT_US && any_pending() &&
          __atomic_load_n(&running, __ATOMIC_RELAXED) && !__atomic_load_n(&paused, __ATOMIC_RELAXED);
          i++)
-        pause_for(MOMENT_NS);
+        zc_nap(MOMENT_US);
 }
 
 struct zc_early *zc_early_take(const struct zc_want *want)
@@ -545,9 +538,9 @@ void zc_early_trim(void)
 void zc_early_pause(void)
 {
     __atomic_fetch_add(&paused, 1, __ATOMIC_SEQ_CST);
-    for (unsigned i = 0;
-         i < WAIT_MS * 1000000 / MOMENT_NS && __atomic_load_n(&busy, __ATOMIC_SEQ_CST); i++)
-        pause_for(MOMENT_NS);
+    for (unsigned i = 0; i < WAIT_MS * 1000 / MOMENT_US && __atomic_load_n(&busy, __ATOMIC_SEQ_CST);
+         i++)
+        zc_nap(MOMENT_US);
 }
 
 void zc_early_resume(void)

@@ -3,11 +3,11 @@
 #include "vmm/move.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/module.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "driver/launch.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
@@ -77,11 +77,10 @@ CUresult zc_move_never(const struct zc_block *block)
 
 static bool unused(void)
 {
-    const struct timespec moment = {.tv_nsec = 50000};
     for (unsigned i = 0; i < SOON; i++) {
         if (!__atomic_load_n(&users, __ATOMIC_SEQ_CST))
             return true;
-        nanosleep(&moment, NULL);
+        zc_nap(50);
     }
     return false;
 }

@@ -153,6 +153,11 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == $'waited: DDHH\nleaks 0' && $stderr == *'does not come to rest'* ]]
 }
 
+@test "a launch does not become a cancellation point" {
+    beside 8M cancelled
+    [[ $output == $'came through: 1\nleaks 0' ]]
+}
+
 @test "blocks that a graph copies stay" {
     scene 8M graph_copies
     [[ $output == $'before: HHDD\nafter: HHDD\nleaks 0' ]]

@@ -282,6 +282,40 @@ static void ended_stream(void)
     end();
 }
 
+static atomic_int came_through;
+
+static void *launch_cancelled(void *arg)
+{
+    (void)arg;
+    CHECK(cuCtxSetCurrent(shared_context));
+    pthread_cancel(pthread_self());
+    add(2, 5, 20000, NULL);
+    atomic_store(&came_through, 1);
+    return NULL;
+}
+
+/* A launch is no point at which a thread ends that has been cancelled, though it waits. */
+static void cancelled(void)
+{
+    static struct gate gate;
+    pthread_t opener, launcher;
+    CUstream s;
+    shared_context = start_gpu(0);
+    make(4);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, NULL);
+    CHECK(cuCtxSynchronize());
+    gate_close_by_kernel(&gate, s);
+    EXPECT(!pthread_create(&opener, NULL, open_soon, &gate));
+    EXPECT(!pthread_create(&launcher, NULL, launch_cancelled, NULL));
+    EXPECT(!pthread_join(launcher, NULL) && !pthread_join(opener, NULL));
+    printf("came through: %d\n", atomic_load(&came_through));
+    sweep(0, 4, 2, 5, 20000);
+    CHECK(cuStreamDestroy(s));
+    end();
+}
+
 /* Another device writes a block by a copy between contexts, which needs no access to it. */
 static void peer_copy(void)
 {
@@ -333,6 +367,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {
         {"exported", exported},         {"batch", beside_batch},        {"capture", beside_capture},
         {"capture_late", capture_late}, {"late", beside_late},          {"ended", beside_ended},
-        {"from", from_beside},          {"ended_stream", ended_stream}, {"peer_copy", peer_copy}};
+        {"from", from_beside},          {"ended_stream", ended_stream}, {"peer_copy", peer_copy},
+        {"cancelled", cancelled}};
     return RUN_SCENARIO(all, argc, argv);
 }
