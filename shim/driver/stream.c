@@ -253,17 +253,30 @@ CUevent zc_stream_mark_context(CUcontext context)
     return event;
 }
 
+/* CUDA_SUCCESS if nothing runs.  Streams that the legacy stream covers wait for a mark in it, as
+ * the mark does for them.  So there is none before that stream says that it has nothing to do:
+ * where a kernel waits for the program, the program may wait for what it launches next. */
+static CUresult look_for_work(CUevent *mark)
+{
+    CUresult result = *mark ? CUDA_SUCCESS : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *mark = *mark ? *mark : mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);
+    result = *mark ? zc_real.cuEventQuery(*mark) : CUDA_ERROR_NOT_SUPPORTED;
+    return result == CUDA_SUCCESS && !zc_streams_idle() ? CUDA_ERROR_NOT_READY : result;
+}
+
 bool zc_stream_rests(unsigned most_ms)
 {
     uint64_t start = zc_ticks();
-    CUevent mark = mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);
-    bool rests = false;
-    while (mark && !(rests = zc_real.cuEventQuery(mark) == CUDA_SUCCESS && zc_streams_idle()) &&
+    CUevent mark = NULL;
+    CUresult result;
+    while ((result = look_for_work(&mark)) == CUDA_ERROR_NOT_READY &&
            zc_ticks_to_ns(zc_ticks() - start) < most_ms * UINT64_C(1000000))
         zc_nap(50);
     if (mark)
         zc_real.cuEventDestroy_v2(mark);
-    return rests;
+    return result == CUDA_SUCCESS;
 }
 
 CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data)

@@ -153,6 +153,11 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == $'waited: DDHH\nleaks 0' && $stderr == *'does not come to rest'* ]]
 }
 
+@test "nor do launches that such a kernel waits for wait for it" {
+    beside 8M in_turn
+    [[ $output == $'waited: DDHH\nleaks 0' && $stderr == *'does not come to rest'* ]]
+}
+
 @test "a launch does not become a cancellation point" {
     beside 8M cancelled
     [[ $output == $'came through: 1\nleaks 0' ]]

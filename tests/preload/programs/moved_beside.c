@@ -352,6 +352,30 @@ static void peer_copy(void)
     CHECK(cuDevicePrimaryCtxReset(1));
 }
 
+/* A kernel of one stream waits for the program, which waits for those of another one. */
+static void in_turn(void)
+{
+    struct gate gate;
+    CUstream s, other;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
+    CHECK(cuStreamCreate(&other, CU_STREAM_DEFAULT));
+    make(4);
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, s);
+    CHECK(cuCtxSynchronize());
+    gate_close_by_kernel(&gate, other);
+    add(2, 5, 20000, s);
+    add(3, 5, 20000, s);
+    CHECK(cuStreamSynchronize(s));
+    gate_open(&gate);
+    CHECK(cuCtxSynchronize());
+    show("waited");
+    CHECK(cuStreamDestroy(other));
+    CHECK(cuStreamDestroy(s));
+    end();
+}
+
 static void beside_batch(void)
 {
     beside(false);
@@ -368,6 +392,6 @@ int main(int argc, char **argv)
         {"exported", exported},         {"batch", beside_batch},        {"capture", beside_capture},
         {"capture_late", capture_late}, {"late", beside_late},          {"ended", beside_ended},
         {"from", from_beside},          {"ended_stream", ended_stream}, {"peer_copy", peer_copy},
-        {"cancelled", cancelled}};
+        {"in_turn", in_turn},           {"cancelled", cancelled}};
     return RUN_SCENARIO(all, argc, argv);
 }
