@@ -402,7 +402,7 @@ static CUresult change(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left, 
     return result;
 }
 
-/* Counts a block where it goes. */
+/* Counts a block where it goes; what is kept in host memory makes room for it. */
 static bool count(const struct zc_block *block, bool host, const char **why)
 {
     const struct zc_rule *rule = &zc_rules()->rules[block->rule];
@@ -410,7 +410,11 @@ static bool count(const struct zc_block *block, bool host, const char **why)
     *why = "over its budget";
     if (budget && !zc_budget_take(rule, block->device, block->size))
         return false;
-    if (zc_limits_take(host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM, block->device, block->size, why))
+    enum zc_place_id place = host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM;
+    bool taken;
+    while (!(taken = zc_limits_take(place, block->device, block->size, why)) && host && spare_count)
+        drop_spare(0);
+    if (taken)
         return true;
     if (budget)
         zc_budget_give(rule, block->size);

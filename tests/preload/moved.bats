@@ -123,6 +123,12 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == $'made: DDHH\nfirst: DDHH\nsecond: DDHH\nfirst again: DDHH\nleaks 0' ]]
 }
 
+@test "host memory that is kept makes room for a block that leaves the device" {
+    MOVE=$'[defaults]\nmax_pinned = 16M\n[rule all]\n'$MOVE
+    scene 8M spare
+    [[ $output == $'no room: HDDHH\nswept: HDHDH\nleaks 0' ]]
+}
+
 @test "threads copy and launch while blocks move" {
     scene 12M threads
     [[ $(moves | wc -l) -gt 4 ]]

@@ -71,6 +71,37 @@ static void room_again(void)
     end();
 }
 
+/* What a block has left in host memory counts there until another one needs the room. */
+static void spare(void)
+{
+    start_gpu(0);
+    make(5);
+    CHECK(cuMemFree(blocks[0]));
+    sweep(2, 3, 3, 5, 20000);
+    CHECK(cuMemAlloc(&blocks[0], BLOCK));
+    CHECK(cuMemsetD8(blocks[0], value[0], BLOCK));
+    show("no room");
+    sweep(1, 2, 1, 5, 20000);
+    sweep(3, 4, 3, 5, 20000);
+    show("swept");
+    end();
+}
+
+/* The program has more streams than libzc asks whether they rest. */
+static void many_streams(void)
+{
+    static CUstream streams[600];
+    start_gpu(0);
+    make(4);
+    for (unsigned i = 0; i < 600; i++)
+        CHECK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+    sweep(0, 4, 3, 5, 20000);
+    for (unsigned i = 0; i < 600; i++)
+        CHECK(cuStreamDestroy(streams[i]));
+    show("swept");
+    end();
+}
+
 /* Copies and sets of all kinds find the bytes, wherever they are. */
 static void copies(void)
 {
@@ -612,6 +643,8 @@ int main(int argc, char **argv)
                                           {"graph_uses", graph_uses},
                                           {"graph_again", graph_again},
                                           {"many_kernels", many_kernels},
-                                          {"graph_keeps", graph_keeps}};
+                                          {"graph_keeps", graph_keeps},
+                                          {"spare", spare},
+                                          {"many_streams", many_streams}};
     return RUN_SCENARIO(all, argc, argv);
 }
