@@ -258,7 +258,9 @@ CUevent zc_stream_mark_context(CUcontext context)
  * where a kernel waits for the program, the program may wait for what it launches next. */
 static CUresult look_for_work(CUevent *mark)
 {
-    CUresult result = *mark ? CUDA_SUCCESS : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
+    CUresult result = zc_streams_known() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    if (result == CUDA_SUCCESS && !*mark)
+        result = zc_real.cuStreamQuery(CU_STREAM_LEGACY);
     if (result != CUDA_SUCCESS)
         return result;
     *mark = *mark ? *mark : mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);

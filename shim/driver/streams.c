@@ -87,6 +87,11 @@ static unsigned copy_streams(CUstream *copy)
     return n;
 }
 
+bool zc_streams_known(void)
+{
+    return !too_many;
+}
+
 bool zc_streams_idle(void)
 {
     CUstream copy[STREAMS_MAX];

@@ -7,3 +7,6 @@
 /* True if no such stream has pending work, nor one that was destroyed.  In doubt false.  Only with
  * the driver lock, which keeps streams from being destroyed, and not during captures. */
 bool zc_streams_idle(void);
+
+/* False from when there were more than that answer covers: then it stays false. */
+bool zc_streams_known(void);

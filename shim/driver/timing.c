@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/module.h"
 #include "base/own.h"
 #include "base/wait.h"
@@ -93,8 +94,12 @@ void zc_timing_wait(bool (*unknown)(const void *arg), const void *arg, unsigned 
     uint64_t start = zc_ticks();
     while (__atomic_load_n(&timer.state, __ATOMIC_RELAXED) == PENDING && unknown(arg) &&
            !__atomic_load_n(&timer.waited, __ATOMIC_RELAXED)) {
-        if (zc_ticks_to_ns(zc_ticks() - start) > most_ms * UINT64_C(1000000))
-            __atomic_store_n(&timer.waited, true, __ATOMIC_RELAXED);
+        if (zc_ticks_to_ns(zc_ticks() - start) > most_ms * UINT64_C(1000000) &&
+            !__atomic_exchange_n(&timer.waited, true, __ATOMIC_RELAXED))
+            zc_message(ZC_NOTE, "launch",
+                       "a kernel did not end within the %u ms that a launch has waited for its "
+                       "time: launches wait for that no more",
+                       most_ms);
         zc_nap(50);
         zc_timing_collect();
     }

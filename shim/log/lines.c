@@ -106,7 +106,8 @@ void zc_log_hint(const struct zc_block *block, const char *prefetch, const char 
     zc_log_write(&line);
 }
 
-void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks)
+void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
+                 uint64_t waited)
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
@@ -117,6 +118,7 @@ void zc_log_move(const struct zc_block *block, bool to_host, const char *why, ui
     zc_line_str(&line, "to", to_host ? "host" : "device");
     zc_line_u64(&line, "bytes", block->size);
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(ticks));
+    zc_line_u64(&line, "waited_ns", zc_ticks_to_ns(waited));
     zc_line_str(&line, "why", why);
     zc_log_write(&line);
 }

@@ -42,8 +42,10 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
  * and why.  Writes nothing for NULL, a block that is gone. */
 void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why);
 
-/* At ALLOCS and EVENTS: a block was moved to host memory or to the device, and why. */
-void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks);
+/* At ALLOCS and EVENTS: a block was moved to host memory or to the device, and why; for how many
+ * ticks, and how many launches had waited before. */
+void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
+                 uint64_t waited);
 
 /* At every level: a call that paused blocks, or resumed them (`type`).  `range` is NULL for all of
  * them. */

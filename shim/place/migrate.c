@@ -13,6 +13,7 @@
 #include "driver/leaving.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
+#include "driver/streams.h"
 #include "driver/timing.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
@@ -61,6 +62,7 @@ static ZC_OWN uint64_t launches; /* Those that were looked at.  Atomic. */
 static ZC_OWN uint32_t seen;     /* Launches while no block was in host memory.  Atomic. */
 static ZC_OWN uint64_t idle_at;  /* Microsecond in which the GPU rests by known times.  Atomic. */
 static ZC_OWN bool impatient;    /* A launch has waited in vain for it to rest.  Atomic. */
+static ZC_OWN uint64_t waited;   /* Ticks that launches have waited since the last move.  Atomic. */
 static ZC_OWN CUcontext home; /* The context whose blocks move, that of the first one.  Atomic. */
 static ZC_OWN CUdevice home_device; /* Atomic. */
 static ZC_OWN bool elsewhere;       /* Another one uses the GPU.  Atomic. */
@@ -289,11 +291,17 @@ static uint64_t room(const struct zc_block *block)
     return limit < available ? limit : available;
 }
 
+static void count_wait(uint64_t since)
+{
+    __atomic_fetch_add(&waited, zc_ticks() - since, __ATOMIC_RELAXED);
+}
+
 static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks)
 {
     __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
     if (to_host == (zc_block_spilled(block) != 0))
-        zc_log_move(block, to_host, reason, ticks);
+        zc_log_move(block, to_host, reason, ticks,
+                    __atomic_exchange_n(&waited, 0, __ATOMIC_RELAXED));
 }
 
 /* One block leaves the device, another one comes, or both. */
@@ -337,8 +345,28 @@ static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
     return free_bytes >= block->size || find(block, now, from).bytes >= block->size - free_bytes;
 }
 
+/* As zc_move_begin(). */
+static bool begin_moves(void)
+{
+    bool waits = !__atomic_load_n(&impatient, __ATOMIC_RELAXED), known = zc_streams_known();
+    unsigned most_ms = waits ? patience() : 0;
+    uint64_t start = zc_ticks();
+    bool rests = zc_move_begin(most_ms);
+    uint64_t took_ms = zc_ticks_to_ns(zc_ticks() - start) / 1000000;
+    count_wait(start);
+    if (!rests && waits && (!known || took_ms >= most_ms)) {
+        __atomic_store_n(&impatient, true, __ATOMIC_RELAXED);
+        zc_message(ZC_NOTE, "move",
+                   "%s before launches, one of which has waited %U ms for that: they wait no more, "
+                   "and blocks move only where it rests",
+                   known ? "the GPU does not come to rest" : "too many streams may use the GPU",
+                   took_ms);
+    }
+    return rests;
+}
+
 /* With the driver lock, in the blocks' context.  Others may have begun to use a block until
- * zc_move_begin() has returned. */
+ * begin_moves() has returned. */
 static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
     CUcontext current = NULL;
@@ -347,19 +375,11 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
         current != home_of())
         return;
     bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, now, from);
-    bool waits = !__atomic_load_n(&impatient, __ATOMIC_RELAXED);
-    unsigned most_ms = waits ? patience() : 0;
-    uint64_t start = clock_us();
-    if (may && zc_move_begin(most_ms)) {
+    if (may && begin_moves()) {
         __atomic_store_n(&idle_at, 0, __ATOMIC_RELAXED);
         if (may_move(block, v))
             bring_in(block, now, from, reason);
         zc_move_end();
-    } else if (may && waits && clock_us() - start > most_ms * UINT64_C(1000)) {
-        __atomic_store_n(&impatient, true, __ATOMIC_RELAXED);
-        zc_message(ZC_NOTE, "move",
-                   "the GPU does not come to rest before launches, which wait for that no more: "
-                   "blocks move only where it rests");
     }
     if (may && zc_block_spilled(block))
         __atomic_store_n(&zc_movable(zc_vmm_of(block))->again, now + AGAIN, __ATOMIC_RELAXED);
@@ -429,8 +449,10 @@ static void use(const struct zc_launch *launch)
 {
     struct named n;
     name_blocks(launch, &n);
+    uint64_t start = zc_ticks();
     if (n.note.hosted)
         zc_timing_wait(untimed, &n.note.kernel, patience());
+    count_wait(start);
     if (!n.count || !zc_driver_lock())
         return;
     use_named(launch, &n);

@@ -161,12 +161,24 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
 
 @test "nor do launches that such a kernel waits for wait for it" {
     beside 8M in_turn
-    [[ $output == $'waited: DDHH\nleaks 0' && $stderr == *'does not come to rest'* ]]
+    [[ $output == $'waited: DDHH\nleaks 0' && $stderr == *'not come to rest'*'waited '*' ms'* ]]
+}
+
+@test "a launch does not wait where it can't be known whether the GPU rests" {
+    scene 8M many_streams
+    [[ $output == $'swept: DDHH\nleaks 0' && $stderr == *'too many streams'*'waited 0 ms'* ]]
 }
 
 @test "a launch does not become a cancellation point" {
     beside 8M cancelled
     [[ $output == $'came through: 1\nleaks 0' ]]
+}
+
+@test "the log tells how long launches have waited for the GPU" {
+    beside 8M ended_stream
+    python3 -c 'import json, sys
+moves = [m for m in map(json.loads, open(sys.argv[1])) if m["type"] == "move"]
+assert max(m["waited_ns"] for m in moves) > 50e6, moves' "$ZC_LOG"
 }
 
 @test "blocks that a graph copies stay" {

@@ -58,7 +58,7 @@ _TABLES = {
              "launches": NUMBER},
     "hints": {"time_ns": NUMBER, "block": NUMBER, "prefetch": WORD, "why": WORD},
     "moves": {"time_ns": NUMBER, "block": NUMBER, "to": WORD, "bytes": NUMBER,
-              "blocked_ns": NUMBER, "why": WORD},
+              "blocked_ns": NUMBER, "waited_ns": NUMBER, "why": WORD},
     "messages": {"time_ns": NUMBER, "severity": WORD, "code": WORD, "text": TEXT},
     "modules": {"module": WORD, "path": WORD, "build_id": WORD},
     "links": {"time_ns": NUMBER, "device": NUMBER, "to_device_bytes": NUMBER,
