@@ -11,7 +11,7 @@ from typing import Iterable, Iterator, NamedTuple
 from .names import shown
 from .report.symbols import build_id
 
-LINE = re.compile(r"# build: (?P<name>\S+) (?P<id>[0-9a-f]+) (?P<path>/.*)")
+LINE = re.compile(r"# build: .+? (?P<id>[0-9a-f]+) (?P<path>/.*)")
 
 
 class Build(NamedTuple):

@@ -97,3 +97,14 @@ setup() {
     run -1 zc check @shared-table
     [[ $output == "zc: there is no preset 'shared-table': did you mean '@shared-tables'?" ]]
 }
+
+@test "a build that is there no more is told, whatever its name" {
+    library=${ZC_BUILD:-build}/libzc.so
+    [[ -e $library ]] || skip "not built"
+    cp "$library" "$BATS_TEST_TMPDIR/my app"
+    printf '# build: %s 0123 %s\n' "my app" "$BATS_TEST_TMPDIR/my app" app /nowhere/app \
+        >"$BATS_TEST_TMPDIR/p.conf"
+    run -0 zc check "$BATS_TEST_TMPDIR/p.conf"
+    [[ ${lines[0]} == *"p.conf:1:"*": warning: my app was rebuilt since: "* ]]
+    [[ ${#lines[@]} == 2 && $output == *" 0 errors, 1 warning" ]]
+}
