@@ -205,7 +205,7 @@ def tune(status, *arguments):
     return said.getvalue().strip()
 
 fails = "zc: sh can't be tuned: "
-assert tune(1, "--", "sh", "-c", "echo broken >&2; exit 3") == \
+assert tune(1, "--", "sh", "-c", "echo broken >&2; echo --- >&2; exit 3") == \
     fails + "it ends with status 3 without libzc: broken"
 assert tune(1, "--", "sh", "-c", "test -t 0 || { echo no terminal; exit 1; }") == \
     fails + "it ends with status 1 without libzc: no terminal"  # Where else it says why.

@@ -147,7 +147,8 @@ class Verifier:
     @staticmethod
     def _last_word(run: Run) -> str:
         for path in (run.errors, run.output):
-            lines = [line.strip() for line in run.last_words(LAST_LINES, path) if line.strip()]
+            lines = [line.strip() for line in run.last_words(LAST_LINES, path)
+                     if any(map(str.isalnum, line))]
             if lines:
                 return f": {lines[-1][:200]}"
         return ""
