@@ -120,6 +120,10 @@ wrapped() {
     [[ $output == *"are pinned "*"not kept: ended with status 139 instead of 0"* ]]
     [[ $output == *"one with the host's "*" kept"* ]]
     run -0 "$ZC" check policy.conf
+    # But one that used CUDA, and came to its end before, does.
+    wrapped '*candidate-1*' "'$KILLED' 1 || true ;; *) ./copies map 1 >/dev/null"
+    tune 0 --force -- ./program
+    [[ $output == *"are pinned "*"not kept: lost a process, which did not end by exit"* ]]
 }
 
 @test "less device memory is a goal as well" {
@@ -371,10 +375,12 @@ from zclib.tune import ranks, verify, write
 from zclib.sameness import Output
 
 def job(hosts, wall=lambda rank: 1e9, rules=lambda rank: (), states="ended"):
-    processes = {rank: [Some(host=host, state=states, world=6)] for rank, host in enumerate(hosts)}
+    processes = {rank: [Some(host=host, state=states, world=6, rank=rank, launcher="slurm")]
+                 for rank, host in enumerate(hosts)}
     alone = {rank: Some(ended=Some(wall_ns=wall(rank)), totals=Some(sites={
         "s": Some(rules=rules(rank))})) for rank in processes}
-    return Some(processes=processes, ranks=alone, totals=Some(warns={}))
+    return Some(processes=processes, ranks=alone, totals=Some(
+        warns={}, processes=[one for [one] in processes.values()]))
 
 two, three = [Candidate("shared", name, 1, 1, {name: f"site = {name}\n"}, ["m"], sites=(name,))
               for name in ("1a", "2b")], job("ababcc")

@@ -54,7 +54,7 @@ class Verifier:
         self._anew: set[str] = set()  # Those that every run writes.
         self._bare: Run | None = None
         self._said: set[tuple[str, str]] = set()
-        self._ended: dict[int, bool] = {}  # Whether a rank ended by exit, without any rule.
+        self._ended: dict[int | None, bool] = {}  # As _ended() has it, without any rule.
 
     def learn(self, bare: Run) -> None:
         """Takes a bare run as right.  Raises CanNotTune where that can't be told of it."""
@@ -82,7 +82,7 @@ class Verifier:
         """Takes what libzc says without any rule as no rule's fault, and ranks that use CUDA."""
         self._said |= set(watched.totals.warns)
         self._ended = _ended(watched)
-        self._output.any_order |= len(self._ended) > 1
+        self._output.any_order |= len(watched.ranks) > 1
 
     def fault(self, run: Run) -> str:
         """What is wrong with a run under libzc that has just ended; "" where nothing is."""
@@ -121,13 +121,14 @@ class Verifier:
         return ""
 
     def _lost_rank(self, run: Run) -> str:
-        """A rank that is missing, or died though its launcher did not mind."""
+        """A rank that is missing, or what died though its launcher did not mind."""
         ended = _ended(run)
         for rank, by_exit in self._ended.items():
+            who = "a process" if rank is None else f"rank {rank}"
             if rank not in ended:
-                return f"had no log of rank {rank}, which did not use CUDA"
+                return f"had no log of {who}, which did not use CUDA"
             if by_exit and not ended[rank]:
-                return f"lost rank {rank}, which did not end by exit"
+                return f"lost {who}, which did not end by exit"
         return ""
 
     @staticmethod
@@ -154,10 +155,14 @@ class Verifier:
         return ""
 
 
-def _ended(run: Run) -> dict[int, bool]:
-    """The ranks of a run, and whether all processes of each ended by exit."""
-    return {rank: all(process.state == "ended" for process in processes)
-            for rank, processes in run.processes.items()}
+def _ended(run: Run) -> dict[int | None, bool]:
+    """The ranks of a run, None for what has none, and whether all processes of each ended by
+    exit."""
+    found: dict[int | None, bool] = {}
+    for process in run.totals.processes:
+        rank = process.rank if process.launcher else None
+        found[rank] = found.get(rank, True) and process.state == "ended"
+    return found
 
 
 def failed_bare(run: Run) -> str:
