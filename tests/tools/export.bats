@@ -60,6 +60,8 @@ PYTHON
     head -c 100 a.counters >c.counters
     run -0 "$ZC" export --prometheus a.counters c.counters
     [[ $output == *$'\nzc_export_processes 1\n'*$'\nzc_export_unreadable 1\n'* ]]
+    run -1 --separate-stderr "$ZC" export --prometheus a.counters d.counters
+    [[ -z $output && $stderr == "zc: d.counters: no such file" ]]
     [[ $(ls -d zc.prom* a.jsonl*) == $'a.jsonl\nzc.prom' ]]
 }
 

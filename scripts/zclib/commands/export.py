@@ -62,6 +62,9 @@ def run(args: argparse.Namespace) -> int:
         screen.message("--listen and --output are for --prometheus")
         return 2
     what = args.what
+    for path in files(what) if what else ():
+        if not os.path.exists(path):
+            raise logs.LogError(f"{path}: no such file")
     exporter = Exporter((lambda: files(what)) if what else mapped)
     exporter.look()
     if args.opentelemetry:
