@@ -122,6 +122,16 @@ void zc_text_bytes(struct zc_text *t, uint64_t bytes)
     whole(t, out, number.len);
 }
 
+void zc_text_utf8(struct zc_text *t, uint32_t c)
+{
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    unsigned more = (c >= 0x80) + (c >= 0x800) + (c >= 0x10000);
+    char out[4] = {(char)(lead[more] | c >> 6 * more)};
+    for (unsigned i = 1; i <= more; i++)
+        out[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3f));
+    whole(t, out, more + 1);
+}
+
 void zc_text_pad(struct zc_text *t, size_t start, size_t width)
 {
     size_t columns = 0;

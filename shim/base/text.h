@@ -31,6 +31,9 @@ void zc_text_bytes(struct zc_text *t, uint64_t bytes);
 /* Appends s for use inside a JSON string: escapes quotes, backslashes and control bytes, and
  * replaces bytes that are not UTF-8 by U+FFFD. */
 void zc_text_json(struct zc_text *t, const char *s);
+/* Appends a character in UTF-8. */
+void zc_text_utf8(struct zc_text *t, uint32_t c);
+
 /* Appends blanks up to column `width`, counted from `start`; for the summary's tables. */
 void zc_text_pad(struct zc_text *t, size_t start, size_t width);
 

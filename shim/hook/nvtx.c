@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "log/ranges.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -43,20 +44,12 @@ struct callbacks {
     int (*table)(enum module module, function ***places, unsigned *count);
 };
 
-/* UTF-32 as UTF-8. */
-static const char *narrow(const wchar_t *wide, char text[ZC_RANGE_NAME])
+static const char *narrow(const wchar_t *wide, char buf[ZC_RANGE_NAME])
 {
-    size_t n = 0;
-    for (; wide && *wide && n + 4 < ZC_RANGE_NAME; wide++) {
-        uint32_t c = (uint32_t)*wide;
-        unsigned more = (c >= 0x80) + (c >= 0x800) + (c >= 0x10000);
-        static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
-        text[n++] = (char)(lead[more] | c >> 6 * more);
-        while (more--)
-            text[n++] = (char)(0x80 | (c >> 6 * more & 0x3f));
-    }
-    text[n] = '\0';
-    return text;
+    struct zc_text text = zc_text_on(buf, ZC_RANGE_NAME);
+    for (; wide && *wide; wide++)
+        zc_text_utf8(&text, (uint32_t)*wide);
+    return zc_text_cstr(&text);
 }
 
 /* Kept names, in memory that no fork clears. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "ledger/unwind.h"
 
 #define FRAMES_MAX 64  /* Of the interpreter, those that are no function's included. */
@@ -170,13 +171,7 @@ uint64_t zc_python_address(void)
 
 /* The word at an address of the interpreter's.  Until the first frames have proved the layout, only
  * where it can be read. */
-#if defined(__clang__)
-__attribute__((no_sanitize("address", "thread", "memory")))
-#else
-__attribute__((no_sanitize("address"), no_sanitize("thread")))
-#endif
-static uint64_t
-word(const char *address)
+ZC_READS_FRAMES static uint64_t word(const char *address)
 {
     if (zc_python() != ZC_PYTHON_READ &&
         ((uintptr_t)address % sizeof(uint64_t) != 0 || !zc_readable((uintptr_t)address)))
@@ -241,35 +236,21 @@ static bool is_text(const char *object)
     return object != NULL && pointer(object + at.type) == api.text_type;
 }
 
-/* Appends a character in UTF-8; what stands for a byte that is none (PEP 383) as that byte.  False
- * if it does not fit. */
-static bool append(char *out, size_t cap, size_t *n, uint32_t c)
-{
-    unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
-    if (c >= 0xdc80 && c <= 0xdcff) {
-        more = 0;
-        c &= 0xff;
-    }
-    if (*n + more + 1 >= cap)
-        return false;
-    out[(*n)++] = (char)(lead[more] | c >> 6 * more);
-    while (more-- > 0)
-        out[(*n)++] = (char)(0x80 | (c >> 6 * more & 0x3f));
-    return true;
-}
-
-/* Copies the characters of a str from `from` on, as far as there is room; false if some are
- * left. */
+/* Copies the characters of a str from `from` on, as far as there is room; false if some are left.
+ * What stands for a byte that is no character (PEP 383) is that byte. */
 static bool copy_from(char *out, size_t cap, const char *text, ptrdiff_t from)
 {
+    struct zc_text t = zc_text_on(out, cap);
     ptrdiff_t length = api.length(text);
-    size_t n = 0;
-    bool fits = true;
-    while (from < length && fits)
-        fits = append(out, cap, &n, api.read(text, from++));
-    out[n] = 0;
-    return fits;
+    for (; from < length && !t.truncated; from++) {
+        uint32_t c = api.read(text, from);
+        if (c >= 0xdc80 && c <= 0xdcff)
+            zc_text_raw(&t, &(char){(char)c}, 1);
+        else
+            zc_text_utf8(&t, c);
+    }
+    zc_text_cstr(&t);
+    return !t.truncated;
 }
 
 static void copy_name(char *out, size_t cap, const char *text, bool end)

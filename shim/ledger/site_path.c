@@ -100,13 +100,8 @@ static inline struct path *path_slot(uint64_t frame, uint64_t pc, uint64_t pytho
     return &paths[(((frame >> 4) ^ pc ^ python) * 0x9e3779b97f4a7c15ull) >> 32 & (PATHS - 1)];
 }
 
-#if defined(__clang__)
-__attribute__((no_sanitize("address", "thread", "memory")))
-#else
-__attribute__((no_sanitize("address"), no_sanitize("thread")))
-#endif
-static bool
-path_holds(const struct path *path, uint64_t frame, uint64_t pc, uint64_t python)
+ZC_READS_FRAMES static bool path_holds(const struct path *path, uint64_t frame, uint64_t pc,
+                                       uint64_t python)
 {
     const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)frame;
     uint64_t sum = 0;

@@ -26,15 +26,7 @@ bool zc_readable(uint64_t address)
     return ok;
 }
 
-/* Return addresses and saved registers are in frames of other functions, which AddressSanitizer and
- * ThreadSanitizer would object to. */
-#if defined(__clang__)
-__attribute__((no_sanitize("address", "thread", "memory")))
-#else
-__attribute__((no_sanitize("address"), no_sanitize("thread")))
-#endif
-static uint64_t
-load(uint64_t address)
+ZC_READS_FRAMES static uint64_t load(uint64_t address)
 {
     return *(const volatile uint64_t *)(uintptr_t)address;
 }

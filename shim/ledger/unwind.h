@@ -3,7 +3,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "ledger/cfi.h"
@@ -35,6 +34,13 @@ struct zc_walk {
  */
 void zc_unwind(struct zc_walk *walk, uint64_t from,
                bool (*visit)(uint64_t pc, const struct zc_object *object, void *arg), void *arg);
+
+/* For functions that read frames of other functions, to which sanitizers would object. */
+#if defined(__clang__)
+#define ZC_READS_FRAMES __attribute__((no_sanitize("address", "thread", "memory")))
+#else
+#define ZC_READS_FRAMES __attribute__((no_sanitize("address"), no_sanitize("thread")))
+#endif
 
 /* True if a word can be read at this address.  Keeps errno. */
 bool zc_readable(uint64_t address);

@@ -39,7 +39,7 @@ transfer 128 étéࠀ𐀀
 transfer 512 ?
 transfer 1024 a "b"
 transfer 2048 '$(printf 'l%.0s' {1..127})'
-transfer 6 '$(printf 'w%.0s' {1..124})'
+transfer 6 '$(printf 'w%.0s' {1..127})'
 transfer 3 aten::copy_
 transfer 3 aten::copy_
 transfer 3 aten::copy_
