@@ -44,15 +44,11 @@ static bool mapped(const struct zc_operand *b)
  * memory may still be device memory unknown to libzc: unified addressing allows that. */
 bool zc_copy_cpu_side(const struct zc_operand *b)
 {
-    unsigned type;
     if (mapped(b))
         return true;
     if (b->block)
         return b->real == ZC_KIND_PINNED || b->extent;
-    if (b->real != ZC_KIND_PAGEABLE || !b->address)
-        return false;
-    return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) !=
-           CUDA_SUCCESS;
+    return b->real == ZC_KIND_PAGEABLE && b->address && !zc_memory_type(b->address);
 }
 
 static bool pageable(const struct zc_operand *b)
@@ -192,16 +188,15 @@ static bool elsewhere(const struct zc_operand *b)
  * module's managed variable as device memory. */
 static bool device_memory(const struct zc_operand *b)
 {
-    unsigned type, managed;
+    unsigned managed;
     if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
         return true;
     if (zc_operand_converted(b))
         return b->asked == ZC_KIND_DEVICE;
-    return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) ==
-               CUDA_SUCCESS &&
+    return zc_memory_type(b->address) == CU_MEMORYTYPE_DEVICE &&
            zc_real.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, b->address) ==
                CUDA_SUCCESS &&
-           type == CU_MEMORYTYPE_DEVICE && !managed;
+           !managed;
 }
 
 /* CUDA Runtime API, "API synchronization behavior". */

@@ -23,12 +23,9 @@
 /* Pageable memory: unknown to the driver.  Calls may name any address as host memory. */
 static bool pageable(const struct zc_operand *b)
 {
-    unsigned type;
     bool named = b->side == ZC_SIDE_HOST || b->side == ZC_SIDE_ANY;
-    if (!named || b->real != ZC_KIND_PAGEABLE || !b->address || (b->block && !b->extent))
-        return false;
-    return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) !=
-           CUDA_SUCCESS;
+    return named && b->real == ZC_KIND_PAGEABLE && b->address && (!b->block || b->extent) &&
+           !zc_memory_type(b->address);
 }
 
 /* A stream of another device can't record the pipeline's events. */

@@ -183,6 +183,14 @@ void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n)
     c->shape = ZC_SHAPE_PREFETCH;
 }
 
+unsigned zc_memory_type(CUdeviceptr address)
+{
+    unsigned type = 0;
+    bool known = zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) ==
+                 CUDA_SUCCESS;
+    return known ? type : 0;
+}
+
 static bool on_device(enum zc_kind kind)
 {
     return kind == ZC_KIND_DEVICE || kind == ZC_KIND_MANAGED;

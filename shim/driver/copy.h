@@ -206,6 +206,9 @@ bool zc_copy_well_formed(const struct zc_copy *c);
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 
+/* What the driver takes an address for, a CU_MEMORYTYPE_*; 0 for memory that it does not know. */
+unsigned zc_memory_type(CUdeviceptr address);
+
 /* True for a side in a block whose memory libzc made. */
 static inline bool zc_operand_converted(const struct zc_operand *b)
 {

@@ -35,17 +35,17 @@
 /* The kind of an address outside of blocks.  The driver is asked only if the call does not say. */
 static enum zc_kind unknown_kind(const struct zc_operand *b)
 {
-    unsigned type = 0;
+    unsigned type;
     switch (b->side) {
     case ZC_SIDE_ARRAY:
         return ZC_KIND_ARRAY;
     case ZC_SIDE_DEVICE:
         return ZC_KIND_DEVICE;
     case ZC_SIDE_ANY:
-        if (zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) ==
-            CUDA_SUCCESS)
-            return type == CU_MEMORYTYPE_DEVICE ? ZC_KIND_DEVICE : ZC_KIND_PINNED;
-        return ZC_KIND_PAGEABLE;
+        type = zc_memory_type(b->address);
+        return !type                          ? ZC_KIND_PAGEABLE
+               : type == CU_MEMORYTYPE_DEVICE ? ZC_KIND_DEVICE
+                                              : ZC_KIND_PINNED;
     default:
         return ZC_KIND_PAGEABLE;
     }
@@ -147,12 +147,10 @@ static bool is_no_range(const struct zc_operand *b)
 /* True for an address that the call can't name, in memory outside of the ledger. */
 static bool is_nobodys(const struct zc_operand *b)
 {
-    unsigned type;
     if (b->block || b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
         return false;
-    return !b->address || (b->side == ZC_SIDE_DEVICE && !reaches_pageable() &&
-                           zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                                         b->address) != CUDA_SUCCESS);
+    return !b->address ||
+           (b->side == ZC_SIDE_DEVICE && !reaches_pageable() && !zc_memory_type(b->address));
 }
 
 /* True for memory that the driver treats as pageable, so its copies keep their meaning by

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that map memory themselves (cuMemCreate and related calls): counted by address range. */
 #include "base/life.h"
+#include "driver/copy.h"
 #include "hook/handle.h"
 #include "hook/request.h"
-
-/* Handles may be host memory or device memory; the driver knows. */
-static enum zc_kind kind_of(CUdeviceptr ptr)
-{
-    unsigned type = CU_MEMORYTYPE_DEVICE;
-    zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr);
-    return type == CU_MEMORYTYPE_HOST ? ZC_KIND_PINNED : ZC_KIND_DEVICE;
-}
 
 /* A handle has no address, so the mapping is counted as the block.  It belongs to no context. */
 static bool track(const struct zc_entry *entry, CUdeviceptr ptr, size_t bytes, struct zc_handle *h)
@@ -36,8 +29,10 @@ ZC_BODY(cuMemMap, (CUdeviceptr ptr, size_t bytes, size_t offset,
         return CUDA_ERROR_INVALID_VALUE;
     struct zc_handle *h = zc_handle_map(handle);
     CUresult result = real(ptr, bytes, offset, handle, flags);
-    if (result == CUDA_SUCCESS && !h)
-        zc_track_foreign(entry, ZC_API_cuMemCreate, ptr, bytes, kind_of(ptr));
+    if (result == CUDA_SUCCESS && !h) /* Handles may be host memory; the driver knows. */
+        zc_track_foreign(entry, ZC_API_cuMemCreate, ptr, bytes,
+                         zc_memory_type(ptr) == CU_MEMORYTYPE_HOST ? ZC_KIND_PINNED
+                                                                   : ZC_KIND_DEVICE);
     else if (h && (result != CUDA_SUCCESS || !track(entry, ptr, bytes, h)))
         zc_handle_unmap(h);
     return result;
