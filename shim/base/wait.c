@@ -43,3 +43,13 @@ void zc_wake(const uint32_t *word)
     if (__atomic_fetch_add(&sleepers, 0, __ATOMIC_SEQ_CST))
         zc_futex(word, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
+
+bool zc_wait_soon(bool (*ready)(void))
+{
+    for (unsigned i = 0; i < 200; i++) {
+        if (ready())
+            return true;
+        zc_nap(50);
+    }
+    return false;
+}

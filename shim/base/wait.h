@@ -2,6 +2,7 @@
 /* Waits until another thread changes a word of memory. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* futex(2) without a timeout, on a word of this process; keeps errno. */
@@ -17,6 +18,9 @@ void zc_wake(const uint32_t *word);
 
 /* Sleeps; no cancellation point; keeps errno. */
 void zc_nap(unsigned microseconds);
+
+/* Looks for 10 ms whether something is ready; true as soon as it is. */
+bool zc_wait_soon(bool (*ready)(void));
 
 /* Increments a counter that threads wait for, and wakes them. */
 static inline void zc_wait_step(uint32_t *counter)

@@ -10,7 +10,6 @@
 
 #define ARGUMENTS 64        /* Most arguments of a kernel that are looked at, */
 #define ARGUMENT_BYTES 4096 /* and bytes of them: CUDA C++ Programming Guide, "Parameters". */
-#define SOON 200            /* Looks, 50 us apart. */
 
 unsigned zc_launch_watch;
 static zc_launch_fn parties[ZC_LAUNCH_PARTIES];
@@ -173,15 +172,15 @@ void zc_launch_settle(void)
         zc_wait(&under_way, now);
 }
 
+static bool alone(void)
+{
+    return __atomic_load_n(&under_way, __ATOMIC_SEQ_CST) == mine;
+}
+
 bool zc_launch_settles(void)
 {
     __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
-    for (unsigned i = 0; i < SOON; i++) {
-        if (__atomic_load_n(&under_way, __ATOMIC_SEQ_CST) == mine)
-            return true;
-        zc_nap(50);
-    }
-    return false;
+    return zc_wait_soon(alone);
 }
 
 void zc_launch_reset(void)

@@ -23,8 +23,6 @@
 #define PIECES 16u              /* Most pieces in which a block is copied, */
 #define PIECE ((size_t)2 << 20) /* and the bytes of the least one. */
 
-#define SOON 200 /* Looks, 50 us apart. */
-
 static ZC_OWN uint32_t moving; /* Blocks are being moved.  Atomic. */
 static ZC_OWN uint32_t users;  /* Calls that have been announced.  Atomic. */
 
@@ -77,20 +75,15 @@ CUresult zc_move_never(const struct zc_block *block)
 
 static bool unused(void)
 {
-    for (unsigned i = 0; i < SOON; i++) {
-        if (!__atomic_load_n(&users, __ATOMIC_SEQ_CST))
-            return true;
-        zc_nap(50);
-    }
-    return false;
+    return !__atomic_load_n(&users, __ATOMIC_SEQ_CST);
 }
 
 /* What was on its way to the driver when the GPU had come to rest may run now. */
 bool zc_move_begin(unsigned most_ms)
 {
     __atomic_store_n(&moving, 1, __ATOMIC_SEQ_CST);
-    bool rests =
-        zc_stream_rests(most_ms) && zc_launch_settles() && unused() && zc_stream_rests(most_ms);
+    bool rests = zc_stream_rests(most_ms) && zc_launch_settles() && zc_wait_soon(unused) &&
+                 zc_stream_rests(most_ms);
     if (!rests)
         zc_move_end();
     return rests;
