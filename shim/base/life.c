@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "base/lock.h"
 #include "base/wait.h"

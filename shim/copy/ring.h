@@ -2,7 +2,6 @@
 /* The ring: pinned memory for copies of pageable memory. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "driver/real.h"

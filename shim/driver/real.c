@@ -3,7 +3,6 @@
 #include "driver/real.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <stdint.h>
 
 struct zc_real zc_real;

@@ -118,13 +118,11 @@ static void context_gone(CUcontext context)
 
 ZC_BODY(cuStreamCreate, (CUstream * stream, unsigned int flags))
 {
-    (void)entry;
     return made(real(stream, flags), stream, flags);
 }
 
 ZC_BODY(cuStreamCreateWithPriority, (CUstream * stream, unsigned int flags, int priority))
 {
-    (void)entry;
     return made(real(stream, flags, priority), stream, flags);
 }
 
@@ -132,7 +130,6 @@ ZC_BODY(cuStreamCreateWithPriority, (CUstream * stream, unsigned int flags, int 
 ZC_BODY(cuGreenCtxStreamCreate,
         (CUstream * stream, CUgreenCtx context, unsigned int flags, int priority))
 {
-    (void)entry;
     return made(real(stream, context, flags, priority), stream, flags);
 }
 #endif

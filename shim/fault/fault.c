@@ -3,7 +3,6 @@
 #include "fault/fault.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <ucontext.h>
 
 #include "base/module.h"

@@ -14,7 +14,6 @@
 #include "host/overlay.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
-#include "log/log.h"
 #include "memory/device.h"
 #include "memory/workers.h"
 #include "shared/early.h"

@@ -2,9 +2,7 @@
 /* Requests of libc's malloc family that a rule may place in pinned memory. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "hook/hostrule.h"
 

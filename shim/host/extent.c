@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/list.h"
 #include "base/memory.h"

@@ -10,7 +10,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define ZC_PYTHON_FRAMES 16 /* Functions kept, innermost first. */

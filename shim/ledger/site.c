@@ -8,7 +8,6 @@
 #include "base/lock.h"
 #include "base/own.h"
 #include "ledger/counters.h"
-#include "ledger/site_path.h"
 
 /* The last sites of the table stand for one module each: calls that find no other site keep the
  * module, which rules may need. */

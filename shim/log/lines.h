@@ -7,7 +7,6 @@
 #include "ledger/traffic.h"
 #include "log/log.h"
 #include "policy/policy.h"
-#include "log/meta.h"
 
 /* What the log says of a request, besides its block. */
 struct zc_log_request {

@@ -5,7 +5,6 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "log/log.h"
-#include "log/lines.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
 #include "log/summary.h"

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
 #include "memory/deep_pages.h"
@@ -33,16 +34,17 @@ struct seen {
 };
 
 static ZC_LOCK(lock, ZC_RANK_DEEP); /* For all below. */
-static struct seen *blocks;
-static uint64_t low = UINT64_MAX, high; /* All of these blocks lie between.  Atomic. */
-static uint64_t launches;               /* All launches, */
-static uint64_t blind;                  /* and those whose arguments are not known. */
-static bool textures;                   /* Kernels may read memory through textures. */
-static struct {
+static ZC_OWN struct seen *blocks;
+static ZC_OWN uint64_t low, high; /* All of these blocks lie between.  Atomic. */
+static ZC_OWN uint64_t launches;  /* All launches, */
+static ZC_OWN uint64_t blind;     /* and those whose arguments are not known. */
+static ZC_OWN bool textures;      /* Kernels may read memory through textures. */
+static ZC_OWN struct {
     uint64_t from, to;
     unsigned copies; /* On their way; all that find no free place share the first one. */
 } busy[BUSY];
-static bool special; /* The kernel does not tell of pinned memory if it is readable.  Atomic. */
+static ZC_OWN bool
+    special; /* The kernel does not tell of pinned memory if it is readable.  Atomic. */
 
 /* Device memory that the program requested.  Kernels use variables of modules without being given
  * their addresses. */
@@ -389,7 +391,7 @@ void zc_deep_born(const struct zc_block *block)
         *s = (struct seen){.id = block->id, .pages.bytes = block->size, .site = block->site};
         s->born = age(s);
         HASH_ADD(hh, blocks, id, sizeof(s->id), s);
-        if (block->base < low)
+        if (!high || block->base < low)
             __atomic_store_n(&low, block->base, __ATOMIC_RELAXED);
         if (block->base + block->size > high)
             __atomic_store_n(&high, block->base + block->size, __ATOMIC_RELAXED);
@@ -498,13 +500,4 @@ static void finish(void)
     zc_lock_drop(&lock);
 }
 
-static void in_child(void)
-{
-    blocks = NULL;
-    low = UINT64_MAX;
-    high = launches = blind = 0;
-    textures = special = false;
-    memset(busy, 0, sizeof(busy));
-}
-
-const struct zc_module zc_module_deep = {.start = start, .child = in_child, .finish = finish};
+const struct zc_module zc_module_deep = {.start = start, .finish = finish};

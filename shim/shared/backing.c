@@ -11,7 +11,6 @@
 #include "driver/leaving.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
-#include "driver/streams.h"
 #include "host/extent.h"
 #include "host/memfile.h"
 #include "host/pinned.h"

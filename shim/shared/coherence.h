@@ -34,7 +34,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum zc_page { ZC_PAGE_ALONE, ZC_PAGE_SAME, ZC_PAGE_APART, ZC_PAGE_OUT };
