@@ -115,6 +115,42 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     done
 }
 
+# model SEED STEPS THREADS [MODE]: random kernels, copies and graphs find what they must.
+model() {
+    rm -f "$ZC_LOG" "$SIM_LEAKS"
+    echo "move_model $*"
+    run -0 --separate-stderr under_policy "[defaults]
+max_pinned = 40M
+[rule all]
+${MOVE}12M" timeout 60 "${program%/*}/move_model" "$@"
+    [[ -z $output && (${4-} == u || ! -s $SIM_LEAKS) ]] || { cat "$SIM_LEAKS"; return 1; }
+    python3 -c 'import json, sys
+places = {p["place"]: p for p in json.loads(list(open(sys.argv[1]))[-1])["places"]}
+for place, most in (("vmm", 12), ("mapped", 40)):
+    assert places[place]["peak_bytes"] <= most << 20 and places[place]["bytes"] == 0, places' \
+        "$ZC_LOG"
+    moved=$(grep -c '"type":"move"' "$ZC_LOG")
+}
+
+@test "random kernels, copies and graphs find every byte of blocks that move" {
+    local seed
+    for seed in ${SEEDS:-2 14}; do
+        model "$seed" 200 1
+        model "$seed" 60 2
+        model "$seed" 60 5
+        [[ -n ${SEEDS-} || $moved -gt 20 ]]
+    done
+}
+
+@test "so they do whatever calls of the driver fail" {
+    local seed
+    for seed in ${SEEDS:-31 43 49}; do
+        model "$seed" 300 1 f
+        model "$seed" 300 1 u
+        [[ -n ${SEEDS-} || $moved -gt 10 ]]
+    done
+}
+
 @test "where each move fails, launches go on, and blocks stay" {
     scene 8M refused
     [[ $output == $'refused: DDHH\nleaks 0' ]]

@@ -87,11 +87,14 @@ grow = yes"
 }
 
 @test "random calls give the same with parallel copies of pageable memory" {
-    random "[defaults]
-pageable_copy = parallel
-[rule some]
-nth = 1..5, 9, 11..20
-place = mapped"
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.%p ZC_LOG_LEVEL=events
+    for rule in '' $'\n[rule some]\nnth = 1..5, 9, 11..20\nplace = mapped'; do
+        SEEDS=${SEEDS:-2 4 28} random $'[defaults]\npageable_copy = parallel'"$rule"
+    done
+    [[ -n ${SEEDS-} ]] || for side in src dst; do
+        grep -q "\"${side}_kind\":\"Pageable\".*\"real_${side}_kind\":\"Pinned\"" \
+            "$BATS_TEST_TMPDIR"/log.*
+    done
 }
 
 @test "random calls give the same where both sides of a copy are one" {

@@ -29,7 +29,7 @@ static inline size_t any_size(void)
     case 3:
         return (size_t)4096 << below(10);
     case 4:
-        return ((size_t)2 << 20) + below(2 << 20);
+        return ((size_t)2 << 20) + below(6 << 20);
     default:
         return (64 << 10) + below(1 << 20);
     }

@@ -46,11 +46,12 @@ static inline void launch_on(struct stream *s)
     CUdeviceptr to = address(a, 0), from = address(b, 0);
     size_t most = a->bytes < b->bytes ? a->bytes : b->bytes, n = 1 + below(most);
     int k = (int)below(256);
+    unsigned grid = one_in(2) ? (unsigned)(b->bytes / 16) + 1 : 1; /* As if it read all of b. */
     void *args[] = {&to, &from, &n, &k};
     take(s, a);
     take(s, b);
     say("mix %d, %d, %zu: %d", (int)(a - blocks), (int)(b - blocks), n,
-        (int)cuLaunchKernel(mix_kernel[current], 1, 1, 1, 1, 1, 1, 0, s->handle, args, NULL));
+        (int)cuLaunchKernel(mix_kernel[current], grid, 1, 1, 1, 1, 1, 0, s->handle, args, NULL));
     if (!gated && one_in(3))
         show_content("mix:", a);
 }
