@@ -50,6 +50,9 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
         def after(arm: Arm) -> bool:
             bar.add(1)
             last = arm.runs[-1]
+            if arm.plan.env is None:
+                output.learn_order(first.output, last.output)
+            output.any_order |= len(last.processes) > 1
             if arm.same is not False:
                 arm.same = output.same(first.output, last.output)
                 if not arm.same:

@@ -29,6 +29,13 @@ class Output:
             return True
         return (bool(self._ignored) or self.any_order) and self._read(a) == self._read(b)
 
+    def learn_order(self, a: str, b: str) -> None:
+        """Takes what two runs printed that are to be the same: if only the order of the lines
+        differs, it may differ from here on."""
+        if not self.same(a, b):
+            before, self.any_order = self.any_order, True
+            self.any_order = before or self.same(a, b)
+
     def difference(self, a: str, b: str) -> str:
         """What `b` has where it differs first, as `'2 ms' instead of '1 ms'`."""
         for pair in zip(self._read(b).split(b"\n") + [b""], self._read(a).split(b"\n") + [b""]):

@@ -58,6 +58,16 @@ masked() {
 "'), so this can't tell"*"--ignore REGEX" ]]
 }
 
+@test "lines that bare runs print in any order, as ranks do, are the same in any order" {
+    printf '#!/bin/sh\n%s\n' 'if rm turn; then echo b; echo a; else >turn; echo a; echo b; fi' \
+        'echo "${LD_PRELOAD:+$1}"' >turns
+    chmod +x turns
+    run -0 "$ZC" run -r 2 -c off -- ./turns
+    [[ ${lines[3]} == "All runs printed the same." ]]
+    run -0 "$ZC" run -r 2 -c off -- ./turns other
+    [[ ${lines[1]} != *differs && ${lines[2]} == watched*differs ]]
+}
+
 @test "runs go on until the interval is tight, and noise names no winner" {
     run -0 python3 -B - <<'PYTHON'
 import itertools, os, random, sys

@@ -73,16 +73,13 @@ class Verifier:
         there may not be written again."""
         assert self._bare is not None
         self._anew = self._written()
-        files = self._bare.output, bare.output
-        if not self._output.same(*files):
-            self._output.any_order = True
-            self._output.any_order = self._output.same(*files)
+        self._output.learn_order(self._bare.output, bare.output)
 
     def learn_watched(self, watched: Run) -> None:
         """Takes what libzc says without any rule as no rule's fault, and ranks that use CUDA."""
         self._said |= set(watched.totals.warns)
         self._ended = _ended(watched)
-        self._output.any_order |= len(watched.ranks) > 1
+        self._output.any_order |= len(watched.processes) > 1
 
     def fault(self, run: Run) -> str:
         """What is wrong with a run under libzc that has just ended; "" where nothing is."""
