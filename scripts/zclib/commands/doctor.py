@@ -11,6 +11,7 @@ from typing import Any, Iterator
 
 from .. import costs, install, names, output, policies, screen, table, units
 from ..doctor import child, host, places
+from ..progress import Progress
 
 EPILOG = """\
 --measure copies up to 256 MiB over the link of device 0 for some seconds, and keeps \
@@ -57,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     facts = _ask("probe", args.timeout)
     if args.measure and facts.get("driver.devices") and "driver.error" not in facts:
-        facts.update(measure(args.timeout))
+        with Progress("measuring the link and the memories", 0) as bar:
+            bar.draw(force=True)
+            facts.update(measure(args.timeout))
         keep(facts)
     this = host.look()
     machine = places.Machine(_device_facts(facts, 0), this, _is_built)
