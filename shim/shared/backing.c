@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/life.h"
+#include "base/own.h"
 #include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/leaving.h"
@@ -24,7 +25,10 @@
 #include "vmm/grow.h"
 #include "vmm/vmm.h"
 
+/* How long a call waits for the GPU to come to rest, and how many do, one after the other, where
+ * it does not. */
 #define RESTS_MS 200u
+#define VAIN_MOST 5u
 
 /* Kernels of such a device may be given the host block itself, whose pages are closed to writes. */
 static bool reaches_pageable(void)
@@ -85,10 +89,14 @@ static void set_real(struct zc_shared *p, enum zc_kind kind)
         __atomic_store_n(&p->block->real, (uint8_t)kind, __ATOMIC_RELAXED);
 }
 
-/* A kernel may wait for what the program does after its copy, which nobody can know. */
+/* A kernel may wait for what the program does after its copy, which nobody can know; and that as
+ * long as the program runs.  With driver/lock.h. */
 static bool comes_to_rest(void)
 {
-    return zc_stream_rests(RESTS_MS);
+    static ZC_OWN unsigned in_vain; /* Calls since the last one that was not. */
+    bool rests = zc_stream_rests(in_vain < VAIN_MOST ? RESTS_MS : 0);
+    in_vain = rests ? 0 : in_vain + 1;
+    return rests;
 }
 
 /* Memory that the block has got already, because something was launched, is given back.  Kernels

@@ -43,6 +43,11 @@ attack() {
     [[ $(ended own) -eq 1 ]]
 }
 
+@test "launches wait for such a kernel a few times at most, and other streams go on" {
+    attack held_long
+    [[ $(ended one) -eq 20 ]]
+}
+
 @test "device blocks are freed while another thread's call gives them memory of their own" {
     attack freed
 }

@@ -166,6 +166,36 @@ static void held(void)
 
 #define MANY 20
 
+/* A kernel waits for the program while others begin that have threads enough to read a block. */
+static void held_long(void)
+{
+    static struct gate gate;
+    static int seen;
+    CUstream streams[2];
+    struct pair pairs[MANY];
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(cuStreamCreate(&streams[i], CU_STREAM_DEFAULT));
+    for (unsigned i = 0; i < MANY; i++)
+        pairs[i] = filled_pair(UNIT, i);
+    gate_close_by_kernel(&gate, streams[0]);
+    for (unsigned i = 0; i < MANY; i++) {
+        size_t from = 0, n = UNIT;
+        int *result = &seen;
+        void *args[] = {&pairs[i].d, &from, &n, &i, &result};
+        sim_reset_counts();
+        CHECK(cuLaunchKernel(kernel_of(SHOWS), UNIT / 256, 1, 1, 256, 1, 1, 0, streams[1], args,
+                             NULL));
+        CHECK(cuStreamSynchronize(streams[1]));
+        EXPECT(seen == 1);
+    }
+    EXPECT(sim_calls("cuStreamQuery") < 10);
+    gate_open(&gate);
+    for (unsigned i = 0; i < MANY; i++)
+        give_back(pairs[i]);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(cuStreamDestroy(streams[i]));
+}
+
 static void *free_all(void *arg)
 {
     struct pair *p = arg;
@@ -221,10 +251,10 @@ static void exiting(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"called", called},     {"emptied", emptied},
-                                          {"exiting", exiting},   {"failed", failed},
-                                          {"freed", freed},       {"held", held},
-                                          {"streamed", streamed}, {"unmappable", unmappable}};
+    static const struct scenario all[] = {
+        {"called", called},       {"emptied", emptied},   {"exiting", exiting},
+        {"failed", failed},       {"freed", freed},       {"held", held},
+        {"held_long", held_long}, {"streamed", streamed}, {"unmappable", unmappable}};
     bool exits = argc > 1 && !strcmp(argv[1], "exiting");
     if (exits)
         atexit(set_last);
