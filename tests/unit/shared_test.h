@@ -238,7 +238,7 @@ static void start_driver(void)
     zc_real.cuMemHostUnregister = do_unregister;
     zc_real.cuStreamCreate = make_stream;
     zc_real.cuStreamDestroy_v2 = end_stream;
-    zc_real.cuStreamSynchronize = wait_stream;
+    zc_real.cuStreamSynchronize = zc_real.cuStreamQuery = wait_stream;
     zc_real.cuEventCreate = make_event;
     zc_real.cuEventRecord = record_event;
     zc_real.cuEventQuery = zc_real.cuEventSynchronize = query_event;
