@@ -145,7 +145,7 @@ place = pinned' bash -c 'ulimit -S -f 1; exec "$@"' bash "$program" 1000000
     cp "$program" "$name"
     program=./$name
     ZC_SUMMARY=1 logged "$name.jsonl"
-    [[ $stderr == *'libzc: a??[31mb (pid '*'a??[31mb+0x'*'log: a??[31mb.jsonl'* ]]
+    [[ $stderr == *'libzc: a??[31mb (pid '*'log: a??[31mb.jsonl'* ]]
     [[ $stderr != *$'\e'* ]]
     types "$name.jsonl"
 }
