@@ -9,6 +9,7 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "base/wait.h"
+#include "driver/capture.h"
 
 /* No lock: who changes the state from IDLE or PENDING to BUSY has the rest. */
 enum timer_state { IDLE, BUSY, PENDING };
@@ -37,7 +38,7 @@ static void leave(enum timer_state to)
 void zc_timing_collect(void)
 {
     float ms = 0;
-    if (!take(PENDING))
+    if (zc_capture_any() || !take(PENDING))
         return;
     CUresult result = zc_real.cuEventElapsedTime(&ms, timer.first, timer.last);
     if (result == CUDA_SUCCESS)
@@ -93,7 +94,7 @@ void zc_timing_wait(bool (*unknown)(const void *arg), const void *arg, unsigned 
 {
     uint64_t start = zc_ticks();
     while (__atomic_load_n(&timer.state, __ATOMIC_RELAXED) == PENDING && unknown(arg) &&
-           !__atomic_load_n(&timer.waited, __ATOMIC_RELAXED)) {
+           !__atomic_load_n(&timer.waited, __ATOMIC_RELAXED) && !zc_capture_any()) {
         if (zc_ticks_to_ns(zc_ticks() - start) > most_ms * UINT64_C(1000000) &&
             !__atomic_exchange_n(&timer.waited, true, __ATOMIC_RELAXED))
             zc_message(ZC_NOTE, "launch",

@@ -20,6 +20,7 @@ void zc_timing_collect(void);
 
 /*
  * Waits while a launch is timed that has not ended and `unknown` is true, but for at most `most_ms`
- * in all: a kernel may wait for the program.  If one did, nothing waits here any more.
+ * in all: a kernel may wait for the program.  If one did, nothing waits here any more.  Nor does
+ * anything during captures, which questions about events may end.
  */
 void zc_timing_wait(bool (*unknown)(const void *arg), const void *arg, unsigned most_ms);

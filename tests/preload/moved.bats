@@ -179,6 +179,10 @@ for place, most in (("vmm", 12), ("mapped", 40)):
     beside 8M capture_late
 }
 
+@test "nor is one that begins while a launch waits for the time of a kernel" {
+    scene 8M captured_late
+}
+
 @test "kernels of a graph bring blocks in, and keep those that they use" {
     scene 8M graph_uses
     [[ $output == $'launched: HDD\nleaks 0' ]]

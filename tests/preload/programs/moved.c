@@ -241,6 +241,41 @@ static void unknown(void)
     end_slow();
 }
 
+static CUcontext shared_context;
+
+static void *launch_twice(void *arg)
+{
+    (void)arg;
+    CHECK(cuCtxSetCurrent(shared_context));
+    sweep(2, 3, 2, 1000, 1000000);
+    return NULL;
+}
+
+/* A capture begins while a launch waits for a kernel's time, which no call asks for meanwhile. */
+static void captured_late(void)
+{
+    pthread_t thread;
+    CUstream s;
+    CUgraph graph;
+    shared_context = start_gpu(0);
+    make(3);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    sweep(0, 2, 2, 5, 20000);
+    be_slow();
+    EXPECT(!pthread_create(&thread, NULL, launch_twice, NULL));
+    usleep(200000);
+    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    usleep(20000);
+    sim_reset_counts();
+    usleep(100000);
+    EXPECT(sim_calls("cuEventElapsedTime") + sim_calls("cuEventElapsedTime_v2") == 0);
+    CHECK(cuStreamEndCapture(s, &graph));
+    CHECK(cuGraphDestroy(graph));
+    EXPECT(!pthread_join(thread, NULL));
+    CHECK(cuStreamDestroy(s));
+    end_slow();
+}
+
 /* Kernels of many seconds are queued when one comes that needs a block in host memory. */
 static void queue(void)
 {
@@ -261,7 +296,6 @@ static void learned(void)
     end();
 }
 
-static CUcontext shared_context;
 static atomic_int stop;
 
 static void *copier(void *arg)
@@ -645,6 +679,7 @@ int main(int argc, char **argv)
                                           {"many_kernels", many_kernels},
                                           {"graph_keeps", graph_keeps},
                                           {"spare", spare},
-                                          {"many_streams", many_streams}};
+                                          {"many_streams", many_streams},
+                                          {"captured_late", captured_late}};
     return RUN_SCENARIO(all, argc, argv);
 }
