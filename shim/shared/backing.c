@@ -356,7 +356,7 @@ bool zc_shared_cool(struct zc_shared *p, const char *why)
     const char *refused;
     if (!zc_shared_is_one(p) || !zc_driver_lock())
         return false;
-    bool done = change(p, why, true, &refused) == CUDA_SUCCESS;
+    bool done = !zc_capture_any() && change(p, why, true, &refused) == CUDA_SUCCESS;
     zc_driver_unlock();
     if (done)
         __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);

@@ -48,6 +48,10 @@ attack() {
     [[ $(ended one) -eq 20 ]]
 }
 
+@test "a capture that begins while such a kernel is launched is not disturbed" {
+    attack captured
+}
+
 @test "device blocks are freed while another thread's call gives them memory of their own" {
     attack freed
 }

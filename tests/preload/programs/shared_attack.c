@@ -166,11 +166,69 @@ static void held(void)
 
 #define MANY 20
 
+/* A kernel that has threads enough to read all of a block of UNIT bytes, and sees its pattern. */
+static void see_all(CUdeviceptr d, unsigned seed, CUstream stream)
+{
+    static int seen;
+    size_t from = 0, n = UNIT;
+    int *result = &seen;
+    void *args[] = {&d, &from, &n, &seed, &result};
+    CHECK(cuLaunchKernel(kernel_of(SHOWS), UNIT / 256, 1, 1, 256, 1, 1, 0, stream, args, NULL));
+    CHECK(cuStreamSynchronize(stream));
+    EXPECT(seen == 1);
+}
+
+static CUcontext home;
+static CUstream captured_stream;
+static atomic_int capturing, ended;
+
+static void *capture(void *arg)
+{
+    CUgraph graph;
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuStreamBeginCapture(captured_stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    atomic_store(&capturing, 1);
+    while (!atomic_load(&ended))
+        usleep(1000);
+    CHECK(cuStreamEndCapture(captured_stream, &graph));
+    CHECK(cuGraphDestroy(graph));
+    return arg;
+}
+
+static pthread_t capturer;
+
+static void begin_capture(void)
+{
+    EXPECT(!pthread_create(&capturer, NULL, capture, NULL));
+    for (int i = 0; i < 100 && !atomic_load(&capturing); i++)
+        usleep(1000);
+}
+
+/* Another thread begins a capture while such a kernel is launched. */
+static void captured(void)
+{
+    struct pair p = filled_pair(UNIT, 1);
+    CUstream stream;
+    CHECK(cuCtxGetCurrent(&home));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&captured_stream, CU_STREAM_DEFAULT));
+    CHECK(cuFuncGetParamInfo(kernel_of(SHOWS), 0, &(size_t){0}, &(size_t){0}));
+    sim_before("cuFuncGetParamInfo", begin_capture);
+    see_all(p.d, 1, stream);
+    sim_before("cuFuncGetParamInfo", NULL);
+    if (!atomic_load(&capturing))
+        begin_capture();
+    atomic_store(&ended, 1);
+    EXPECT(!pthread_join(capturer, NULL));
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuStreamDestroy(captured_stream));
+    give_back(p);
+}
+
 /* A kernel waits for the program while others begin that have threads enough to read a block. */
 static void held_long(void)
 {
     static struct gate gate;
-    static int seen;
     CUstream streams[2];
     struct pair pairs[MANY];
     for (unsigned i = 0; i < 2; i++)
@@ -179,14 +237,8 @@ static void held_long(void)
         pairs[i] = filled_pair(UNIT, i);
     gate_close_by_kernel(&gate, streams[0]);
     for (unsigned i = 0; i < MANY; i++) {
-        size_t from = 0, n = UNIT;
-        int *result = &seen;
-        void *args[] = {&pairs[i].d, &from, &n, &i, &result};
         sim_reset_counts();
-        CHECK(cuLaunchKernel(kernel_of(SHOWS), UNIT / 256, 1, 1, 256, 1, 1, 0, streams[1], args,
-                             NULL));
-        CHECK(cuStreamSynchronize(streams[1]));
-        EXPECT(seen == 1);
+        see_all(pairs[i].d, i, streams[1]);
     }
     EXPECT(sim_calls("cuStreamQuery") < 10);
     gate_open(&gate);
@@ -251,10 +303,11 @@ static void exiting(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"called", called},       {"emptied", emptied},   {"exiting", exiting},
-        {"failed", failed},       {"freed", freed},       {"held", held},
-        {"held_long", held_long}, {"streamed", streamed}, {"unmappable", unmappable}};
+    static const struct scenario all[] = {{"called", called},     {"captured", captured},
+                                          {"emptied", emptied},   {"exiting", exiting},
+                                          {"failed", failed},     {"freed", freed},
+                                          {"held", held},         {"held_long", held_long},
+                                          {"streamed", streamed}, {"unmappable", unmappable}};
     bool exits = argc > 1 && !strcmp(argv[1], "exiting");
     if (exits)
         atexit(set_last);
