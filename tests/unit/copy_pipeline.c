@@ -169,8 +169,9 @@ static bool run(struct zc_copy *c, size_t n, bool in, bool reachable)
 static void every_byte_of_every_size_arrives_both_ways(void **state)
 {
     (void)state;
-    const size_t sizes[] = {MIB,      MIB + 1,         8 * MIB - 1,  8 * MIB,  8 * MIB + 1, 9 * MIB,
-                            16 * MIB, 16 * MIB + 4097, 33 * MIB + 7, 64 * MIB, MOST};
+    const size_t sizes[] = {MIB,      MIB + 1,         8 * MIB - 1,  8 * MIB,      8 * MIB + 1,
+                            9 * MIB,  16 * MIB + 4097, 32 * MIB - 1, 32 * MIB,     32 * MIB + 1,
+                            33 * MIB, 33 * MIB + 7,    64 * MIB,     64 * MIB + 1, MOST};
     struct zc_copy c;
     for (size_t s = 0; s < 2 * sizeof(sizes) / sizeof(sizes[0]); s++) {
         size_t n = sizes[s / 2];
