@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The programs under the presets of `shared`, phase by phase, against their best other place."""
+"""The programs under the presets of `shared`, phase by phase, against their best other place; and
+under the preset for any program."""
 
 from __future__ import annotations
 
 from statistics import median
 
 from .result import Result
-from .row import Metric, Row, Way
+from .row import NEVER_HURTS, Metric, Row, Way
 
 GROUP = "presets of shared"
 TABLES, IN_OUT = "shared-tables:2M", "shared-in-out:2M"
@@ -19,14 +20,15 @@ USUAL = "alloc fill copy kernel result free"
 def phases_row(program: str, arguments: str, small: str, inputs: str, phases: str = USUAL,
                hand: str = "", kernels: str = "", tables: bool = True) -> Row:
     """`inputs`: which requests are only read; `tables`: all that is copied to the GPU is."""
-    ways = (Way("bare", program), Way("pinned", program, "pinned-host-buffers:2M"),
+    ways = (Way("bare", program), Way("everyday", program, "everyday"),
+            Way("pinned", program, "pinned-host-buffers:2M"),
             *((Way("hand", hand),) if hand else ()),
             *((Way("shared-tables", program, TABLES),) if tables else ()),
             Way("shared-in-out", program, f"{IN_OUT}:{inputs}"))
     fields = [phase + "_ms" for phase in phases.split()]
     return Row(GROUP, f"{program} {arguments}", kernels or program, arguments, small, ways,
                (Metric("all phases", tuple(fields)),
-                *(Metric(field[:-3], (field,)) for field in fields)))
+                *(Metric(field[:-3], (field,)) for field in fields)), process=(NEVER_HURTS,))
 
 
 NONE = "1000.."  # all blocks may be written

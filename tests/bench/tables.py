@@ -180,7 +180,7 @@ def mean_line(results: list[Result]) -> list[str]:
     """What the preset for any program makes of the time of processes, over all rows with it."""
     ratios = [figure for result in results
               if (figure := ratio(result.row.measured()[-1], result, "everyday", "bare"))]
-    return [f"Geometric mean of everyday / bare, processes of {len(ratios)} applications: "
+    return [f"Geometric mean of everyday / bare, processes of {len(ratios)} programs: "
             f"{number(geometric_mean(ratios))}."] if len(ratios) > 1 else []
 
 
@@ -201,7 +201,7 @@ def section(group: str, results: list[Result], simulated: bool, level: str,
     """Heading and tables of a group; not `full`: the chief figures of each job alone."""
     slow = slow_lines(results)
     lines = [f"{level} {group[0].upper()}{group[1:]}", ""]
-    lines += slow if slow and not full else [*times_table(results, simulated, full), "", *slow]
+    lines += [*times_table(results, simulated, full), "", *slow]
     kinds, crossed = kinds_table(results, full), link_table(results) if full else []
     notes = mean_line(results) + without_lines(results) + earlier_lines(results)
     if kinds:

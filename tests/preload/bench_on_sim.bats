@@ -54,7 +54,9 @@ PYTHON
 @test "the suite of programs under the presets of shared finds slow phases on the simulated GPU" {
     whole_suite presets
     [[ $output =~ "Of 1"[0-9]+" phases "[0-9]+" take more than 2.0 times" ]]
-    grep -E "^\| vecadd 16777216 \| shared-tables \| [0-9.]+ \| (bare|pinned|hand) \| " <<<"$output"
+    grep -E "^\| vecadd 16777216 \| shared-tables \| [0-9.]+ \| (bare|everyday|pinned|hand) \| " \
+        <<<"$output"
+    [[ $output == *"everyday / bare, processes of 18 programs: "* ]]
 }
 
 @test "the suite of classic experiments runs on the simulated GPU" { whole_suite classic; }
