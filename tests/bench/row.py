@@ -57,6 +57,7 @@ class Row:
                                # which count; 0: as many as the bench is asked for
     host_gib: int = 0          # memory that has to be available on the real machine
     process: tuple[Goal, ...] = ()  # goals of the time of the whole process
+    note: str = ""         # what the tables say of its figures
 
     def measured(self) -> tuple[Metric, ...]:
         """The metrics, and the one that every row has."""

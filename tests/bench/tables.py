@@ -177,17 +177,24 @@ def kinds_table(results: list[Result], full: bool) -> list[str]:
 
 
 def mean_line(results: list[Result]) -> list[str]:
-    """What the preset for any program makes of the time of processes, over all rows with it."""
-    ratios = [figure for result in results
-              if (figure := ratio(result.row.measured()[-1], result, "everyday", "bare"))]
-    return [f"Geometric mean of everyday / bare, processes of {len(ratios)} programs: "
-            f"{number(geometric_mean(ratios))}."] if len(ratios) > 1 else []
+    """What the preset for any program makes of processes and of their main parts, over all rows
+    with both."""
+    both = [figures for result in results if all(figures := [
+        ratio(result.row.measured()[at], result, "everyday", "bare") for at in (-1, 0)])]
+    if len(both) < 2:
+        return []
+    process, main = (number(geometric_mean(figures)) for figures in zip(*both))
+    return [f"Geometric mean of everyday / bare, processes of {len(both)} programs: {process}; "
+            f"{results[0].row.metrics[0].name}, without the start and the end of the process: "
+            f"{main}."]
 
 
-def without_lines(results: list[Result]) -> list[str]:
-    """Where a way has no figures, and why."""
-    return [f"{label} does not run {result.row.name}: `{why}`"
-            for result in results for label, why in result.without.items()]
+def note_lines(results: list[Result]) -> list[str]:
+    """What is to be known of figures, and where a way has none and why."""
+    return [f"{result.row.name}: {result.row.note}."
+            for result in results if result.row.note] + [
+                f"{label} has no figures of {result.row.name}: `{why}`"
+                for result in results for label, why in result.without.items()]
 
 
 def earlier_lines(results: list[Result]) -> list[str]:
@@ -203,7 +210,7 @@ def section(group: str, results: list[Result], simulated: bool, level: str,
     lines = [f"{level} {group[0].upper()}{group[1:]}", ""]
     lines += [*times_table(results, simulated, full), "", *slow]
     kinds, crossed = kinds_table(results, full), link_table(results) if full else []
-    notes = mean_line(results) + without_lines(results) + earlier_lines(results)
+    notes = mean_line(results) + note_lines(results) + earlier_lines(results)
     if kinds:
         lines += ["MiB by the log:", "", *kinds, ""]
     elif crossed:

@@ -40,7 +40,8 @@ PYTHON
 
 bench_apps() {
     run --separate-stderr timeout 110 env SIM=1 ZC_BUILD="$PWD/$ZC_BUILD" \
-        OUT_DIR="$BATS_TEST_TMPDIR/out" "$tree/tests/bench/run.sh" apps --only checkpoint "$@"
+        OUT_DIR="$BATS_TEST_TMPDIR/out" "$tree/tests/bench/run.sh" apps \
+        --only "${app:-checkpoint}" "$@"
 }
 
 # Prints an expression of the one row that was kept.
@@ -109,6 +110,32 @@ PYTHON
     SMALL=1 bench_apps --rounds 1
     [[ $status -eq 1 ]]
     [[ $stderr == *"everyday: no effect: "*"moved as Pageable 24 KiB"* ]]
+}
+
+@test "an application that no effect is promised of is measured, and the tables say so" {
+    mv "$tree/tests/gpu/apps/"{checkpoint,load_safetensors}.py
+    app=load_safetensors SMALL=1 bench_apps --rounds 1
+    [[ $status -eq 0 ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[1, 1, 1]" ]]
+    [[ $output == *$'\nsafetensors load_file(device="cuda"): no effect is promised, '* ]]
+}
+
+@test "the mean over applications is told of processes and of their main parts" {
+    (cd tests && python3 -B - <<'PYTHON')
+from bench.app_rows import ROWS
+from bench.result import Result
+from bench.tables import mean_line
+
+def result(row, main_ms, process_ms):
+    bare, everyday = ({"main_ms": 100 * main, "process_ms": 1000 * process}
+                      for main, process in ((1, 1), (main_ms, process_ms)))
+    return Result(row, {"bare": [bare], "watched": [], "everyday": [everyday]})
+
+line, = mean_line([result(ROWS[0], 0.1, 0.9), result(ROWS[1], 0.4, 0.4)])
+assert line == ("Geometric mean of everyday / bare, processes of 2 programs: 0.600; main part, "
+                "without the start and the end of the process: 0.200."), line
+assert mean_line([result(ROWS[0], 0.1, 0.9)]) == []
+PYTHON
 }
 
 @test "an application without its package is skipped" {

@@ -138,7 +138,7 @@ echo "cudaFree(0): no CUDA-capable device is detected" >&2; exit 3'
     [[ $status -eq 0 ]]
     [[ $output == *"| job | what | bare | libzc | hand | idle | failing |"* ]]
     [[ $output =~ "one pass over 3 x 256 MiB | process, ms |"( [0-9.]+ \|){4}" - |" ]]
-    [[ $output == *"failing does not run one pass over 3 x 256 MiB: "*"out of memory"* ]]
+    [[ $output == *"failing has no figures of one pass over 3 x 256 MiB: "*"out of memory"* ]]
     bench shared --rounds 1 --also "gone=$BATS_TEST_TMPDIR/gone.so"
     [[ $status -eq 2 && $stderr == *gone.so* ]]
 }
