@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: MIT
 """Holds `zc tune` against an exhaustive search; see run.sh, which starts it.
 
-Of each program: zc tune, as a user starts it; then a run of every combination of the places that
-the call paths of its copied blocks can have; then by turns the program bare, under the policy that
-was found, and under the best combinations.  A place of a call path that alone takes clearly longer
-is in no combination, and call paths that are copied alike have one place.
+Of each program: zc tune, as a user starts it; then a run of each place that the call paths of its
+copied blocks can have, and of their combinations, those first whose places take least alone; then
+more runs of the best ones; then by turns the program bare, under the policy that was found, and
+under the best combination.  Call paths that are copied alike have one place.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
+import heapq
 import io
-import itertools
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from typing import Iterable, Iterator, Sequence
+from typing import Iterator, Sequence
 
 from .machine import describe
 from .tuned_rows import PROGRAMS, Program
@@ -30,16 +30,17 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(TOP, "scripts"))
 
 from zclib import costs, install, launch, race, spread, trial  # noqa: E402
-from zclib.commands import doctor, tune  # noqa: E402
+from zclib.commands import tune  # noqa: E402
 from zclib.report.findings import HOST_APIS, PLACED, SHARED, SHARED_OVER  # noqa: E402
 from zclib.sameness import Output  # noqa: E402
 from zclib.tune import search, write  # noqa: E402
 from zclib.tune.traffic import OTHER, PINNED, DeviceSite, Traffic  # noqa: E402
 
 LEAST_SHARE = 0.01     # Of the copied bytes, that a call path has to be looked at.
-WORSE = 1.1            # A place that alone takes so much of the bare time is in no combination.
-MOST = 16              # Combinations; of more the places that lose most alone go first.
-SLOWEST_S = 5.0        # What a run may take beyond three bare ones.
+MOST = 12              # Combinations beside each place alone.
+BEST, MORE = 2, 2      # So many of the best combinations have so many more runs.
+SLOWEST, SLACK_S = 1.5, 0.5  # A run that takes longer than this times the bare one is ended.
+LATE = "late"
 IGNORE = r'_ms":[0-9.]+|_s: .*'
 PARALLEL = "[defaults]\npageable_copy = parallel\n"
 
@@ -51,6 +52,7 @@ class Part:
     sites: list[str]
     hosts: list[str]                                   # Of malloc.
     places: list[str] = field(default_factory=list)
+    large: bool = False    # It has copies of pageable memory that several threads would make.
 
     def rules(self, place: str) -> Iterator[str]:
         """The sections that give its blocks a place."""
@@ -73,6 +75,13 @@ class Combination:
 
     places: tuple[str, ...]
     parallel: bool
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], places: Sequence[str], parallel: bool) -> Combination:
+        """`parallel` only where copies are left to it: two policies that do the same are one."""
+        left = any(part.large and place in ("device", "vmm")
+                   for part, place in zip(parts, places))
+        return cls(tuple(places), parallel and left)
 
     def policy(self, parts: Sequence[Part]) -> str:
         """Rules of `shared` come first: a host block may have several device blocks."""
@@ -103,6 +112,8 @@ def parts_of(traffic: Traffic) -> list[Part]:
             for sums in (site.into, site.out)))
         part = alike.setdefault(key, Part([], [], places))
         part.sites.append(name)
+        part.large |= any(one.large_bytes for sums in (site.into, site.out)
+                          for host, one in sums.items() if host != PINNED)
         part.hosts += [host for host in hosts if host not in part.hosts]
     return list(alike.values())
 
@@ -131,9 +142,10 @@ class Case:
                 build, "sim", "kernels", program.simulated_kernels + ".so")
         self.trials = trial.Trials(self.command, folder)
         self.output = Output([IGNORE])
-        self.runs: dict[Combination, float] = {}
+        self.runs: dict[Combination, list[float]] = {}
         self.wrong: dict[Combination, str] = {}
         self.tuning: tune.Tuning | None = None
+        self.bare: list[trial.Run] = []
         self.bare_ns = 0.0
 
     def tune(self, library: str) -> tuple[float, str]:
@@ -146,6 +158,8 @@ class Case:
         with contextlib.redirect_stdout(said):
             self.tuning = tune.Tuning(args, self.command, self.folder, library)
             status = self.tuning.run()
+        if status > 128:
+            raise search.Stopped(status - 128)
         if status:
             raise RuntimeError(f"zc tune ended with status {status}")
         return time.monotonic() - begun, said.getvalue()
@@ -161,31 +175,57 @@ class Case:
         path = write.private(self.folder, name, one.policy(parts))
         return trial.Plan(name, launch.environment(library, "", path, "summary"), False)
 
-    def screen(self, library: str, one: Combination, parts: Sequence[Part],
-               bare: trial.Run) -> None:
+    def run(self, plan: trial.Plan, number: int, limit_s: float | None = None) -> trial.Run:
+        """A run, unless a signal ends the bench."""
+        run = self.trials.run(plan, number, limit_s)
+        if run.ended.passed_on:
+            raise search.Stopped(run.ended.passed_on)
+        return run
+
+    def fault(self, run: trial.Run) -> str:
+        """What is wrong with a run; "" where nothing is."""
+        if run.ended.late:
+            return LATE
+        if run.status:
+            return f"status {run.status}"
+        return "" if self.output.same(self.bare[0].output, run.output) else "another output"
+
+    def screen(self, library: str, one: Combination, parts: Sequence[Part]) -> None:
         """A run of a combination, whose time counts if it is right."""
-        if one in self.runs or one in self.wrong:
-            return
-        run = self.trials.run(self.plan(library, one, parts), 1, 3e-9 * self.bare_ns + SLOWEST_S)
-        if run.ended.late or run.status or not self.output.same(bare.output, run.output):
-            self.wrong[one] = "late" if run.ended.late else f"status {run.status}"
+        times = self.runs.get(one, [])
+        run = self.run(self.plan(library, one, parts), len(times) + 1,
+                       SLOWEST * 1e-9 * self.bare_ns + SLACK_S)
+        if fault := self.fault(run):
+            self.wrong[one] = fault
+            self.runs.pop(one, None)
         else:
-            self.runs[one] = run.ended.wall_ns
+            self.runs[one] = [*times, run.ended.wall_ns]
 
     def search(self, library: str, parts: Sequence[Part]) -> None:
-        """A run of every combination."""
+        """Runs of combinations."""
         plan = trial.Plan("bare", None, False)
-        bare = [self.trials.run(plan, number) for number in (1, 2, 3)]
-        self.bare_ns = statistics.median(run.ended.wall_ns for run in bare)
+        self.bare = [self.run(plan, number) for number in (1, 2, 3)]
+        times = [run.ended.wall_ns for run in self.bare]
+        self.bare_ns = statistics.median(times)
         nothing = ("device",) * len(parts)
-        singles = [Combination(nothing, True)] + [
+        self.runs[Combination(nothing, False)] = [self.bare_ns] * 3
+        singles = [Combination.of(parts, nothing, True)] + [
             Combination((*nothing[:at], place, *nothing[at + 1:]), False)
             for at, part in enumerate(parts) for place in part.places[1:]]
         for one in singles:
-            self.screen(library, one, parts, bare[0])
-        self.runs[Combination(nothing, False)] = self.bare_ns
-        for one in _product(parts, self.runs, self.bare_ns):
-            self.screen(library, one, parts, bare[0])
+            if one not in self.runs:
+                self.screen(library, one, parts)
+        for one in promising(parts, {one: times[0] for one, times in self.runs.items()}):
+            self.screen(library, one, parts)
+        for one in self.best(BEST, ()):
+            for _ in range(MORE):
+                if one.policy(parts) and one in self.runs:
+                    self.screen(library, one, parts)
+
+    def best(self, count: int, without: Sequence[Combination]) -> list[Combination]:
+        """The combinations that take least, the best first."""
+        return heapq.nsmallest(count, (one for one in self.runs if one not in without),
+                               key=lambda one: statistics.median(self.runs[one]))
 
     def chosen(self, parts: Sequence[Part]) -> Combination:
         """What zc tune chose, as a combination."""
@@ -203,30 +243,32 @@ class Case:
             elif "grow" in kinds and "vmm" in part.places and part.sites[0] in rules:
                 place = "vmm"
             places.append(place)
-        return Combination(tuple(places), "parallel" in kinds)
+        return Combination.of(parts, places, "parallel" in kinds)
 
 
-def _product(parts: Sequence[Part], runs: dict[Combination, float],
-             bare_ns: float) -> Iterable[Combination]:
-    """All combinations of what does not take clearly longer alone."""
-    alone: dict[tuple[int, str], float] = {}
-    for one, time_ns in runs.items():
-        for at, place in enumerate(one.places):
-            if place != "device":
-                alone[at, place] = time_ns
-    good = {key for key, time_ns in alone.items() if time_ns <= WORSE * bare_ns}
-    while True:
-        places = [["device", *(place for place in part.places if (at, place) in good)]
-                  for at, part in enumerate(parts)]
-        count = 2
-        for some in places:
-            count *= len(some)
-        if count <= MOST or not good:
-            break
-        good.remove(max(good, key=lambda key: alone[key]))
-    for chosen in itertools.product(*places):
-        for parallel in (False, True):
-            yield Combination(chosen, parallel)
+def promising(parts: Sequence[Part], alone: dict[Combination, float]) -> list[Combination]:
+    """Of combinations that were not run those from which most can be hoped, as their places take
+    alone."""
+    nothing = ("device",) * len(parts)
+    bare = alone[Combination(nothing, False)]
+    several = alone.get(Combination(nothing, True), bare) - bare
+
+    def lists() -> list[tuple[float, tuple[str, ...]]]:
+        """What takes least, a place for each part."""
+        found: list[tuple[float, tuple[str, ...]]] = [(0.0, ())]
+        most = MOST + len(alone)
+        for at, part in enumerate(parts):
+            single = {place: alone[one] - bare for place in part.places if (one := Combination(
+                (*nothing[:at], place, *nothing[at + 1:]), False)) in alone}
+            found = heapq.nsmallest(most, (
+                (hope + more, (*places, place)) for hope, places in found
+                for place, more in single.items()))
+        return found
+
+    hopes = {Combination.of(parts, places, parallel): hope + several * parallel
+             for hope, places in lists() for parallel in (True, False)}
+    return heapq.nsmallest(MOST, (one for one in hopes if one not in alone),
+                           key=lambda one: hopes[one])
 
 
 def measure(program: Program, options: argparse.Namespace, library: str) -> dict:
@@ -241,12 +283,14 @@ def measure(program: Program, options: argparse.Namespace, library: str) -> dict
         parts = parts_of(traffic)
         case.search(library, parts)
         tuned = case.chosen(parts)
-        best = min((one for one in case.runs if one != tuned), key=lambda one: case.runs[one])
+        best, = case.best(1, (tuned,)) or [tuned]
         found = _final(case, library, parts, tuned, best, options.rounds)
+        late = sum(why == LATE for why in case.wrong.values())
         return {"name": program.name, "machine": describe(options.simulated, 1, options.rounds),
-                "combinations": len(case.runs) + len(case.wrong), "wrong": len(case.wrong),
-                "tune_s": round(seconds, 2), "screen_ms": {
-                    one.words(): round(time_ns / 1e6, 1) for one, time_ns in case.runs.items()},
+                "combinations": len(case.runs) + len(case.wrong), "late": late,
+                "wrong": len(case.wrong) - late, "tune_s": round(seconds, 2), "screen_ms": {
+                    one.words(): round(statistics.median(times) / 1e6, 1)
+                    for one, times in case.runs.items()},
                 **_of_tune(case), **found}
 
 
@@ -275,7 +319,9 @@ def _final(case: Case, library: str, parts: Sequence[Part], tuned: Combination,
     times: dict[str, list[float]] = {name: [] for name in plans}
     for number in range(1, rounds + 1):
         for name in list(plans)[::1 if number % 2 else -1]:
-            run = case.trials.run(plans[name], 100 + number)
+            run = case.run(plans[name], 100 + number)
+            if fault := case.fault(run):
+                raise RuntimeError(f"{name}, in the end: {fault}")
             times[name].append(run.ended.wall_ns / 1e6)
     return {"times_ms": {name: [round(value, 1) for value in values]
                          for name, values in times.items()},
@@ -290,7 +336,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run.sh tune", description=__doc__)
     parser.add_argument("--only", action="append", help="programs whose name contains this")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each way in the end")
-    parser.add_argument("--seconds", type=float, default=0, help="begin no program after this")
+    parser.add_argument("--seconds", type=float, default=0,
+                        help="begin no program that would end after this, if it took as long as "
+                        "the longest one before")
     parser.add_argument("--from", dest="first", default="0",
                         help="leave out the programs before this one, by its name, or so many")
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
@@ -299,30 +347,46 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
-    options = arguments()
-    begun, failed = time.monotonic(), 0
+def chosen(options: argparse.Namespace) -> list[Program]:
+    """The programs that the options name."""
     names = [program.name for program in PROGRAMS]
     first = int(options.first) if options.first.isdigit() else names.index(options.first)
+    return [program for program in PROGRAMS[first:]
+            if (program.small or not options.simulated)
+            and (not options.only or any(text in program.name for text in options.only))]
+
+
+def _stop(number: int, _: object) -> None:
+    """A signal between runs ends the bench as one within a run does."""
+    raise search.Stopped(number)
+
+
+def main() -> int:
+    options = arguments()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
+    begun, longest, failed = time.monotonic(), 0.0, 0
     os.makedirs(options.out, exist_ok=True)
     with launch.preloadable(install.library()) as library:
-        for program in PROGRAMS[first:]:
-            if options.only and not any(text in program.name for text in options.only):
-                continue
-            if 0 < options.seconds < time.monotonic() - begun:
-                print(f"{program.name}: left out, the time is up", file=sys.stderr)
-                continue
+        for program in chosen(options):
             started = time.monotonic()
+            if 0 < options.seconds < started + longest - begun:
+                print(f"the time is up: go on by --from '{program.name}'", file=sys.stderr)
+                break
             try:
                 kept = measure(program, options, library)
+            except search.Stopped as stop:
+                print(f"{stop}: go on by --from '{program.name}'", file=sys.stderr)
+                return 128 + stop.signal
             except (OSError, RuntimeError) as error:
                 print(f"{program.name}: {error}", file=sys.stderr)
                 failed = 1
                 continue
             with open(os.path.join(options.out, "tune.jsonl"), "a", encoding="utf-8") as file:
                 file.write(json.dumps(kept) + "\n")
-            print(f"{program.name}: {time.monotonic() - started:.1f} s", file=sys.stderr,
-                  flush=True)
+            seconds = time.monotonic() - started
+            longest = max(longest, seconds)
+            print(f"{program.name}: {seconds:.1f} s", file=sys.stderr, flush=True)
     return failed
 
 

@@ -303,6 +303,71 @@ with open(tuned_page.DATA) as data, open(tuned_page.PAGE) as page:
 PYTHON
 }
 
+@test "programs that zc tune was held on at several times are kept together" {
+    local tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/kernels"
+    cp -r tests scripts "$tree"
+    cp kernels/RESULTS.md "$tree/kernels"
+    head -n 2 kernels/tuned.jsonl >"$tree/kernels/tuned.jsonl"
+    tail -n 1 "$tree/kernels/tuned.jsonl" >"$BATS_TEST_TMPDIR/again.jsonl"
+    sed 's/"name": "[^"]*"/"name": "memory of pools"/' "$BATS_TEST_TMPDIR/again.jsonl" \
+        >"$BATS_TEST_TMPDIR/further.jsonl"
+    sed -i 's/ libzc [^;]*;/ libzc 1234567;/' "$BATS_TEST_TMPDIR/"{again,further}.jsonl
+    run -0 "$tree/tests/bench/run.sh" keep-tune "$BATS_TEST_TMPDIR/"{again,further}.jsonl
+    [[ $(sed 's/.*"machine": "[^"]* libzc \([^;]*\);.*/\1/' "$tree/kernels/tuned.jsonl") == \
+        "$(sed -n '1s/.*"machine": "[^"]* libzc \([^;]*\);.*/\1/p' kernels/tuned.jsonl)
+1234567
+1234567" ]]
+    [[ $(grep -c '^- libzc [^;]*; NVIDIA' "$tree/kernels/RESULTS.md") -eq 2 ]]
+    grep -q '^- 3 programs, ' "$tree/kernels/RESULTS.md"
+    run -1 grep '^Not measured: .*memory of pools' "$tree/kernels/RESULTS.md"
+}
+
+@test "a search over places that a signal ends keeps the programs before, and can go on" {
+    local bench out=$BATS_TEST_TMPDIR/out err=$BATS_TEST_TMPDIR/err
+    SIM=1 OUT_DIR=$out tests/bench/run.sh tune --rounds 3 --only saxpy >/dev/null 2>"$err" &
+    bench=$!
+    until grep -q "^saxpy, 128 MiB: [0-9.]* s$" "$err"; do
+        kill -0 "$bench"
+        sleep 0.05
+    done
+    sleep 0.5 # The next one has begun.
+    kill "$bench"
+    status=0
+    wait "$bench" || status=$?
+    [[ $status -eq 143 ]]
+    grep -qx "signal 15: go on by --from 'saxpy by the driver's API'" "$err"
+    [[ $(wc -l <"$out/tune.jsonl") -eq 1 ]]
+    bench tune --rounds 3 --from 'memory of pools'
+    [[ $status -eq 0 ]] # The last program has no kernels for the simulated GPU.
+    [[ $(wc -l <"$out/tune.jsonl") -eq 2 ]]
+    bench tune --rounds 3 --from 'a captured graph' --seconds 0.1
+    [[ $status -eq 0 && $stderr == *"the time is up: go on by --from 'memory of pools'"* ]]
+}
+
+@test "combinations of places are run in the order of what their places take alone" {
+    (cd tests && python3 -B - <<'PYTHON'
+from bench.tuned import MOST, Combination, Part, promising
+
+places = ["device", "pinned", "shared read", "mapped", "managed"]
+parts = [Part([str(at)], [], places, at == 0) for at in range(4)]
+nothing = ("device",) * 4
+alone = {Combination(nothing, False): 100.0, Combination(nothing, True): 90.0}
+for at in range(4):
+    for place, time in zip(places[1:], (80, 85, 130, 170)):
+        alone[Combination((*nothing[:at], place, *nothing[at + 1:]), False)] = time
+found = promising(parts, alone)
+assert len(found) == len(set(found)) == MOST and not set(found) & set(alone)
+assert found[0] == Combination(("pinned",) * 4, False)
+assert all(set(one.places) <= {"device", "pinned", "shared read"} for one in found), found
+# What nothing is left to makes no other combination.
+assert Combination.of(parts, ("pinned", *nothing[1:]), True) == Combination.of(
+    parts, ("pinned", *nothing[1:]), False)
+assert Combination.of(parts, nothing, True).parallel
+PYTHON
+)
+}
+
 @test "the kept page and the figures that README quotes are those of the kept results" {
     local kept tree=$BATS_TEST_TMPDIR/tree
     mkdir -p "$tree/tests" "$tree/kernels"
