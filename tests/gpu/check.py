@@ -13,7 +13,7 @@ from . import programs, results
 from .runner import Runner
 from .schedule import side_by_side
 
-SECTIONS = ("kernels", "apps", "samples")
+SECTIONS = ("kernels", "apps", "samples", "tools")
 
 
 def machine():
@@ -82,6 +82,7 @@ def chosen(words):
     here = os.path.dirname(os.path.abspath(__file__))
     found = programs.apps(here, quick)
     found += programs.samples(os.environ.get("ZC_SAMPLES"), libraries)
+    found += [] if quick else programs.tools(here, build, libraries)
     found += programs.kernels(build, libraries, quick)
     only = [word[len("only="):] for word in words if word.startswith("only=")]
     return [program for program in found if program.section in sections
@@ -109,6 +110,8 @@ def main(words):
         runner = Runner(os.environ["ZC_BUILD"], os.environ["ZC_CUDA_LIBRARIES"], top, failed)
 
         def referee(program):
+            if program.section == "tools":  # CUPTI has one user at a time
+                return "no"
             judged = program.section != "samples" or "referee" in words
             return ("with" if quick or "together" in words else "apart") if judged else "no"
 

@@ -76,6 +76,30 @@ PACKAGES = (
 # Further environment of some. Without it kv_cache's results differ from run to run, also bare:
 # the offloaded cache of transformers lets one stream reuse memory that another still reads.
 PACKAGES_ENVIRONMENT = {"kv_cache": {"CUDA_LAUNCH_BLOCKING": "1"}}
+# Tools: name, executable, what it says where it worked and found nothing wrong, and the words of
+# the shell that run "$@" in it.  The place's LD_PRELOAD is also in $preload.
+SANITIZE = 'compute-sanitizer --tool "$0" "$@"'
+TOOLS = (
+    ("memcheck", "compute-sanitizer", "^=+ ERROR SUMMARY: 0 errors$", SANITIZE),
+    ("initcheck", "compute-sanitizer", "^=+ ERROR SUMMARY: 0 errors$", SANITIZE),
+    ("synccheck", "compute-sanitizer", "^=+ ERROR SUMMARY: 0 errors$", SANITIZE),
+    ("racecheck", "compute-sanitizer", "^=+ RACECHECK SUMMARY: 0 hazards .*$", SANITIZE),
+    ("ncu", "ncu", r"Memory Throughput(?= +% +[0-9])",
+     'ncu --section SpeedOfLight --launch-count 1 --clock-control none "$@"'),
+    ("cuda-gdb", "cuda-gdb", r"(?<=\) )exited normally(?=\])",
+     'unset LD_PRELOAD; cuda-gdb -batch -ex "set startup-with-shell off" '
+     '-ex "set environment LD_PRELOAD $preload" -ex run --args "$@"'),
+    ("MPS", "nvidia-cuda-mps-control", "^MPS servers: 1$", """unset LD_PRELOAD
+export CUDA_MPS_PIPE_DIRECTORY=$PWD/mps CUDA_MPS_LOG_DIRECTORY=$PWD/mps
+mkdir mps && nvidia-cuda-mps-control -d || exit
+env LD_PRELOAD="$preload" "$@"
+status=$?
+echo "MPS servers: $(echo get_server_list | nvidia-cuda-mps-control | grep -c .)"
+echo quit | nvidia-cuda-mps-control
+exit $status"""),
+)
+# What runs in them, a small one because they make kernels slow: a program of kernels/, arguments.
+IN_TOOLS = ("gather", "65536 64")
 # What makes the libraries choose the same algorithms in every run.
 DETERMINISTIC = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -92,7 +116,7 @@ class Program:
     """One program and how it is run and judged."""
 
     def __init__(self, section, name, command, verdict, environment=None, folder=None):
-        self.section = section                 # "kernels", "apps" or "samples"
+        self.section = section                 # "kernels", "apps", "samples" or "tools"
         self.name = name                       # in the results
         self.command = command                 # list of arguments
         self.verdict = verdict                 # output text -> what must be equal to bare's
@@ -113,6 +137,16 @@ def verdict_of(pattern):
     def verdict(text):
         found = [match.group(0) for match in re.finditer(pattern or VERDICT, text, re.MULTILINE)]
         return "; ".join(found) or None
+    return verdict
+
+
+def every(*patterns):
+    """A verdict that takes a match of each pattern."""
+    verdicts = [verdict_of(pattern) for pattern in patterns]
+
+    def verdict(text):
+        found = [one(text) for one in verdicts]
+        return "; ".join(found) if all(found) else None
     return verdict
 
 
@@ -160,4 +194,24 @@ def samples(folder, libraries):
             home = os.path.join(folder, name)
             found.append(Program("samples", name, ["./" + name, *arguments.split()],
                                  verdict_of(pattern), {"LD_LIBRARY_PATH": libraries}, home))
+    return found
+
+
+def tools(folder, build, libraries):
+    """PyTorch's profiler, and a program of kernels/ inside of each tool."""
+    found = [Program("tools", "torch_profiler",
+                     ["python3", os.path.join(folder, "apps", "profiled.py")],
+                     verdict_of(r"^(?:digest|profiled): .*$"), DETERMINISTIC)]
+    name, arguments = IN_TOOLS
+    paths = [os.path.join(build, "kernels", f"{name}-{kind}") for kind in BUILDS[:2]]
+    for path in filter(os.path.exists, paths):
+        for tool, executable, said, words in TOOLS:
+            script = f"""command -v {executable} >/dev/null ||
+    {{ echo "{executable} is not here" >&2; exit 77; }}
+preload=$LD_PRELOAD
+{words}"""
+            found.append(Program("tools", f"{os.path.basename(path)} in {tool}",
+                                 ["sh", "-c", script, tool, path, *arguments.split()],
+                                 every(r'"checksum":"[0-9a-f]+"', said),
+                                 {"LD_LIBRARY_PATH": libraries}))
     return found

@@ -4,12 +4,13 @@
 # each policy has the effect that it should have, and the log's counts equal CUPTI's.  Exit status
 # 77 where no driver answers, 1 if a row failed.
 #
-#   tests/gpu/run.sh [quick] [referee] [together] [kernels] [apps] [samples] [only=NAME] [place=P]
+#   tests/gpu/run.sh [quick] [referee] [together] [kernels] [apps] [samples] [tools]
+#                    [only=NAME] [place=NAME]
 #
 # quick     fewer builds, programs and places, in less than two minutes
 # referee   compare with CUPTI also where it is not done by default (samples)
 # together  compare with CUPTI in the run that is judged, not in one more: half the time
-# kernels, apps, samples   only these programs; all of them by default
+# kernels, apps, samples, tools   only these programs; all of them by default
 # only=NAME only programs whose name contains NAME
 # place=NAME  beside bare only this place, one of those in programs.py; more than one may be given
 #

@@ -154,12 +154,15 @@ class Runner:
         works = run.status == 0 and (program.verdict(run.out) or program.section == "samples")
         if not works:
             self.keep(run)
-            why = f"exit status {run.status}" if run.status is not None else "timed out"
+            why = "timed out" if run.status is None else \
+                f"exit status {run.status}" if run.status else "no verdict"
             lacks = re.search(r"^ModuleNotFoundError: .*", run.err, re.MULTILINE)
             if lacks:
                 why = lacks.group(0)
-            row.result = ("fails bare: " if program.section == "samples" or lacks
-                          else "FAILED: ") + why
+            # A tool may be of no use on a machine; where it works, it says so.
+            of_machine = program.section == "samples" or lacks or \
+                program.section == "tools" and run.status != 0
+            row.result = ("fails bare: " if of_machine else "FAILED: ") + why
         if run.status == SKIPPED:
             row.result = "skipped: " + (run.err.strip().splitlines() or ["says not why"])[-1]
         shutil.rmtree(run.folder, ignore_errors=True)

@@ -88,6 +88,71 @@ sample_of() {
     rows deepbind | grep "^mapped: same; mapped 1 MiB in 1 block, CPU-copied 2 MiB$"
 }
 
+# Stand-ins for tools.  memcheck finds something under `vmm`; cuda-gdb must not be preloaded itself;
+# MPS has a server while its control daemon runs.
+stand_ins() {
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    PATH=$BATS_TEST_TMPDIR/bin:$PATH
+    cat >"$BATS_TEST_TMPDIR/bin/compute-sanitizer" <<'TOOL'
+#!/bin/sh
+shift 2
+"$@" || exit
+found=0
+if grep -qs "place = vmm" "$ZC_POLICY"; then found=1; fi
+echo "========= ERROR SUMMARY: $found errors"
+TOOL
+    cat >"$BATS_TEST_TMPDIR/bin/cuda-gdb" <<'TOOL'
+#!/bin/bash
+[[ -z ${LD_PRELOAD:-} ]] || exit 1
+while [[ $1 != --args ]]; do
+    read -r set environment name value <<<"$1"
+    [[ "$set $environment" != "set environment" ]] || export "$name=$value"
+    shift
+done
+"${@:2}" && echo "[Inferior 1 (process $$) exited normally]"
+TOOL
+    cat >"$BATS_TEST_TMPDIR/bin/nvidia-cuda-mps-control" <<'TOOL'
+#!/bin/sh
+[ -z "$LD_PRELOAD" ] || exit 1
+[ "$1" != -d ] || exec touch "$CUDA_MPS_PIPE_DIRECTORY/up"
+read -r order
+[ "$order" = quit ] && rm "$CUDA_MPS_PIPE_DIRECTORY/up"
+[ "$order" = get_server_list ] && cat "$CUDA_MPS_PIPE_DIRECTORY/up" && echo 4711
+TOOL
+    chmod +x "$BATS_TEST_TMPDIR"/bin/*
+}
+
+@test "a row fails by what a tool finds in its place; a tool that is not there is skipped by name" {
+    need_built "$ZC_BUILD/kernels/gather-shared"
+    sim_env gather
+    stand_ins
+    local tool
+    ZC_JOBS=4 run -1 tests/gpu/run.sh tools only="gather-shared in" place=mapped place=vmm
+    for tool in memcheck racecheck cuda-gdb MPS; do
+        echo "$tool"
+        rows "gather-shared in $tool"
+    done | diff - <(sed 's/same; M/same; mapped 4.04 MiB in 3 blocks, CPU-copied 4.04 MiB/
+s/; V/; vmm 4.04 MiB in 3 blocks, moved as Pageable 4.04 MiB/' <<'ROWS'
+memcheck
+bare: same; -
+mapped: same; M
+vmm: FAILED: None, bare '"checksum":"879e9fb44f4da242"; ========= ERROR SUMMARY: 0 errors'; V
+racecheck
+bare: FAILED: no verdict; -
+cuda-gdb
+bare: same; -
+mapped: same; M
+vmm: same; V
+MPS
+bare: same; -
+mapped: same; M
+vmm: same; V
+ROWS
+)
+    command -v ncu && return
+    rows "gather-shared in ncu" | grep -Fx "bare: skipped: ncu is not here; -"
+}
+
 # Prints what the check says of a program that ran under a policy other than that of its row:
 # judged ROW RULE POLICY COMMAND...
 judged() {
