@@ -72,6 +72,7 @@ PACKAGES = (
     ("jax_pipeline", "--mib 64 --steps 2"),
     ("numba_pipeline", "--mib 64 --steps 2"),
     ("ranks", "--mib 64 --steps 2"),
+    ("nccl_buffers", "--mib 64 --steps 1"),
 )
 # Further environment of some. Without it kv_cache's results differ from run to run, also bare:
 # the offloaded cache of transformers lets one stream reuse memory that another still reads.
