@@ -73,7 +73,7 @@ PACKAGES = (
     ("numba_pipeline", "--mib 64 --steps 2"),
     ("ranks", "--mib 64 --steps 2"),
     ("nccl_buffers", "--mib 64 --steps 1"),
-    ("group", "--blocks 32 --mib 32 --limit 10240"),
+    ("group", "--blocks 32 --mib 16 --limit 8192"),
 )
 # Further environment of some. Without it kv_cache's results differ from run to run, also bare:
 # the offloaded cache of transformers lets one stream reuse memory that another still reads.
