@@ -30,6 +30,7 @@ class Comparison:
     ratios: list[spread.Ratio]  # Of the others' times to its own.
     simulated: bool
     differences: dict[str, str]  # By the arm's name, what a run printed instead.
+    nothing: str                 # As Output.nothing() says, of the run that did not count.
 
 
 def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: race.Limits,
@@ -68,7 +69,7 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
         contest.arms[0].runs.append(first)
     ran = [arm for arm in contest.arms if arm.runs]
     return Comparison(ran, [contest.ratio(arm) for arm in ran[1:]], contest.simulated,
-                      differences)
+                      differences, output.nothing(first.output))
 
 
 def _say_failure(arm: Arm) -> None:
@@ -169,7 +170,8 @@ def _outputs(result: Comparison, kept: bool) -> str:
         return "Not all runs ended with status 0."
     differing = next((arm for arm in result.arms if arm.same is False), None)
     if differing is None:
-        return "All runs printed the same."
+        return (f"The runs printed {result.nothing}, so this can't tell whether the policies keep "
+                "the results." if result.nothing else "All runs printed the same.")
     words = result.differences[differing.name]
     if differing is result.arms[0]:
         return (f"The bare runs already print different things ({words}), so this can't tell "

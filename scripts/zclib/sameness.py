@@ -44,6 +44,14 @@ class Output:
                 return " instead of ".join(f"'{names.shown(_part(line, at))}'" for line in pair)
         return ""
 
+    def nothing(self, path: str) -> str:
+        """`nothing`, in more words where patterns match the rest, for a file that has nothing to be
+        compared; "" for others."""
+        if self._read(path).strip():
+            return ""
+        with open(path, "rb") as file:
+            return "nothing but what --ignore names" if file.read().strip() else "nothing"
+
     def _read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             text = file.read()

@@ -52,6 +52,13 @@ masked() {
     [[ $output == "zc: --ignore: '(' is no pattern: "* && ! -e ran ]]
 }
 
+@test "runs that print nothing are not told to have printed the same" {
+    run -0 "$ZC" run -r 1 -c off -- true
+    [[ ${lines[3]} == "The runs printed nothing, so this can't tell whether the policies keep "* ]]
+    run -0 "$ZC" run -r 1 -c off --ignore '.*' -- echo "$LIBZC"
+    [[ ${lines[3]} == "The runs printed nothing but what --ignore names, so this can't tell "* ]]
+}
+
 @test "bare runs that differ from each other are told as that" {
     run -0 "$ZC" run -r 1 -c off -- sh -c 'printf "\033"; echo $$'
     [[ ${lines[3]} == "The bare runs already print different things ('\\x1b"*"' instead of '\\x1b"*\

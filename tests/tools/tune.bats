@@ -102,6 +102,25 @@ wrapped() {
     grep -q "^# - malloc's blocks of .* are pinned: printed 'other' instead of" policy.conf
 }
 
+@test "a policy says by what its runs were judged, and where nothing tells their results" {
+    printf '#!/bin/sh\n./gather >made\n' >program
+    chmod +x program
+    tune 0 -- ./program
+    [[ $output == *"The program prints nothing, so its results were not compared: --same names a "*\
+"file of them, --check judges them."* ]]
+    run -0 tr -d '\n#' <policy.conf
+    [[ $output == *" runs under this policy; all ended. The program prints nothing, so its "* ]]
+    tune 0 --force --ignore '.*' -- ./gather
+    [[ $output == *"The program prints nothing but what --ignore names, so its results "* ]]
+    tune 0 --force --same made -- ./program
+    [[ $output != *"prints nothing"* ]]
+    run -0 tr -d '\n#' <policy.conf
+    [[ $output == *" all ended and wrote the same files as without it."* ]]
+    tune 0 --force --check 'test ! -s /dev/stdin' -- ./program
+    run -0 tr -d '\n#' <policy.conf
+    [[ $output == *" all ended and passed --check."* ]]
+}
+
 @test "a file of an earlier run is not taken for one that a rule's run wrote" {
     wrapped '*candidate*' 'exec ./gather'
     sed -i 's/^exec .*/.\/gather | tee made/' program

@@ -91,9 +91,9 @@ class Tuning:
         self.placed: Run | None = None   # and the one that tells the copies of malloc's blocks.
         options = search.Options(self._metric, args.time, args.runs, args.goal == "device-memory")
         self._options = options
-        verifier = Verifier(Output(args.ignore), args.check, args.same)
-        self._search = search.Search(Trials(command, folder), folder, library, verifier, options,
-                                     self._say)
+        self._verifier = Verifier(Output(args.ignore), args.check, args.same)
+        self._search = search.Search(Trials(command, folder), folder, library, self._verifier,
+                                     options, self._say)
 
     @property
     def outcome(self) -> search.Outcome:
@@ -205,9 +205,12 @@ class Tuning:
 
     def _end(self, remark: str) -> int:
         """Writes what was found, and tells it, which a terminal that has gone does not take."""
-        outcome, text, error = self._search.outcome, "", None
+        outcome, text, missing, error = self._search.outcome, "", "", None
         if outcome.kept and self.watched is not None:
-            text = words.policy(outcome, self._metric, self._command, self.watched, remark)
+            proof = self._verifier.proof()
+            missing = "" if proof else words.unproved(self._verifier.nothing())
+            text = words.policy(outcome, self._metric, self._command, self.watched,
+                                f" and {proof}." if proof else f". {missing}", remark)
             try:
                 write.publish(self._args.output, text, self._args.force)
             except OSError as reason:
@@ -225,6 +228,8 @@ class Tuning:
         if outcome.final is not None:
             said = words.result(outcome, self._metric)
             screen.say(f"{said[0].upper()}{said[1:]}.")
+        if missing:
+            screen.say(missing)
         screen.say(f"{remark} Written to {self._args.output}.".strip())
         return 0
 

@@ -81,6 +81,18 @@ class Verifier:
         self._ended = _ended(watched)
         self._output.any_order |= len(watched.processes) > 1
 
+    def proof(self) -> str:
+        """What all runs did that were right, as `passed --check`; "" where nothing is known of
+        their results."""
+        if self._check is not None:
+            return "passed --check"
+        did = ["printed"] * (not self.nothing()) + ["wrote the same files"] * bool(self._files)
+        return " and ".join(did) + " as without it" if did else ""
+
+    def nothing(self) -> str:
+        """As Output.nothing() says, of the bare run."""
+        return self._output.nothing(self._bare.output) if self._bare is not None else ""
+
     def fault(self, run: Run) -> str:
         """What is wrong with a run under libzc that has just ended; "" where nothing is."""
         return self.fault_of_bare(run) or self._lost_rank(run)

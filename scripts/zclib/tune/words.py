@@ -67,9 +67,15 @@ def _link(run: Run) -> str:
             f"{' and '.join(rates)} over the run.")
 
 
-def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
+def unproved(nothing: str) -> str:
+    """That the results of a program are not known which prints that."""
+    return (f"The program prints {nothing}, so its results were not compared: --same names a file "
+            "of them, --check judges them.")
+
+
+def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run, proof: str,
            remark: str) -> str:
-    """The text of the policy."""
+    """The text of the policy.  `proof`: what its runs did, as a half-sentence or a sentence."""
     comments = {}
     for at, one in enumerate(outcome.kept):
         assert one.ratio is not None
@@ -90,11 +96,11 @@ def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Ru
     tail = "Tried, and not taken:\n" + "\n".join(
         f"- {one.candidate.what}: {one.why}" for one in lost) if lost else ""
     return "\n".join(filter(None, (
-        _head(outcome, metric, command, watched, remark), body,
+        _head(outcome, metric, command, watched, proof, remark), body,
         write.comment(tail) if tail else "")))
 
 
-def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
+def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run, proof: str,
           remark: str) -> str:
     process = watched.totals.processes[0]
     meta, found = _facts(watched.logs, {site for one in outcome.kept
@@ -108,7 +114,7 @@ def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run
     if outcome.final is not None:
         runs = "One run under this policy" if outcome.runs == 1 else \
             f"{outcome.runs} runs under this policy; all"
-        text.append(f"Measured {result(outcome, metric)}. {runs} ended and printed as without it.")
+        text.append(f"Measured {result(outcome, metric)}. {runs} ended{proof}")
     if found:
         text.append("Call paths (site) are those of the builds below; another build has others: "
                     "zc check says so, and then it is to be tuned again.")
