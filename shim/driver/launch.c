@@ -164,10 +164,15 @@ void zc_launch_end(const struct zc_launch *launch)
     zc_launch_leave();
 }
 
+void zc_launch_ask_again(void)
+{
+    __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
+}
+
 void zc_launch_settle(void)
 {
     uint32_t now;
-    __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
+    zc_launch_ask_again();
     while ((now = __atomic_load_n(&under_way, __ATOMIC_SEQ_CST)) != mine)
         zc_wait(&under_way, now);
 }
@@ -179,7 +184,7 @@ static bool alone(void)
 
 bool zc_launch_settles(void)
 {
-    __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
+    zc_launch_ask_again();
     return zc_wait_soon(alone);
 }
 

@@ -7,7 +7,7 @@
 /* The parties, in the order in which they are called. */
 enum zc_launch_party {
     ZC_LAUNCH_GROW,     /* vmm: attach memory, make pending copies. */
-    ZC_LAUNCH_SHARED,   /* shared: time kernels, and keep what outputs delivered. */
+    ZC_LAUNCH_SHARED,   /* shared: decide what lies behind blocks, and time kernels. */
     ZC_LAUNCH_MOVE,     /* vmm: move blocks to where kernels use them. */
     ZC_LAUNCH_PREFETCH, /* managed: prefetch pages to where they will be used. */
     ZC_LAUNCH_DEEP,     /* The level `deep`: note which blocks kernels are given. */
@@ -88,8 +88,11 @@ void zc_launch_end(const struct zc_launch *launch);
 CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg);
 void zc_launch_leave(void);
 
+/* Those that are being asked are asked again whether they are ready. */
+void zc_launch_ask_again(void);
+
 /* Waits until the driver has what other threads' launches are giving it, and until what they
- * entered has been left.  Those that come later are asked again whether they are ready. */
+ * entered has been left.  Those that come later are asked again. */
 void zc_launch_settle(void);
 
 /* The same, but gives up soon where the driver does not answer them.  True if it has. */

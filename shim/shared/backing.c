@@ -196,16 +196,26 @@ static bool become_one(struct zc_shared *p, struct zc_extent *e)
     return true;
 }
 
-/* In the block's context, where nothing keeps backings from changing. */
-static bool attempt(struct zc_shared *p, struct zc_extent *e,
-                    bool (*step)(struct zc_shared *p, struct zc_extent *e))
+typedef bool (*step_fn)(struct zc_shared *p, struct zc_extent *e);
+
+/* In the block's context, where nothing keeps backings from changing.  With driver/lock.h, so that
+ * no capture begins meanwhile. */
+static bool attempt_locked(struct zc_shared *p, struct zc_extent *e, step_fn step)
 {
     CUstreamCaptureMode mode;
-    if (zc_capture_any() || zc_await_any() || zc_life_closing() || !zc_driver_lock())
+    if (zc_capture_any() || zc_await_any() || zc_life_closing())
         return false;
     bool entered = enter(p, &mode);
-    bool done = !zc_capture_any() && step(p, e); /* None begins meanwhile. */
+    bool done = step(p, e);
     leave(entered, mode);
+    return done;
+}
+
+static bool attempt(struct zc_shared *p, struct zc_extent *e, step_fn step)
+{
+    if (zc_capture_any() || !zc_driver_lock())
+        return false;
+    bool done = attempt_locked(p, e, step);
     zc_driver_unlock();
     return done;
 }
@@ -235,17 +245,20 @@ static void give_spare(struct zc_extent *e)
         zc_hostheap_put((void *)zc_extent_base(e));
 }
 
-void zc_shared_begin(struct zc_shared *p, size_t size, int node)
+static bool begin(struct zc_shared *p, struct zc_extent *unused)
 {
-    struct zc_extent *e = spare_extent(size, node);
+    (void)unused;
+    if (p->settled)
+        return false;
+    struct zc_extent *e = spare_extent(p->device_size, zc_node_wanted(p->rule, p->vmm->device));
     bool one =
-        e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span && zc_shared_to_one(p, e);
-    p->fresh = one;
+        e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span && become_one(p, e);
     if (one)
         p->spare = e;
     else
         give_spare(e);
     p->why = one ? NULL : "the host has no memory for it";
+    return one;
 }
 
 /* From here on the host block's content is that of the device block. */
@@ -307,7 +320,7 @@ static CUresult become_own(struct zc_shared *p, const char **why)
     *why = "the device has no memory for it";
     if (result == CUDA_SUCCESS)
         result = zc_lazy_create(v);
-    if (result == CUDA_SUCCESS && !__atomic_load_n(&p->fresh, __ATOMIC_ACQUIRE))
+    if (result == CUDA_SUCCESS)
         result = zc_vmm_carry_in(v, v->chunks, v->count,
                                  (size_t)p->pages.pages << ZC_HOST_UNIT_SHIFT, why);
     if (result == CUDA_SUCCESS) {
@@ -363,35 +376,51 @@ bool zc_shared_cool(struct zc_shared *p, const char *why)
     return done;
 }
 
-struct found {
-    bool delivered; /* Only blocks whose content a host block has got. */
-    struct zc_shared *one;
+struct search {
+    bool (*fits)(const struct zc_shared *p);
+    struct zc_shared *found;
 };
 
-static void find_one(struct zc_shared *p, void *arg)
+static void look_at(struct zc_shared *p, void *arg)
 {
-    struct found *found = arg;
-    if (zc_shared_is_one(p) && !p->freed &&
-        (!found->delivered || (zc_shared_writable(p) && !p->spare)))
-        found->one = p;
+    struct search *search = arg;
+    if (search->fits(p))
+        search->found = p;
 }
 
-static struct zc_shared *any_one(bool delivered)
+static struct zc_shared *any(bool (*fits)(const struct zc_shared *p))
 {
-    struct found found = {.delivered = delivered};
-    if (__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE))
-        zc_shared_each(find_one, &found);
-    return found.one;
+    struct search search = {fits, NULL};
+    zc_shared_each(look_at, &search);
+    return search.found;
+}
+
+static bool is_one(const struct zc_shared *p)
+{
+    return zc_shared_is_one(p) && !p->freed;
+}
+
+/* A host block has got its content. */
+static bool is_delivered(const struct zc_shared *p)
+{
+    return is_one(p) && zc_shared_writable(p) && !p->spare;
+}
+
+/* Before it stands in the ledger the program has no address of it. */
+static bool is_undecided(const struct zc_shared *p)
+{
+    return __atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) &&
+           __atomic_load_n(&p->block, __ATOMIC_ACQUIRE) && !zc_leaving(p->vmm->va.context);
 }
 
 /* With the lock no block becomes ONE, and none that is ONE goes. */
-static CUresult all_own(enum zc_fn fn, bool delivered, const char *why)
+static CUresult all_own(enum zc_fn fn, bool (*fits)(const struct zc_shared *p), const char *why)
 {
     CUresult result = CUDA_SUCCESS;
     const char *refused;
-    if (!any_one(delivered) || !zc_driver_lock())
+    if (!__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) || !any(fits) || !zc_driver_lock())
         return CUDA_SUCCESS;
-    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any_one(delivered));) {
+    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any(fits));) {
         __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
         result = change(p, why, false, &refused);
         if (result != CUDA_SUCCESS)
@@ -401,42 +430,32 @@ static CUresult all_own(enum zc_fn fn, bool delivered, const char *why)
     return result;
 }
 
-static void find_early(struct zc_shared *p, void *arg)
-{
-    if (__atomic_load_n(&p->early, __ATOMIC_ACQUIRE) && !zc_leaving(p->vmm->va.context))
-        *(struct zc_shared **)arg = p;
-}
-
-/* With driver/lock.h. */
-static struct zc_shared *any_early(void)
-{
-    struct zc_shared *found = NULL;
-    zc_shared_each(find_early, &found);
-    return found;
-}
-
 void zc_shared_spread(struct zc_shared *p)
 {
-    if (!__atomic_load_n(&p->early, __ATOMIC_ACQUIRE) || !zc_driver_lock())
+    if (!__atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
         return;
     zc_early_drop(p);
     zc_driver_unlock();
 }
 
-/* With `attach` the blocks get their memory, as others did before in the same launch. */
-static CUresult spread_all(enum zc_fn fn, bool attach)
+/* For `kernels` there is memory behind all of them then, as behind others already.  Launches of
+ * other threads wait for the lock until that is so. */
+static CUresult decide_all(enum zc_fn fn, bool kernels)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why;
     if (!__atomic_load_n(&zc_early_blocks, __ATOMIC_ACQUIRE) || !zc_driver_lock())
         return CUDA_SUCCESS;
-    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any_early());) {
+    __atomic_fetch_add(&zc_early_blocks, 1, __ATOMIC_ACQ_REL);
+    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any(is_undecided));) {
+        bool one = kernels && zc_shared_writable(p) && attempt_locked(p, NULL, begin);
         zc_early_drop(p);
-        if (attach)
+        if (kernels && !one)
             result = zc_lazy_attach(p->vmm, 0, p->vmm->span, &why);
         if (result != CUDA_SUCCESS)
             zc_lazy_diagnose(p->vmm, fn, result, why);
     }
+    __atomic_fetch_sub(&zc_early_blocks, 1, __ATOMIC_ACQ_REL);
     zc_driver_unlock();
     return result;
 }
@@ -444,26 +463,17 @@ static CUresult spread_all(enum zc_fn fn, bool attach)
 /* A stream that waits for the program would never let the device come to rest. */
 CUresult zc_shared_quiesce(enum zc_fn fn)
 {
-    spread_all(fn, false);
-    CUresult result = all_own(fn, false, "a stream may wait for the CPU");
+    decide_all(fn, false);
+    CUresult result = all_own(fn, is_one, "a stream may wait for the CPU");
     return result == CUDA_SUCCESS ? zc_quiesce(fn) : result;
-}
-
-static void written(struct zc_shared *p, void *unused)
-{
-    (void)unused;
-    __atomic_store_n(&p->fresh, false, __ATOMIC_RELEASE);
 }
 
 CUresult zc_shared_before_kernels(enum zc_fn fn)
 {
-    CUresult result = spread_all(fn, true);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (!__atomic_load_n(&zc_shared_outputs, __ATOMIC_ACQUIRE))
-        return CUDA_SUCCESS; /* Launches with tables alone look at no list. */
-    zc_shared_each(written, NULL);
-    return all_own(fn, true, "kernels may write it again");
+    CUresult result = decide_all(fn, true);
+    if (result != CUDA_SUCCESS || !__atomic_load_n(&zc_shared_outputs, __ATOMIC_ACQUIRE))
+        return result; /* Launches with tables alone look at no list. */
+    return all_own(fn, is_delivered, "kernels may write it again");
 }
 
 CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address, size_t span)

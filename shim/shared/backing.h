@@ -18,25 +18,21 @@ bool zc_shared_possible(const struct zc_want *want, const char **why);
 bool zc_shared_to_one(struct zc_shared *pair, struct zc_extent *extent);
 
 /*
- * `access = write`: a new block gets pages of the host heap, which become those of the host block
- * that it is copied to first.  Where that is not possible it is OWN as before.  `size` in bytes,
- * `node` as in struct zc_host_want.
- */
-void zc_shared_begin(struct zc_shared *pair, size_t size, int node);
-
-/*
- * The content of such a block, which the caller may copy whole to the host block of an extent,
- * becomes the host block's by exchange of their pages.  The caller has visited the copy.  Waits for
- * the context.  False, and nothing changed, where that is not possible.
+ * The content of a block with `access = write`, which the caller may copy whole to the host block
+ * of an extent, becomes the host block's by exchange of their pages.  The caller has visited the
+ * copy.  Waits for the context.  False, and nothing changed, where that is not possible.
  */
 bool zc_shared_deliver(struct zc_shared *pair, struct zc_extent *extent);
 
-/* What was registered early at the addresses of a device block (shared/early.h) ends, as the
- * program uses the block otherwise. */
+/* A device block that is undecided is OWN (shared/early.h), as the program uses it otherwise. */
 void zc_shared_spread(struct zc_shared *pair);
 
-/* Before `fn` launches work that may write blocks: those whose content a host block has got become
- * OWN. */
+/*
+ * Before `fn` launches work that may write blocks: undecided ones with `access = write` get pages
+ * of the host heap, where that is possible, which become those of the host block that they are
+ * copied to first.  The other undecided ones are OWN, and those whose content a host block has got
+ * become OWN.
+ */
 CUresult zc_shared_before_kernels(enum zc_fn fn);
 
 /*

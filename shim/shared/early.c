@@ -437,7 +437,8 @@ void zc_early_spurn(struct zc_early *w)
         set_user(w, DEVICE, NOBODY);
 }
 
-/* Held, and taken by a device block, which attaches memory as others from here on. */
+/* What the block has of `early` is held.  It attaches memory as others from here on, unless it has
+ * become ONE. */
 static void end(struct zc_shared *p, uint32_t state)
 {
     struct zc_early *w = p->early;
@@ -445,35 +446,42 @@ static void end(struct zc_shared *p, uint32_t state)
     if (state == READY)
         unmake(w);
     zc_capture_restore(mode);
-    __atomic_store_n(&p->early, NULL, __ATOMIC_RELEASE);
+    p->early = NULL;
+    __atomic_store_n(&p->undecided, false, __ATOMIC_RELEASE);
+    if (!p->one)
+        zc_lazy_update(p->vmm);
+    zc_launch_ask_again(); /* One may have been asked by vmm/lazy.c before, and looks at the count
+                            * next. */
     __atomic_fetch_sub(&zc_early_blocks, 1, __ATOMIC_ACQ_REL);
-    clear(w);
-    zc_lazy_update(p->vmm);
+    if (w)
+        clear(w);
 }
 
 void zc_early_drop(struct zc_shared *p)
 {
-    if (!p->early)
-        return;
-    end(p, hold(p->early));
+    if (p->undecided)
+        end(p, p->early ? hold(p->early) : FREE);
 }
 
 /* Without a record nothing will be shared there. */
 void zc_early_keep(struct zc_early *w, struct zc_vmm *v)
 {
     struct zc_shared *p = v->pair;
-    if (v->va.base != w->base) {
+    if (w && v->va.base != w->base) {
         zc_early_spurn(w);
-        return;
+        w = NULL;
     }
-    if (!p) {
+    if (!p && w) {
         if (hold(w) == READY)
             unmake(w);
         clear(w);
-        return;
     }
+    if (!p || !(w || zc_shared_writable(p)))
+        return;
     bool mine = zc_driver_lock();
-    __atomic_store_n(&p->early, w, __ATOMIC_RELEASE);
+    zc_lazy_suspend(v);
+    p->early = w;
+    __atomic_store_n(&p->undecided, true, __ATOMIC_RELEASE);
     __atomic_fetch_add(&zc_early_blocks, 1, __ATOMIC_ACQ_REL);
     zc_heat_watch();
     if (mine)

@@ -14,13 +14,14 @@ void zc_early_want(struct zc_extent *extent);
 
 /* A host block that may be copied to such a request, and is registered or about to be: NULL for
  * none.  Its addresses are the caller's: with zc_early_keep() for the new block, which may
- * have got them, or until zc_early_spurn(). */
+ * have got them, or until zc_early_spurn().  A block that has got them, or that kernels may write,
+ * is undecided: no memory is attached to it. */
 struct zc_early *zc_early_take(const struct zc_want *want);
 void zc_early_addresses(const struct zc_early *early, CUdeviceptr *base_out, size_t *bytes_out);
 void zc_early_keep(struct zc_early *early, struct zc_vmm *vmm);
 void zc_early_spurn(struct zc_early *early);
 
-/* Device blocks that have such addresses.  Atomic. */
+/* Device blocks that are undecided.  Atomic. */
 extern uint32_t zc_early_blocks;
 
 /* True for an address that no device block has yet: to the program nothing is there. */
@@ -32,8 +33,8 @@ bool zc_early_covers(CUdeviceptr address);
  * the caller's from now on.  Else nothing is registered there any more. */
 bool zc_early_finish(struct zc_shared *pair, const struct zc_extent *extent);
 
-/* Ends what there is at the device block's addresses, as nothing was copied there first: it is as
- * any that is OWN.  Waits for the device if something is registered. */
+/* The device block is undecided no more: ONE, or as any that is OWN, and what there is at its
+ * addresses ends.  Waits for the device if something is registered. */
 void zc_early_drop(struct zc_shared *pair);
 
 /* The memory of an extent is about to be another extent's. */

@@ -80,14 +80,11 @@ struct zc_shared *zc_shared_at(uint64_t address)
 
 void zc_shared_note(struct zc_shared *p, struct zc_block *block)
 {
-    p->block = block;
     p->device_id = block->id;
     p->device_size = block->size;
     p->device_site = zc_site_id(block->site);
-    if (p->one)
-        block->real = ZC_KIND_PINNED;
-    else
-        zc_heat_new(p);
+    zc_heat_new(p);
+    __atomic_store_n(&p->block, block, __ATOMIC_RELEASE);
 }
 
 uintptr_t zc_shared_address(const struct zc_shared *p)
@@ -97,24 +94,19 @@ uintptr_t zc_shared_address(const struct zc_shared *p)
 
 struct zc_shared *zc_shared_new(struct zc_vmm *v, const struct zc_rule *rule)
 {
-    struct zc_shared *p = NULL;
     if (!zc_lock_take(&list))
         return NULL;
-    p = resting;
-    if (p)
-        resting = p->next;
-    zc_lock_drop(&list);
-    if (!p)
-        p = zc_arena_get(sizeof(*p));
-    if (!p || !zc_lock_take(&list))
-        return NULL;
-    /* A handler that came too late may hold the lock, and give it back at any time. */
-    memset((char *)p + sizeof(p->owner), 0, sizeof(*p) - sizeof(p->owner));
-    p->era = zc_extent_era;
-    p->vmm = v;
-    p->rule = rule;
-    p->why = "no host block of place 'shared' was copied into it first";
-    DL_PREPEND2(pairs, p, before, next);
+    struct zc_shared *p = resting ? resting : zc_arena_get(sizeof(*p));
+    if (p) {
+        resting = resting ? p->next : NULL;
+        /* A handler that came too late may hold the lock, and give it back at any time. */
+        memset((char *)p + sizeof(p->owner), 0, sizeof(*p) - sizeof(p->owner));
+        p->era = zc_extent_era;
+        p->vmm = v;
+        p->rule = rule;
+        p->why = "no host block of place 'shared' was copied into it first";
+        DL_PREPEND2(pairs, p, before, next);
+    }
     zc_lock_drop(&list);
     return p;
 }

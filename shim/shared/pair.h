@@ -27,14 +27,15 @@ struct zc_shared {
     struct zc_extent *spare;    /* `access = write`: `extent`, until a host block of the program's
                                  * is one with the device block. */
     bool one;                   /* The backing.  It changes under driver/lock.h as well.  Atomic. */
-    bool fresh;                 /* `access = write`: nothing has written it yet.  Atomic. */
+    bool undecided;             /* OWN without memory: its first use tells whether it becomes ONE.
+                                 * Under driver/lock.h; atomic. */
     bool settled;               /* It stays OWN.  Atomic. */
     bool freed;                 /* The driver has let go of it for a free.  Under driver/lock.h. */
     uint32_t era;               /* zc_extent_era of the process that made it; constant. */
-    struct zc_early *early;     /* OWN: what is at its addresses (shared/early.h), or NULL.  Under
-                                 * driver/lock.h; atomic. */
+    struct zc_early *early;     /* Undecided: what is at its addresses (shared/early.h), or NULL.
+                                 * Under driver/lock.h. */
     struct zc_vmm *vmm;         /* Addresses and own memory; constant. */
-    struct zc_block *block;     /* In the ledger; set once. */
+    struct zc_block *block;     /* In the ledger; set once, after what is said of it.  Atomic. */
     const struct zc_rule *rule; /* Constant. */
     const char *why;            /* Why it is not one with a host block; a string constant. */
     uint64_t device_id;         /* Serial number of the device block, as in the log; set once. */

@@ -23,10 +23,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return result;
     }
     out->vmm->pair = zc_shared_new(out->vmm, want->rule);
-    if (early)
-        zc_early_keep(early, out->vmm);
-    if (out->vmm->pair && want->rule->access == ZC_ACCESS_WRITE)
-        zc_shared_begin(out->vmm->pair, want->size, zc_node_wanted(want->rule, want->device));
+    zc_early_keep(early, out->vmm);
     if (out->vmm->pair)
         return CUDA_SUCCESS;
     *why = "libzc has no memory for its record";

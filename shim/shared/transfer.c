@@ -203,7 +203,8 @@ static uint32_t into_device(struct zc_copy *c, struct zc_shared *p, bool capture
 {
     struct zc_extent *e = c->src.extent;
     const char *why = "something else than its host block is copied into it", *kept = NULL;
-    bool first = !zc_shared_is_one(p) && !__atomic_load_n(&p->settled, __ATOMIC_ACQUIRE);
+    bool first = !zc_shared_is_one(p) && !zc_shared_writable(p) &&
+                 !__atomic_load_n(&p->settled, __ATOMIC_ACQUIRE);
     if (first && e && !captured)
         kept = suits(c, p, e) ? become_one(c, p, e) : "the host block copied into it does not fit";
     if (!zc_shared_is_one(p) || host_side(&c->src) != p || !straight(c, p) || captured)

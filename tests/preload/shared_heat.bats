@@ -106,3 +106,26 @@ access = read" "$PROGRAM" 15000 3
     later='"why":"an earlier block of its site got memory for its kernels"'
     grep "$later" "$ZC_LOG" | grep -q '"elided_copies":0'
 }
+
+# outputs PROGRAM ARGUMENT...: blocks of 1 MiB and more are results, by 'access = write'.
+outputs() {
+    PROGRAM=$PWD/$ZC_BUILD/kernels/$1-shared
+    need_built "$PROGRAM" "$SIM/kernels/$1.so"
+    export SIM_KERNELS=$SIM/kernels/$1.so SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    run -0 --separate-stderr under_policy "$host_rule
+[rule device]
+api = cudaMalloc, cudaMallocPitch
+size = 1M..
+place = shared
+access = write" "$PROGRAM" "${@:2}"
+    [[ $output == *'"verified":true'* ]]
+    pairs=$(grep '"type":"pair"' "$ZC_LOG")
+    echo "$pairs"
+}
+
+@test "what is copied into before a kernel runs was never host memory, whatever its rule says" {
+    outputs pitched 1024 512 4
+    [[ $(ended own 'something else') -eq 3 ]]
+    # The image and the volume of the program.
+    [[ $(grep -c ^cuMemHostRegister "$SIM_TRACE") -eq 2 ]]
+}

@@ -95,6 +95,7 @@ static void count_from_here(unsigned driver, unsigned kernel)
 /* Both sides, and what they hold. */
 static struct zc_backing backing;
 static struct zc_shared *pair;
+static struct zc_block block;
 static struct zc_extent *extent;
 static char *host;
 static char want_h[SIZE], want_d[SIZE];
@@ -112,6 +113,8 @@ static void make_device(const char *rule)
     if (zc_place_shared.make(&want, &backing, &why) != CUDA_SUCCESS)
         fail_msg("no device block: %s", why);
     pair = backing.vmm->pair;
+    block = (struct zc_block){.id = 1, .size = SIZE};
+    zc_shared_note(pair, &block);
 }
 
 static void make_host(char byte)
@@ -259,8 +262,8 @@ static void whatever_is_refused_a_block_that_does_not_become_one_can_be_used(voi
     }
 }
 
-/* Of an output, to which kernels write: it is one with memory of nobody's, where that is
- * possible. */
+/* Of an output, to which kernels write: it is one with memory of nobody's from the first one on,
+ * where that is possible. */
 static bool deliver(void)
 {
     assert_true(zc_hostheap_claim_for_device(extent));
@@ -284,9 +287,10 @@ static void whatever_is_refused_an_output_is_delivered_whole_or_not_at_all(void 
         kernel_is_full = round == 2;
         for (unsigned n = 1; more; n++) {
             make_device("output");
+            assert_false(zc_shared_is_one(pair));
+            run_kernel(7);
             assert_true(zc_shared_is_one(pair));
             assert_false(read_only);
-            run_kernel(7);
             make_host(1);
             count_from_here(kernel ? 0 : n, kernel ? n : 0);
             bool done = deliver();
@@ -316,13 +320,17 @@ static void whatever_is_refused_an_output_can_be_used(void **state)
     (void)state;
     for (unsigned kernel = 0; kernel < 2; kernel++) {
         bool more = true;
-        for (unsigned n = 3; more; n++) { /* The first are for any block. */
-            count_from_here(kernel ? 0 : n - 1, kernel ? n : 0);
+        for (unsigned n = 1; more; n++) {
             make_device("output");
-            more = (kernel ? kernel_calls : driver_calls) >= n - 1;
+            count_from_here(kernel ? 0 : n, kernel ? n : 0);
+            CUresult result = zc_shared_before_kernels(ZC_FN_cuLaunchKernel);
+            more = (kernel ? kernel_calls : driver_calls) >= n;
             count_from_here(0, 0);
             assert_true(more || zc_shared_is_one(pair));
-            if (!zc_shared_is_one(pair))
+            assert_true(result == CUDA_SUCCESS || !zc_shared_is_one(pair));
+            if (result == CUDA_SUCCESS && !zc_shared_is_one(pair))
+                assert_true(zc_vmm_whole(pair->vmm));
+            if (result != CUDA_SUCCESS)
                 attach();
             run_kernel(6);
             make_host(2);
