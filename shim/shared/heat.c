@@ -23,17 +23,6 @@
  * long over the link as the change, or longer. */
 #define WORD_BYTES 16u
 
-/*
- * Launches that come while another one is timed count as long as the last that was.  A program may
- * launch all its kernels before the first has ended: so the second launch with a block waits for
- * the first, but not for longer than FIRST_MS.
- */
-struct timed {
-    struct zc_shared *named[NAMED];
-    uint64_t id[NAMED]; /* zc_shared.device_id then: an object may be another block's by now. */
-    unsigned count;
-};
-
 static uint32_t hot[SITES]; /* Public ids of sites, as they came; 0: free.  Atomic. */
 
 static CUresult before_launch(const struct zc_launch *launch);
@@ -67,21 +56,55 @@ void zc_heat_new(struct zc_shared *p)
     __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
 }
 
-/* The blocks that are ONE and whose addresses a kernel is given. */
+/* What one kernel has written, and another one, or the same in another place, is given next, is
+ * most likely read there: a result on its way, and none that the program copies. */
+static bool read_again(struct zc_shared *p, uint64_t role)
+{
+    uint64_t first = 0;
+    return !__atomic_compare_exchange_n(&p->role, &first, role, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED) &&
+           first != role;
+}
+
+/* The block becomes OWN before such a kernel begins, as a kernel that runs can't be helped.  True
+ * if it did; where the device has no memory, nobody tries again. */
+static bool expected(const struct zc_launch *launch, struct zc_shared *p, uint64_t role)
+{
+    bool writable = zc_shared_writable(p);
+    bool reads = writable ? read_again(p, role) : !__atomic_load_n(&p->used, __ATOMIC_RELAXED);
+    if (!reads || launch->threads < p->device_size / WORD_BYTES ||
+        __atomic_load_n(&p->crowded, __ATOMIC_RELAXED))
+        return false;
+    const char *why = writable ? "a kernel was given what another one had written"
+                               : "a kernel had threads enough to read all of it";
+    bool done = zc_shared_cool(p, why);
+    if (done)
+        remember(p->device_site);
+    __atomic_store_n(&p->crowded, !done, __ATOMIC_RELAXED);
+    return done;
+}
+
+/* The blocks that are ONE when a kernel begins, and whose addresses it is given. */
 struct named {
+    const struct zc_launch *launch;
+    uint64_t role; /* Of the next word: the kernel, and the word's place. */
     struct zc_shared *of[NAMED];
+    uint64_t id[NAMED]; /* zc_shared.device_id then: an object may be another block's by now. */
     unsigned count;
 };
 
 static void add_named(uint64_t word, void *arg)
 {
     struct named *found = arg;
+    uint64_t role = found->role++;
     struct zc_shared *p = zc_shared_of(zc_block_find(word));
     for (unsigned i = 0; p && i < found->count; i++)
         if (found->of[i] == p)
             return;
-    if (p && zc_shared_is_one(p) && found->count < NAMED)
-        found->of[found->count++] = p;
+    if (!p || !zc_shared_is_one(p) || found->count == NAMED || expected(found->launch, p, role))
+        return;
+    found->id[found->count] = p->device_id;
+    found->of[found->count++] = p;
 }
 
 /* Where the device has no memory for the block, it stays ONE until it was used as long again. */
@@ -96,19 +119,15 @@ static void judge(struct zc_shared *p, uint64_t microseconds)
         __atomic_store_n(&p->used, 0, __ATOMIC_RELAXED);
 }
 
-static void judge_timed(struct zc_shared *p, uint64_t id, uint64_t microseconds)
-{
-    if (p->device_id != id || !zc_shared_is_one(p))
-        return;
-    __atomic_store_n(&p->last, microseconds + 1, __ATOMIC_RELAXED);
-    judge(p, microseconds);
-}
-
 static void judge_all(const void *noted, uint64_t microseconds)
 {
-    const struct timed *t = noted;
-    for (unsigned i = 0; i < t->count; i++)
-        judge_timed(t->named[i], t->id[i], microseconds);
+    const struct named *t = noted;
+    for (unsigned i = 0; i < t->count; i++) {
+        if (t->of[i]->device_id != t->id[i] || !zc_shared_is_one(t->of[i]))
+            continue;
+        __atomic_store_n(&t->of[i]->last, microseconds + 1, __ATOMIC_RELAXED);
+        judge(t->of[i], microseconds);
+    }
 }
 
 static bool never_timed(const void *pair)
@@ -124,44 +143,19 @@ static void count_untimed(struct zc_shared *p)
         judge(p, last - 1);
 }
 
-/* The block becomes OWN before such a kernel begins, as a kernel that runs can't be helped.  True
- * if it did; where the device has no memory, nobody tries again soon. */
-static bool expected(const struct zc_launch *launch, struct zc_shared *p)
-{
-    bool dense = launch->threads >= p->device_size / WORD_BYTES && !zc_shared_writable(p);
-    if (!dense || __atomic_load_n(&p->used, __ATOMIC_RELAXED))
-        return false;
-    bool done = zc_shared_cool(p, "a kernel had threads enough to read all of it");
-    if (done)
-        remember(p->device_site);
-    else
-        __atomic_store_n(&p->used, 1, __ATOMIC_RELAXED);
-    return done;
-}
-
-static bool begin_timing(const struct zc_launch *launch, const struct named *found)
-{
-    struct timed timed = {.count = found->count};
-    for (unsigned i = 0; i < found->count; i++) {
-        timed.named[i] = found->of[i];
-        timed.id[i] = found->of[i]->device_id;
-    }
-    return zc_timing_begin(launch, judge_all, &timed, sizeof(timed));
-}
-
+/*
+ * Launches that come while another one is timed count as long as the last that was.  A program may
+ * launch all its kernels before the first has ended: so the second launch with a block waits for
+ * the first, but not for longer than FIRST_MS.
+ */
 static void use(const struct zc_launch *launch)
 {
-    struct named found = {.count = 0};
-    unsigned left = 0;
+    struct named found = {.launch = launch, .role = (uintptr_t)launch->function};
     zc_launch_words(launch, add_named, &found);
-    for (unsigned i = 0; i < found.count; i++)
-        if (!expected(launch, found.of[i]))
-            found.of[left++] = found.of[i];
-    found.count = left;
     for (unsigned i = 0; i < found.count; i++)
         if (never_timed(found.of[i]))
             zc_timing_wait(never_timed, found.of[i], FIRST_MS);
-    if (found.count && !begin_timing(launch, &found))
+    if (found.count && !zc_timing_begin(launch, judge_all, &found, sizeof(found)))
         for (unsigned i = 0; i < found.count; i++)
             count_untimed(found.of[i]);
 }

@@ -46,6 +46,9 @@ struct zc_shared {
     uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
     uint64_t used;           /* ONE: microseconds of kernels that were given it.  Atomic. */
     uint64_t last;           /* Of the last of them that was timed, and 1; 0: none was.  Atomic. */
+    uint64_t role;           /* ONE, `access = write`: as what the first kernel got it (heat.c);
+                              * 0: none did.  Atomic. */
+    bool crowded;            /* ONE: the device had no memory when it was to be OWN.  Atomic. */
     uint64_t parted, merged; /* Pages, of backings that have ended. */
     uint64_t faults, fault_ticks; /* Accesses of the CPU's that had to be served.  Atomic. */
 };

@@ -129,3 +129,23 @@ access = write" "$PROGRAM" "${@:2}"
     # The image and the volume of the program.
     [[ $(grep -c ^cuMemHostRegister "$SIM_TRACE") -eq 2 ]]
 }
+
+@test "a result that the next kernel is given as another argument gets device memory" {
+    outputs stencil 1024 1024 6
+    [[ $(ended own 'something else') -eq 1 && $(ended own 'another one had written') -eq 1 ]]
+    # Before the second launch, so that the change carries what the first one wrote.
+    [[ $(grep -c ^cuMemcpyHtoDAsync "$SIM_TRACE") -eq 1 ]]
+    awk '/^cuLaunchKernel/ { launches++ } /^cuMemcpyHtoDAsync/ { exit launches != 1 }' "$SIM_TRACE"
+}
+
+@test "a result that one kernel writes again and again stays host memory until it is copied" {
+    PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/shared_pairs
+    same repainted 'access = write'
+    [[ $(ended one) -eq 1 && $(sum elided_copies) -eq 1 ]]
+}
+
+@test "without device memory a result on its way stays as it is, and no call fails" {
+    export SIM_FAIL=cuMemCreate:2:2,cuMemCreate:2:3,cuMemCreate:2:4
+    outputs stencil 1024 1024 6
+    [[ $(ended one) -eq 1 ]]
+}

@@ -396,6 +396,20 @@ static void unchanged(void)
 }
 
 /* The worst case: everything is written again before each copy. */
+/* By kernels with threads enough for all of it. */
+static void repainted(void)
+{
+    struct pair p = new_pair(SIZE);
+    size_t from = 0, n = SIZE;
+    for (unsigned seed = 1; seed < 5; seed++) {
+        void *args[] = {&p.d, &from, &n, &seed, &from};
+        CHECK(cuLaunchKernel(kernel_of(PAINT), SIZE / 1024, 1, 1, 256, 1, 1, 0, NULL, args, NULL));
+    }
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    EXPECT(shows(p.h, SIZE, 4));
+    give_back(p);
+}
+
 static void rewritten(void)
 {
     struct pair p = new_pair(SIZE);
@@ -515,6 +529,7 @@ int main(int argc, char **argv)
         {"padded", padded},
         {"unchanged", unchanged},
         {"rewritten", rewritten},
+        {"repainted", repainted},
         {"registered_beside", registered_beside},
         {"by_two_threads", by_two_threads},
         {"copied_in_vain", copied_in_vain},
