@@ -59,6 +59,18 @@ PYTHON
     [[ $output == *"everyday / bare, processes of 18 programs: "* ]]
 }
 
+@test "slow copies and kernels of a preset stand beside their sum, and are judged by it, too" {
+    run -0 python3 -B -c "
+from tests.bench.preset_rows import slow_phases
+bound = ('alloc', 2.0, 2.0)
+print(slow_phases([bound, ('copy', 0.1, 5.0), ('kernel', 6.0, 0.5)]))
+print(slow_phases([bound, ('copy', 9.0, 5.0), ('kernel', 6.0, 0.5)]))
+print(slow_phases([('alloc', 9.0, 2.0), ('copy', 5.0, 5.0), ('kernel', 1.0, 0.5)]))"
+    [[ ${lines[0]} == "(['kernel 6.00 (0.50)', 'copy + kernel 6.10 (5.50)'], 1, 1)" ]]
+    [[ ${lines[1]} == "(['kernel 6.00 (0.50)', 'copy + kernel 15.00 (5.50)'], 1, 0)" ]]
+    [[ ${lines[2]} == "(['alloc 9.00 (2.00)'], 1, 0)" ]]
+}
+
 @test "the suite of classic experiments runs on the simulated GPU" { whole_suite classic; }
 
 # Starts the classic suite with the given options, and kills it when it has said $1.
