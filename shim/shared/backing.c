@@ -220,9 +220,14 @@ static bool attempt(struct zc_shared *p, struct zc_extent *e, step_fn step)
     return done;
 }
 
-bool zc_shared_to_one(struct zc_shared *p, struct zc_extent *e)
+static bool become_one_unused(struct zc_shared *p, struct zc_extent *e)
 {
-    return attempt(p, e, become_one);
+    return !p->vmm->held && become_one(p, e);
+}
+
+bool zc_shared_to_one(struct zc_shared *p, struct zc_extent *e, bool whole)
+{
+    return attempt(p, e, whole ? become_one : become_one_unused);
 }
 
 /* Memory of the heap's that no block of the program's has, with its pages. */

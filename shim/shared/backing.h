@@ -12,10 +12,11 @@ bool zc_shared_possible(const struct zc_want *want, const char **why);
 
 /*
  * OWN to ONE, where nothing was put into the device block yet: it gets the pages of a host block,
- * whose copies the caller has visited (zc_hostheap_visit()).  Waits for the context, if the block
- * has memory already.  False where that is not possible; then it is OWN as before.
+ * whose copies the caller has visited (zc_hostheap_visit()).  Kernels may have written it if it has
+ * memory already: then the copy must bring the `whole` block, and this waits for the context.
+ * False where that is not possible; then it is OWN as before.
  */
-bool zc_shared_to_one(struct zc_shared *pair, struct zc_extent *extent);
+bool zc_shared_to_one(struct zc_shared *pair, struct zc_extent *extent, bool whole);
 
 /*
  * The content of a block with `access = write`, which the caller may copy whole to the host block

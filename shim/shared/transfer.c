@@ -64,6 +64,7 @@ static void name_host(struct zc_shared *p, const struct zc_block *host)
 /* Returns why not, or NULL. */
 static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_extent *e)
 {
+    bool whole = c->bytes >= c->dst.block->size;
     const char *why = "its host block is in use, or the program changed its pages";
     if (!zc_hostheap_claim_for_device(e))
         return why;
@@ -74,7 +75,9 @@ static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_
     else if (!zc_memfile_shareable(e))
         why = "its host block has private pages since a fork or another device block";
     else if (available(e))
-        why = zc_shared_to_one(p, e) ? NULL : "its host block can't be mapped for the device now";
+        why = zc_shared_to_one(p, e, whole) ? NULL
+              : whole || !p->vmm->held      ? "its host block can't be mapped for the device now"
+                                            : "a kernel may have written more than is copied";
     if (!why)
         name_host(p, c->src.block);
     zc_hostheap_unclaim(e);

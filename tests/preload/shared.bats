@@ -119,6 +119,11 @@ place = shared" "$PROGRAM" vecadd
     [[ $(ended own) -eq 1 ]]
 }
 
+@test "a device block keeps what a kernel wrote before the first copy, where that brings no other" {
+    both kernel_first
+    [[ $(ended own 'a kernel may have written more') -eq 1 ]]
+}
+
 @test "calloc is zero in memory that a device block used before" {
     both zeroed
     [[ $(sum elided_copies) -eq 1 ]]

@@ -132,7 +132,7 @@ static char *device(void)
 static bool become_one(void)
 {
     assert_true(zc_hostheap_claim_for_device(extent));
-    bool one = zc_shared_to_one(pair, extent);
+    bool one = zc_shared_to_one(pair, extent, true);
     zc_hostheap_unclaim(extent);
     return one;
 }

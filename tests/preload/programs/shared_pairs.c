@@ -185,6 +185,19 @@ static void device_written_first(void)
 }
 
 /* Memory of a block that was there before is zero for calloc, in a pair too. */
+/* A kernel fills it, and the copy brings most of it. */
+static void kernel_first(void)
+{
+    struct pair p = new_pair(SIZE);
+    gpu_paint(p.d, 0, SIZE, 1);
+    paint(p.h, SIZE, 2);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE - UNIT));
+    EXPECT(sees(p.d, 0, SIZE - UNIT, 2) && sees(p.d, SIZE - UNIT, UNIT, 1));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 2));
+    give_back(p);
+}
+
 static void zeroed(void)
 {
     unsigned char *old = host_block(SIZE);
@@ -518,6 +531,7 @@ int main(int argc, char **argv)
         {"older", older},
         {"device_first", device_first},
         {"device_written_first", device_written_first},
+        {"kernel_first", kernel_first},
         {"zeroed", zeroed},
         {"device_freed_first", device_freed_first},
         {"host_freed_first", host_freed_first},
