@@ -262,6 +262,27 @@ assert not os.path.exists("ran") and not os.path.exists("policy.conf")
 PYTHON
 }
 
+@test "a program that asks at the terminal is told to, which libzc is not blamed for" {
+    printf '#!/bin/sh\nread answer </dev/tty\nexec ./gather\n' >program
+    chmod +x program
+    run -0 python3 - "$ZC" <<'PYTHON'
+import os, pty, sys
+tune, terminal = pty.fork()
+if tune == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "tune", "--", "./program"])
+os.write(terminal, b"yes\n" * 2)
+said = b""
+try:
+    while part := os.read(terminal, 4096):
+        said += part
+except OSError:  # The terminal of a process that has ended.
+    pass
+assert os.waitstatus_to_exitcode(os.waitpid(tune, 0)[1]) == 1
+assert b"can't be tuned: run again without libzc, it did not end in " in said, said
+assert b": does it ask at the terminal?" in said, said
+PYTHON
+}
+
 @test "a signal ends the search, and the best so far is written with that remark" {
     wrapped '*candidate-2*' ': >ready; exec sleep 60'
     "$ZC" tune -- ./program >out 3>&- &

@@ -128,7 +128,13 @@ class Search:
             raise CanNotTune(failed_bare(first))
         self._verifier.learn(first)
         self._say("without libzc")
-        second = self._run(self._base, None)
+        self._bare_s = first.ended.wall_ns / 1e9
+        # With a limit it is in a process group of its own, as all runs from here on.
+        second = self._run(self._base, self._hang_s())
+        if second.ended.late:
+            raise CanNotTune(f"run again without libzc, it did not end in {self._hang_s():.0f} s "
+                             f"after the first run took {self._bare_s:.1f}: does it ask at the "
+                             "terminal?")
         # A slow run must not make room for more.
         self._bare_s = min(first.ended.wall_ns, second.ended.wall_ns) / 1e9
         self._verifier.learn_order(second)
