@@ -435,8 +435,8 @@ static CUresult refuse(const struct zc_want *want, const struct facts *f, size_t
     *why = "the driver does not say which pool it is for";
     if (!zc_vmm_names_devices(want))
         return CUDA_ERROR_NOT_SUPPORTED;
-    *why = "more than the device has free"; /* The size can't even be rounded up. */
-    if (want->size > SIZE_MAX - f->granularity)
+    *why = "more than the device has free"; /* With a rim it can't even be rounded up. */
+    if (want->size > SIZE_MAX - 3 * f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *why = "its parts are no multiple of what the device maps";
     if (spilled && ((want->size - spilled) % f->granularity || f->granularity % ZC_VA_UNIT))

@@ -244,6 +244,10 @@ static void show_odd_requests(void)
     SHOW(cuMemAlloc(NULL, 16));
     SHOW(cuMemAlloc(&p, (size_t)1 << 41));
     SHOW(cuMemAlloc(&p, SIZE_MAX));
+    for (size_t n = SIZE_MAX - 8 * MIB; n < SIZE_MAX - MIB; n += MIB) {
+        SHOW(cuMemAlloc(&p, n));
+        SHOW(cuMemAllocAsync(&p, n, stream));
+    }
     SHOW(cuMemAllocAsync(&p, 0, stream));
     SHOW(cuMemAllocAsync(&p, (size_t)1 << 41, stream));
     SHOW(cuMemAllocPitch(&p, &pitch, 0, 4, 4));
