@@ -215,6 +215,7 @@ static void make_part(struct zc_copy *c, const struct box *box)
 {
     struct zc_copy part = *c;
     part.facts = 0;
+    part.way = ZC_WAY_FORWARD;
     part.held = false;
     part.start = zc_ticks();
     part.dst = side_of(&c->dst, box);

@@ -46,6 +46,28 @@ for place in json.loads(list(open(sys.argv[1]))[-1])["places"]:
     [[ $output == $'mapped 0 16\nvmm 0 8\npinned 0 12' ]]
 }
 
+# What the program asked to move, by direction.
+asked_bytes() {
+    python3 -c 'import json, sys
+for flow in json.loads(list(open(sys.argv[1]))[-1])["flows"]:
+    print(*(flow[key] for key in ("dir", "src_kind", "dst_kind", "asked_bytes")))' \
+        "$BATS_TEST_TMPDIR/referee.jsonl"
+}
+
+@test "each part of a call across a border is in the log, as the driver counts it" {
+    local policy scene bare
+    export ZC_LOG_LEVEL=summary
+    for policy in $'[rule p]\nnth = 1\n'"$spill"$'\nbudget = 4M\n[rule q]\n'"$spill" \
+        $'api = cuMemCreate\nplace = device, mapped\nbudget = 4M' \
+        $'api = cuMemCreate\nplace = mapped\nnth = odd'; do
+        scene=$([[ $policy == api* ]] && echo segments || echo shapes)
+        referee 'place = device' "$program" $scene
+        bare=$(asked_bytes)
+        referee "$policy" "$program" $scene
+        diff <(echo "$bare") <(asked_bytes)
+    done
+}
+
 # The driver crashes there. A range that is wrong in any memory has no message.
 refused_across() {
     run -0 --separate-stderr under_policy "$1" timeout 30 "$program" "$2"
