@@ -43,12 +43,6 @@ static CUresult put_word(void *data, uint64_t value)
 /* The driver's ids, which only have to be unique, stay below. */
 #define OWN_IDS ((uint64_t)1 << 62)
 
-static bool is_id(CUpointer_attribute attribute)
-{
-    return attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
-           attribute == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID;
-}
-
 /* Attributes for which pinned host memory has other answers than device memory.  The memory may
  * have been another block's before, so its id is libzc's. */
 static bool answer_hosted(const struct zc_block *b, void *data, CUpointer_attribute attribute,
@@ -118,8 +112,9 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
         return CUDA_ERROR_INVALID_VALUE;
     if (zc_block_hosted(b) && answer_hosted(b, data, attribute, ptr, &result))
         return result;
-    if (is_id(attribute) && zc_move_of(b)) /* The memory changes, the block does not. */
-        return put_word(data, OWN_IDS | b->id);
+    if (zc_move_of(b) && (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
+                          attribute == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID))
+        return put_word(data, OWN_IDS | b->id); /* The memory changes, the block does not. */
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         return put_word(data, pool ? 0 : (uint64_t)b->context);
@@ -298,19 +293,25 @@ static bool count_other(struct zc_block *b, void *arg)
     return true;
 }
 
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
 /* Bytes requested from a device that are managed or have no memory yet; and with `mapped` those in
  * host memory. */
 static uint64_t lacking(int device, bool mapped)
 {
     int devices = 1;
-    uint64_t elsewhere = (mapped ? zc_limits_used(ZC_PLACE_MAPPED) : 0) +
-                         zc_limits_used(ZC_PLACE_MANAGED) - zc_limits_managed_host();
+    uint64_t elsewhere = minus(zc_limits_used(ZC_PLACE_MANAGED), zc_limits_managed_host());
+    if (mapped)
+        elsewhere += minus(zc_limits_used(ZC_PLACE_MAPPED),
+                           __atomic_load_n(&zc_move_spares, __ATOMIC_RELAXED));
     zc_real.cuDeviceGetCount(&devices);
     struct others others = {.device = device, .mapped = mapped};
     if (elsewhere && devices > 1)
         zc_block_each(count_other, &others);
-    elsewhere -= others.bytes < elsewhere ? others.bytes : elsewhere;
-    return elsewhere + zc_lazy_promised(device);
+    return minus(elsewhere, others.bytes) + zc_lazy_promised(device);
 }
 
 /* The largest block that the rules would place, where a device has so much free: the rule counts
@@ -321,17 +322,13 @@ static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free,
                            .spare = zc_room_spare(total),
                            .limit = zc_limits_device_left(device),
                            .managed = zc_limits_managed_left(device),
-                           .pinned = zc_limits_pinned_left()};
+                           .pinned = zc_limits_pinned_left() +
+                                     __atomic_load_n(&zc_move_spares, __ATOMIC_RELAXED)};
     struct zc_ask ask = ZC_ASK(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
     const struct zc_rule *rule = zc_ask_begin(&ask) ? zc_ask_rule(&ask) : NULL;
     room.budget = rule ? zc_budget_left(rule, device) : 0;
     room.whole = rule ? zc_room_whole(rule, device, false) : 0;
     return zc_room_largest(rule, &room);
-}
-
-static uint64_t minus(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
 }
 
 /* `report_free = policy`: what is in use stays the difference of the two numbers. */

@@ -59,6 +59,5 @@ void zc_budget_restore(const struct zc_block *block)
 {
     const struct zc_rule *rule = counted(block);
     if (rule)
-        atomic_fetch_add_explicit(&rule->counters->alive, block->size - zc_block_spilled(block),
-                                  memory_order_relaxed);
+        zc_budget_give(rule, zc_block_spilled(block) - block->size);
 }

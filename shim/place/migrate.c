@@ -283,8 +283,7 @@ static uint64_t room(const struct zc_block *block)
     uint64_t budget = block->flags & ZC_BLOCK_BUDGET
                           ? zc_budget_left(&zc_rules()->rules[block->rule], block->device)
                           : UINT64_MAX;
-    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
-        return 0;
+    zc_real.cuMemGetInfo_v2(&available, &total);
     uint64_t spare = zc_room_spare(total);
     available = available > spare ? available - spare : 0;
     limit = limit < budget ? limit : budget;

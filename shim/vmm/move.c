@@ -42,6 +42,7 @@ static struct spare {
     struct host host;
 } spares[SPARES];
 static ZC_OWN unsigned spare_count;
+ZC_OWN uint64_t zc_move_spares;
 
 /* Who announces itself counts first and looks then, who moves looks at the count after it has said
  * so: one of both sees the other. */
@@ -102,7 +103,9 @@ static void drop_host(struct host *h)
 
 static void forget_spare(unsigned i)
 {
-    zc_limits_give(ZC_PLACE_MAPPED, spares[i].device, spares[i].host.chunk.size);
+    size_t size = spares[i].host.chunk.size;
+    __atomic_fetch_sub(&zc_move_spares, size, __ATOMIC_RELAXED);
+    zc_limits_give(ZC_PLACE_MAPPED, spares[i].device, size);
     memmove(&spares[i], &spares[i + 1], (--spare_count - i) * sizeof(*spares));
 }
 
@@ -122,6 +125,7 @@ static void keep_spare(const struct zc_vmm *v, struct host *h)
     if (spare_count == SPARES)
         drop_spare(0);
     spares[spare_count++] = (struct spare){v->rule, v->device, *h};
+    __atomic_fetch_add(&zc_move_spares, h->chunk.size, __ATOMIC_RELAXED);
 }
 
 static bool take_spare(const struct zc_vmm *v, size_t size, struct host *out)

@@ -39,6 +39,9 @@ void zc_move_leave(bool entered);
  * driver's code; nothing happens for NULL and other blocks. */
 CUresult zc_move_never(const struct zc_block *block);
 
+/* Bytes of `mapped` that blocks have left, given back when others need the room.  Atomic. */
+extern uint64_t zc_move_spares;
+
 /* The functions below are called with driver/lock.h, in the blocks' context. */
 
 /* Comes to rest: after true blocks may be moved until zc_move_end().  False where the GPU is not

@@ -72,8 +72,7 @@ static const struct facts *facts_of(int device)
             &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
         !granularity || granularity > UINT32_MAX)
         return NULL;
-    if (zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
-        total = 0;
+    zc_real.cuDeviceTotalMem_v2(&total, device);
     f->granularity = granularity;
     f->prop = prop;
     f->small_most = total / SMALL_PART / granularity;

@@ -87,6 +87,29 @@ static void spare(void)
     end();
 }
 
+static size_t show_free(const char *when)
+{
+    size_t available, total;
+    CHECK(cuMemGetInfo(&available, &total));
+    printf("%s: %zu MiB free, %zu in use\n", when, available >> 20, (total - available) >> 20);
+    return available;
+}
+
+/* What is free does not change where blocks move, and can be had. */
+static void told(void)
+{
+    CUdeviceptr all;
+    start_gpu(0);
+    make(4);
+    show_free("made");
+    sweep(0, 2, 4, 5, 20000);
+    sweep(2, 4, 4, 5, 20000);
+    CHECK(cuMemAlloc(&all, show_free("moved")));
+    show_free("all taken");
+    CHECK(cuMemFree(all));
+    end();
+}
+
 /* The program has more streams than libzc asks whether they rest. */
 static void many_streams(void)
 {
@@ -679,6 +702,7 @@ int main(int argc, char **argv)
                                           {"many_kernels", many_kernels},
                                           {"graph_keeps", graph_keeps},
                                           {"spare", spare},
+                                          {"told", told},
                                           {"many_streams", many_streams},
                                           {"captured_late", captured_late}};
     return RUN_SCENARIO(all, argc, argv);
