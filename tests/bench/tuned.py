@@ -196,6 +196,7 @@ class Case:
         run = self.run(self.plan(library, one, parts), len(times) + 1,
                        SLOWEST * 1e-9 * self.bare_ns + SLACK_S)
         if fault := self.fault(run):
+            print(f"{one.words()}: {fault}", file=sys.stderr)
             self.wrong[one] = fault
             self.runs.pop(one, None)
         else:
