@@ -57,7 +57,7 @@ static uint64_t largest_in(enum zc_place_id place, const struct zc_rule *rule,
         if (rule->spill != ZC_SPILL_NONE)
             parts = split(rule, r, budget);
         if (r->whole && parts <= r->whole)
-            parts = r->pinned;
+            parts = r->pinned < zc_room_part(rule) ? 0 : r->pinned;
         return parts > whole ? parts : whole;
     case ZC_PLACE_DEVICE:
     case ZC_PLACE_SHARED:

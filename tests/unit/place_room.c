@@ -26,6 +26,8 @@ static const struct zc_room moves_9 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M
 static const struct zc_room moves_50 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M, 50 * M};
 static const struct zc_room moves_alone = {64 * M, 1 * M, ANY, ANY, 64 * M, 0, 64 * M};
 
+static const struct zc_room moves_little = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 20 * M, 9 * M};
+
 #define PLACES(...) (sizeof((enum zc_place_id[]){__VA_ARGS__}) / sizeof(enum zc_place_id))
 #define RULE(s, c, ...)                                                                            \
     {                                                                                              \
@@ -42,6 +44,7 @@ static const struct zc_rule split = RULE(HOST, 2 * M, ZC_PLACE_VMM);
 static const struct zc_rule wide = RULE(HOST, 0, ZC_PLACE_VMM);
 static const struct zc_rule huge = RULE(HOST, UINT64_MAX, ZC_PLACE_VMM);
 static const struct zc_rule moved = RULE(MOVE, 2 * M, ZC_PLACE_VMM);
+static const struct zc_rule moved_wide = RULE(MOVE, 0, ZC_PLACE_VMM);
 static const struct zc_rule second = RULE(HOST, 2 * M, ZC_PLACE_DEVICE, ZC_PLACE_VMM);
 
 static const struct {
@@ -86,6 +89,8 @@ static const struct {
     {&moved, &moves_50, 40},
     {&moved, &moves_alone, 64},
     {&moved, &no_host, 64},
+    {&moved_wide, &moves_9, 40},
+    {&moved_wide, &moves_little, 9}, /* Of less than a part all is in one place. */
     /* The budget is that of the first place. */
     {&second, &budget_9, 62 + 40},
 };
