@@ -19,8 +19,8 @@
 #include "vmm/grow.h"
 #include "vmm/lineage.h"
 
-/* Only requests of at least this size are checked against free memory: asking the driver costs more
- * than a smaller block is worth. */
+/* Only requests of at least this size, and of rules with `spill`, are checked against free memory:
+ * asking the driver costs more than a smaller block is worth. */
 #define ADMIT_FROM ((size_t)64 << 20)
 
 /* Reuse the driver's last answer for 10 ms, minus what the program has allocated since: a growing
@@ -235,7 +235,7 @@ static CUresult enter(struct zc_vmm *v, const char **why)
  * blocks only if they decide it. */
 static bool fits(const struct zc_vmm *v)
 {
-    if (zc_vmm_due(v) < ADMIT_FROM)
+    if (zc_vmm_due(v) < ADMIT_FROM && v->rule->spill == ZC_SPILL_NONE)
         return true;
     uint64_t beside = zc_modules_idle_bytes();
     uint64_t wanted = zc_lazy_promised(v->device) + zc_vmm_due(v);

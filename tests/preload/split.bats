@@ -106,10 +106,12 @@ refused_across() {
     export SIM_MEMORY_MIB=10
     run -0 timeout 30 "$program" larger
     [[ $output == 'allocated 2' ]]
-    places_of "$spill" larger
-    run -0 split_blocks
-    [[ $output == '12 4 vmm vmm: more than the device has free' ]]
-    [[ $codes == $'allocated 0\nfilled '* ]]
+    for keys in '' $'\ncommit = lazy'; do
+        places_of "$spill$keys" larger
+        run -0 split_blocks
+        [[ $output == '12 4 vmm vmm: more than the device has free' ]]
+        [[ $codes == $'allocated 0\nfilled '* ]]
+    done
     places_of "${spill/vmm/device, vmm}" larger
     run -0 split_blocks
     [[ $output == '12 4 vmm device: out of memory; vmm: more than the device has free' ]]
