@@ -67,6 +67,11 @@ setup() {
     [[ $(ended own 'kernels may write it again') -gt 0 ]]
 }
 
+@test "two threads write their halves of a block that neither copy nor launch has used before" {
+    of shared_stress same halves 'access = write'
+    [[ $(ended one) -gt 0 && $(ended own) -gt 0 ]]
+}
+
 @test "every function that fills memory succeeds in protected pages, unseen by the device" {
     of shared_io both reads
     [[ $(sum parted_pages) -ge 60 ]] # Two of each call's pair.

@@ -2,9 +2,10 @@
 /* Threads that allocate, copy, write and free host and device blocks of the same few sizes in any
  * order: each block must keep its bytes.  Each thread has both sides of its pairs (`rounds`), and
  * launches kernels too (`launches`), or some threads have host blocks only and others device blocks
- * only (`across`), or some copy results elsewhere and others launch (`results`).  Or threads copy
- * between the same two pairs, in both directions (`crossing`). shared_stress SCENE [SEED [TIMES]],
- * or shared_stress many, as rounds.h says. */
+ * only (`across`), or some copy results elsewhere and others launch (`results`), or two threads
+ * give each block its halves (`halves`).  Or threads copy between the same two pairs, in both
+ * directions (`crossing`). shared_stress SCENE [SEED [TIMES]], or shared_stress many, as rounds.h
+ * says. */
 #include <pthread.h>
 
 #include "shared_scene.h"
@@ -173,6 +174,33 @@ static void result_round(unsigned *dice, unsigned char *seen)
     free(p.h);
 }
 
+static void *paint_second_half(void *block)
+{
+    CUdeviceptr d = *(CUdeviceptr *)block;
+    CHECK(cuCtxSetCurrent(context));
+    gpu_paint(d, UNIT, UNIT, 4);
+    return NULL;
+}
+
+/* A launch that begins while another thread's first copy or launch decides where the block lies. */
+static void halves_round(unsigned *dice, unsigned char *seen)
+{
+    struct pair p = some_pair(2 * UNIT, false);
+    pthread_t thread;
+    paint(p.h, UNIT, 4);
+    CHECK(pthread_create(&thread, NULL, paint_second_half, &p.d));
+    if (roll(dice) % 2)
+        gpu_paint(p.d, 0, UNIT, 4);
+    else
+        CHECK(cuMemcpyHtoD(p.d, p.h, UNIT));
+    CHECK(pthread_join(thread, NULL));
+    CHECK(cuMemcpyDtoH(seen, p.d, 2 * UNIT));
+    EXPECT(shows(seen, 2 * UNIT, 4));
+    CHECK(cuMemcpyDtoH(p.h, p.d, 2 * UNIT));
+    EXPECT(shows(p.h, 2 * UNIT, 4));
+    give_back(p);
+}
+
 static void small_launch_round(unsigned *dice, unsigned char *seen)
 {
     CUdeviceptr d;
@@ -211,11 +239,10 @@ static const struct scene {
     const char *name;
     unsigned rounds;
     round_fn even, odd; /* Of every second thread. */
-} scenes[] = {{"rounds", 60, round_of, round_of},
-              {"across", 60, device_round, host_round},
-              {"launches", 8, launch_round, launch_round},
-              {"results", 10, result_round, small_launch_round},
-              {"crossing", 20, forth_round, back_round}};
+} scenes[] = {
+    {"rounds", 60, round_of, round_of},          {"across", 60, device_round, host_round},
+    {"launches", 8, launch_round, launch_round}, {"results", 10, result_round, small_launch_round},
+    {"halves", 20, halves_round, halves_round},  {"crossing", 20, forth_round, back_round}};
 static const struct scene *chosen;
 static unsigned seed, times;
 
