@@ -235,7 +235,9 @@ static CUresult enter(struct zc_vmm *v, const char **why)
  * blocks only if they decide it. */
 static bool fits(const struct zc_vmm *v)
 {
-    if (zc_vmm_due(v) < ADMIT_FROM && v->rule->spill == ZC_SPILL_NONE)
+    if (v->rule->spill != ZC_SPILL_NONE)
+        answer.ticks = 0; /* Blocks take more than taken() counts. */
+    else if (zc_vmm_due(v) < ADMIT_FROM)
         return true;
     uint64_t beside = zc_modules_idle_bytes();
     uint64_t wanted = zc_lazy_promised(v->device) + zc_vmm_due(v);
@@ -250,7 +252,7 @@ void zc_lazy_before_request(int device, size_t bytes)
     uint64_t wanted = zc_lazy_promised(device);
     if (!wanted || !zc_driver_lock())
         return;
-    wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
+    wanted = bytes < SIZE_MAX / 2 ? wanted + zc_va_round_up(bytes, ZC_BLOCK_UNIT) : UINT64_MAX;
     uint64_t beside = zc_modules_idle_bytes();
     bool room = has_room(device, wanted, beside) ||
                 has_room(device, wanted, beside + zc_lineage_largest(device, NULL, SIZE_MAX));

@@ -415,6 +415,7 @@ static CUresult fill(struct zc_vmm *v, const char **why)
 {
     if (v->lazy)
         return zc_lazy_admit(v, why);
+    zc_lazy_before_request(v->device, zc_vmm_due(v));
     CUresult result = zc_va_reserve(&v->va, v->span, v->granularity, false, why);
     if (result != CUDA_SUCCESS)
         return result;

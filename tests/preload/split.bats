@@ -125,6 +125,18 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 4, "vmm": 8
     [[ $output == '12 0 vmm -' ]]
 }
 
+@test "memory that lazy blocks were promised is not given to others, however sizes are rounded" {
+    local lazy=$spill$'\ncommit = lazy'
+    export SIM_MEMORY_MIB=40
+    for policy in "$lazy" $'[rule a]\nnth = odd\n'"$lazy"$'\n[rule b]\n'"$spill"; do
+        places_of "$policy" many
+        run -0 split_blocks
+        [[ ${#lines[@]} == 12 && $output == *'vmm: more than the device has free'* ]]
+    done
+    placed_by requests
+    places_of "$lazy" 3.1 5.1 3.1 3.1 5.1 3.1 3.1 5.1 3.1 3.1 3.1 3.1
+}
+
 @test "parts are whole, and limits count each where it is" {
     placed_by requests
     places_of "$spill"$'\nbudget = 7M' 9 3 1

@@ -392,6 +392,24 @@ static void larger(void)
     end_gpu(0);
 }
 
+/* Blocks that together are larger than the device, none of which is used before all are there. */
+static void many(void)
+{
+    enum { MANY = 12 };
+    CUdeviceptr p[MANY];
+    start_gpu(0);
+    for (int i = 0; i < MANY; i++)
+        CHECK(cuMemAlloc(&p[i], 3 * MIB + 1000 + (i % 3 ? 0 : 4 * MIB)));
+    for (int i = 0; i < MANY; i++)
+        fill(p[i], i, 3 * MIB + 1000, NULL);
+    for (int i = 0; i < MANY; i++) {
+        CHECK(cuMemcpyDtoH(out, p[i], 3 * MIB + 1000));
+        EXPECT(all_are(out, i, 3 * MIB + 1000));
+        CHECK(cuMemFree(p[i]));
+    }
+    end_gpu(0);
+}
+
 static size_t show_free(const char *when)
 {
     size_t available, total, alone;
@@ -422,9 +440,12 @@ static void sized(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"shapes", shapes},       {"segments", segments},
-        {"undivided", undivided}, {"undivided_segments", undivided_segments},
-        {"larger", larger},       {"sized", sized}};
+    static const struct scenario all[] = {{"shapes", shapes},
+                                          {"segments", segments},
+                                          {"undivided", undivided},
+                                          {"undivided_segments", undivided_segments},
+                                          {"larger", larger},
+                                          {"sized", sized},
+                                          {"many", many}};
     return RUN_SCENARIO(all, argc, argv);
 }
