@@ -27,6 +27,17 @@ static inline void zc_file_close(int fd)
     syscall(SYS_close, fd);
 }
 
+#define ZC_FILE_FIRST 512 /* Above the numbers that programs expect for their own files. */
+
+/* Makes room for libzc's descriptors, best while there are no threads: a table that threads share
+ * grows only after a grace period of the kernel's RCU, 5 to 20 ms. */
+static inline void zc_file_make_room(void)
+{
+    int fd = (int)syscall(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, ZC_FILE_FIRST);
+    if (fd >= 0)
+        zc_file_close(fd);
+}
+
 /* Locks a byte of a file (F_OFD_SETLK, fcntl(2)), or gives it up: `type` is F_WRLCK or F_UNLCK. The
  * lock ends with the last reference to the open file, and a mapping is one: so it ends with the
  * process, however that ends, holds though no descriptor is open, and can be seen from other PID

@@ -10,7 +10,6 @@
 #include "driver/real.h"
 #include "hook/front.h"
 #include "host/hostheap.h"
-#include "host/memfile.h"
 #include "ledger/object.h"
 #include "ledger/rules.h"
 #include "ledger/site_path.h"
@@ -140,8 +139,6 @@ static void get_ready(void)
         if (disabled || !zc_hostheap_open(&why)) {
             zc_hostrule_note(disabled ? disabled : why, first_rule(converts));
             threshold = SIZE_MAX;
-        } else if (shares) {
-            zc_memfile_prepare();
         }
     }
     __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/life.h"
 #include "base/lock.h"
 #include "base/message.h"
@@ -172,13 +173,14 @@ void zc_process_watch_forks(void)
 }
 
 /* Loading costs two clock readings, a look at descriptor 2, at the environment and for a symbol,
- * and touches nothing of CUDA. Several threads may place host blocks before the first CUDA call, so
- * forks matter from here on. */
+ * and room for descriptors; it touches nothing of CUDA.  Several threads may place host blocks
+ * before the first CUDA call, so forks matter from here on. */
 __attribute__((constructor)) static void load(void)
 {
     zc_clock_mark();
     zc_message_init();
     zc_object_init();
+    zc_file_make_room();
     zc_process_watch_forks();
     /* Sites of host blocks begin before the first CUDA call. */
     const char *python = secure_getenv("ZC_PYTHON");

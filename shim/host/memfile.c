@@ -15,8 +15,6 @@
 #include "host/extent.h"
 #include "host/overlay.h"
 
-/* Programs expect low numbers for their own files, and some have as many as they may. */
-#define FD_MIN 512
 #define FD_PART 4 /* Of RLIMIT_NOFILE, the most that is taken. */
 
 static uint32_t opened; /* Files; atomic. */
@@ -35,20 +33,11 @@ static int make_file(size_t span)
     if (low < 0)
         return -1;
     if (ftruncate(low, (off_t)span) == 0)
-        fd = fcntl(low, F_DUPFD_CLOEXEC, FD_MIN);
+        fd = fcntl(low, F_DUPFD_CLOEXEC, ZC_FILE_FIRST);
     if (fd < 0)
         fd = fcntl(low, F_DUPFD_CLOEXEC, 3);
     zc_file_close(low);
     return fd;
-}
-
-/* A table of descriptors that threads share grows after a grace period of the kernel's only: 5 to
- * 20 ms. */
-void zc_memfile_prepare(void)
-{
-    int fd = make_file(0);
-    if (fd >= 0)
-        zc_file_close(fd);
 }
 
 static bool map_file(struct zc_extent *e, size_t span)

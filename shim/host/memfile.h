@@ -9,9 +9,6 @@
 
 #include "host/hostheap.h"
 
-/* Makes room in the process's table of descriptors, best before it has threads. */
-void zc_memfile_prepare(void);
-
 /* Maps a file of the extent's size over its addresses, which have no memory yet; without rights.
  * Where the kernel or a limit of the process refuses, nothing changes: the extent is private memory
  * then. */
