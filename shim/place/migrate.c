@@ -285,6 +285,7 @@ static uint64_t room(const struct zc_block *block)
                           : UINT64_MAX;
     zc_real.cuMemGetInfo_v2(&available, &total);
     uint64_t spare = zc_room_spare(total);
+    available += zc_modules_idle_bytes();
     available = available > spare ? available - spare : 0;
     limit = limit < budget ? limit : budget;
     return limit < available ? limit : available;

@@ -165,6 +165,12 @@ for place, most in (("vmm", 12), ("mapped", 40)):
     [[ $output == $'no room: HDDHH\nswept: HDHDH\nleaks 0' ]]
 }
 
+@test "a block comes into memory that is kept of a freed one" {
+    MOVE=$'[rule small]\nsize = ..2M\nplace = vmm\n[rule all]\n'${MOVE%budget*}
+    SIM_MEMORY_MIB=33 scene '' kept_room
+    [[ $output == $'made: DDH\nswept: DDD\nleaks 0' ]]
+}
+
 @test "a program is told of as much free memory after blocks have moved as before" {
     export SIM_MEMORY_MIB=64
     run -0 "$program" told

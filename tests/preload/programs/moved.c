@@ -87,6 +87,22 @@ static void spare(void)
     end();
 }
 
+/* A block finds room on the device in what is kept of another one, which does not move. */
+static void kept_room(void)
+{
+    CUdeviceptr small, large;
+    start_gpu(0);
+    CHECK(cuMemAlloc(&small, 3 * MIB / 2));
+    CHECK(cuMemAlloc(&large, 5 * BLOCK));
+    make(3);
+    show("made");
+    CHECK(cuMemFree(small));
+    sweep(2, 3, 4, 5, 20000);
+    show("swept");
+    CHECK(cuMemFree(large));
+    end();
+}
+
 static size_t show_free(const char *when)
 {
     size_t available, total;
@@ -702,6 +718,7 @@ int main(int argc, char **argv)
                                           {"many_kernels", many_kernels},
                                           {"graph_keeps", graph_keeps},
                                           {"spare", spare},
+                                          {"kept_room", kept_room},
                                           {"told", told},
                                           {"many_streams", many_streams},
                                           {"captured_late", captured_late}};
