@@ -47,8 +47,9 @@ fail_each_call() {
     fail_each_call 'place = managed, vmm' 'cuMemAllocManaged cuMemFree_v2 cuEventCreate'
 }
 
-# Large blocks are split over device and host memory.
-SPLIT=$'place = vmm, mapped\nspill = host\nchunk = 2M\nbudget = 3M'
+# Large blocks are split over device and host memory.  What is free tells what the limits leave.
+SPLIT=$'[defaults]\nreport_free = policy\nmax_pinned = 9M\nmax_device = 4M\n[rule all]\n'
+SPLIT+=$'place = vmm, mapped\nspill = host\nchunk = 2M\nbudget = 3M'
 
 @test "in vmm memory, of which a part is spilled, then mapped" {
     fail_each_call "$SPLIT" 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess

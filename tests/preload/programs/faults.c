@@ -262,10 +262,24 @@ static bool gives_back(const char *name)
     return strstr(name, "Free") || strstr(name, "Unmap") || strstr(name, "Release");
 }
 
+/* What is free with no block is always the same, but where the driver took nothing back. */
+static void must_be_free(void)
+{
+    static size_t before;
+    static bool anew = true;
+    size_t available;
+    CHECK(cuMemGetInfo(&available, NULL));
+    if (!anew && available != before)
+        complain("KiB free before it", (int)(((long long)available - (long long)before) / 1024));
+    before = available;
+    anew = failing && gives_back(failing);
+}
+
 static void everything(void)
 {
     CUstream stream;
     CUcontext second = mode == 'p' || mode == 'a' ? start_gpu(1) : NULL, first = start_gpu(0);
+    must_be_free();
     CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
     sim_reset_counts();
     if (failing)
