@@ -111,13 +111,10 @@ void zc_text_bytes(struct zc_text *t, uint64_t bytes)
     while (unit < 6 && in_units(bytes, unit, 1) >= 1024)
         unit++;
     uint64_t tenths = in_units(bytes, unit, 10);
-    if (unit > 0 && tenths < 1000 && (bytes & (((uint64_t)1 << (10 * unit)) - 1)) != 0) {
-        zc_text_u64(&number, tenths / 10);
-        zc_text_raw(&number, ".", 1);
-        zc_text_u64(&number, tenths % 10);
-    } else {
+    if (unit > 0 && tenths < 1000 && (bytes & (((uint64_t)1 << (10 * unit)) - 1)) != 0)
+        zc_text_fmt(&number, "%U.%U", tenths / 10, tenths % 10);
+    else
         zc_text_u64(&number, in_units(bytes, unit, 1));
-    }
     zc_text_str(&number, names[unit]);
     whole(t, out, number.len);
 }
@@ -151,12 +148,10 @@ void zc_text_disarm(struct zc_text *t, size_t start)
 static void error(struct zc_text *t, int value)
 {
     const char *words = zc_error_text(value);
-    if (words != NULL) {
+    if (words != NULL)
         zc_text_str(t, words);
-    } else {
-        zc_text_str(t, "error ");
-        zc_text_i64(t, value);
-    }
+    else
+        zc_text_fmt(t, "error %d", value);
 }
 
 void zc_text_fmt(struct zc_text *t, const char *fmt, ...)
