@@ -9,15 +9,14 @@
 /* For the brackets of four levels, "truncated":true and the newline. */
 #define RESERVE 64
 
-static const char *const outcome_names[ZC_OUTCOME_COUNT] = {
-    [ZC_MOVED] = "moved",
-    [ZC_CPU] = "cpu_copied",
-    [ZC_ELIDED] = "elided",
-};
-
 const char *zc_outcome_name(enum zc_outcome outcome)
 {
-    return outcome_names[outcome];
+    static const char *const names[ZC_OUTCOME_COUNT] = {
+        [ZC_MOVED] = "moved",
+        [ZC_CPU] = "cpu_copied",
+        [ZC_ELIDED] = "elided",
+    };
+    return names[outcome];
 }
 
 /* Writes what comes before a value: a comma if needed, and the name.  Returns the start of the
@@ -57,7 +56,7 @@ static void end_field(struct zc_line *line, size_t start)
 
 void zc_line_begin(struct zc_line *line, char *buf, size_t cap, const char *type)
 {
-    *line = (struct zc_line){.text = zc_text_on(buf, cap - RESERVE), .cap = cap};
+    *line = (struct zc_line){.text = zc_text_on(buf, cap - RESERVE)};
     zc_text_raw(&line->text, "{", 1);
     zc_line_str(line, "type", type);
     zc_line_u64(line, "time_ns", zc_wall_ns());

@@ -13,7 +13,6 @@
 
 struct zc_line {
     struct zc_text text; /* The text so far; its cap leaves room for closing brackets. */
-    size_t cap;          /* Bytes of the caller's buffer. */
     bool cut;            /* A field did not fit: it and all later ones are missing. */
     unsigned skipped;    /* Nested objects and arrays opened since then, to be closed. */
 };

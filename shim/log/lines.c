@@ -249,7 +249,7 @@ __attribute__((noinline)) static void write_site(const struct zc_site *site,
 void zc_log_site(uint32_t site_index)
 {
     const struct zc_site *site = zc_site_get(site_index);
-    if (zc_log_level() == ZC_LOG_OFF || site == NULL)
+    if (zc_log_level() == ZC_LOG_OFF)
         return;
     zc_log_modules(site);
     write_site(site, zc_site_python(site_index));

@@ -181,13 +181,11 @@ static bool open_file(const char *pattern)
     struct zc_text name = zc_text_on(path, sizeof(path));
     struct stat file;
     if (!zc_log_expand(&name, pattern)) {
-        path[0] = 0;
         zc_message(ZC_WARN, "log", "the log's path is longer than %d bytes: no log", PATH_MAX - 1);
         return false;
     }
     if (is_device(zc_text_cstr(&name))) {
         zc_message(ZC_WARN, "log", "'%s' is a device: no log (ZC_LOG=off asks for none)", path);
-        path[0] = 0;
         return false;
     }
     int created = create_file();
@@ -195,7 +193,6 @@ static bool open_file(const char *pattern)
         zc_message(ZC_WARN, "log",
                    "the log '%s' could not be created: %e; ZC_LOG names another path", path,
                    -created);
-        path[0] = 0;
         return false;
     }
     created = move_up(created);
@@ -227,6 +224,7 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
         open_counters();
         __atomic_store_n(&zc_log_level_now, (int)wanted, __ATOMIC_RELAXED);
     } else {
+        path[0] = 0;
         zc_counters_open(NULL);
     }
     errno = saved;

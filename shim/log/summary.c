@@ -48,8 +48,6 @@ static void add_copies(struct zc_summary *s)
 static void collect(struct zc_summary *s)
 {
     s->sites = zc_site_count();
-    if (s->sites > ZC_COUNTERS_SITES)
-        s->sites = ZC_COUNTERS_SITES;
     for (uint32_t i = 0; i < s->sites; i++)
         for (int dir = 0; dir < ZC_DIR_COUNT; dir++)
             zc_cell_sum(&s->site[i][dir], &zc_site_get(i)->total[dir]);
@@ -121,7 +119,7 @@ static void sites(struct zc_line *line, const struct zc_summary *s)
     zc_line_open(line, "sites", '[');
     for (uint32_t i = 0; i < s->sites; i++) {
         const struct zc_site *site = zc_site_get(i);
-        if (site == NULL || site->requests == 0)
+        if (site->requests == 0)
             continue;
         zc_line_open(line, NULL, '{');
         zc_line_hex(line, "site", zc_site_id(i), 8);

@@ -38,7 +38,7 @@ static void right(struct zc_text *t, const struct zc_text *s, size_t width)
     zc_text_raw(t, s->buf, s->len);
 }
 
-/* Text of at most 31 bytes, on the right. */
+/* Text of at most 31 bytes, on the right: a heading or a value. */
 static void cell(struct zc_text *t, size_t width, const char *fmt, ...)
 {
     char buf[32];
@@ -48,11 +48,6 @@ static void cell(struct zc_text *t, size_t width, const char *fmt, ...)
     zc_text_vfmt(&text, fmt, ap);
     va_end(ap);
     right(t, &text, width);
-}
-
-static void heading(struct zc_text *t, const char *s, size_t width)
-{
-    cell(t, width, "%s", s);
 }
 
 static void size(struct zc_text *t, uint64_t bytes)
@@ -136,12 +131,12 @@ static void flow_table(struct zc_text *t, const struct zc_totals *totals)
             left(t, "Operation", OPERATION);
             left(t, "From", NAME);
             left(t, "To", NAME);
-            heading(t, "Count", COUNT);
-            heading(t, "Asked", SIZE);
-            heading(t, "Moved", SIZE);
-            heading(t, "CPU", SIZE);
-            heading(t, "Elided", SIZE);
-            heading(t, "Blocked", SIZE);
+            cell(t, COUNT, "Count");
+            cell(t, SIZE, "Asked");
+            cell(t, SIZE, "Moved");
+            cell(t, SIZE, "CPU");
+            cell(t, SIZE, "Elided");
+            cell(t, SIZE, "Blocked");
             zc_text_str(t, "\n");
         }
         if (++rows <= FLOW_ROWS)
@@ -159,9 +154,9 @@ static void place_table(struct zc_text *t, const struct zc_summary *s)
             continue;
         if (first) {
             left(t, "Place", OPERATION + 2 * NAME);
-            heading(t, "Blocks", COUNT);
-            heading(t, "Bytes", SIZE);
-            heading(t, "Peak", SIZE);
+            cell(t, COUNT, "Blocks");
+            cell(t, SIZE, "Bytes");
+            cell(t, SIZE, "Peak");
             zc_text_str(t, "\n");
         }
         first = false;
