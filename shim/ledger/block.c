@@ -41,7 +41,7 @@ static uint64_t end_of(const struct zc_block *block)
     return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
 }
 
-static void gauge_bytes(struct zc_gauge *gauge, int sign, uint64_t change)
+static void gauge_bytes(struct zc_block_gauge *gauge, int sign, uint64_t change)
 {
     uint64_t bytes = sign > 0 ? gauge->bytes + change : gauge->bytes - change;
     __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
@@ -56,7 +56,7 @@ static void gauge_change(const struct zc_block *block, int sign)
     uint64_t spilled = zc_block_spilled(block);
     if (block->flags & ZC_BLOCK_QUARANTINED)
         return;
-    struct zc_gauge *gauge = &zc_counters()->place[block->place];
+    struct zc_block_gauge *gauge = &zc_counters()->place[block->place];
     __atomic_store_n(&gauge->blocks, gauge->blocks + (uint64_t)(int64_t)sign, __ATOMIC_RELAXED);
     gauge_bytes(gauge, sign, block->size - spilled);
     if (spilled != 0)
@@ -287,7 +287,7 @@ void zc_block_gauge(unsigned place, struct zc_block_gauge *out)
     memset(out, 0, sizeof(*out));
     if (place >= ZC_COUNTERS_PLACES)
         return;
-    const struct zc_gauge *gauge = &zc_counters()->place[place];
+    const struct zc_block_gauge *gauge = &zc_counters()->place[place];
     out->blocks = __atomic_load_n(&gauge->blocks, __ATOMIC_RELAXED);
     out->bytes = __atomic_load_n(&gauge->bytes, __ATOMIC_RELAXED);
     out->peak_bytes = __atomic_load_n(&gauge->peak_bytes, __ATOMIC_RELAXED);

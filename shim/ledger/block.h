@@ -128,7 +128,7 @@ void zc_block_remove(struct zc_block *block);
 void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg);
 
 struct zc_block_gauge {
-    uint64_t blocks;     /* Live blocks. */
+    uint64_t blocks;     /* Live blocks of a place. */
     uint64_t bytes;      /* Bytes of them. */
     uint64_t peak_bytes; /* Peak of `bytes`. */
 };

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ledger/block.h"
 #include "ledger/site.h"
 #include "ledger/traffic.h"
 
@@ -33,12 +34,6 @@ struct zc_counters_header {
     char exe[64];                           /* Basename of the executable, terminated. */
 };
 
-struct zc_gauge {
-    uint64_t blocks;     /* Live blocks of a place. */
-    uint64_t bytes;      /* Bytes of them. */
-    uint64_t peak_bytes; /* Peak of `bytes`. */
-};
-
 struct zc_refusal {
     uint64_t calls; /* Calls refused because of the rule. */
     uint32_t line;  /* Line of the rule; 0 in a free entry. */
@@ -56,9 +51,9 @@ struct zc_source_counts {
 
 struct zc_counters {
     struct zc_counters_header header;
-    uint32_t next_slot;                        /* Slots given to threads so far. */
-    uint32_t next_site;                        /* Sites in use. */
-    struct zc_gauge place[ZC_COUNTERS_PLACES]; /* By enum zc_place_id. */
+    uint32_t next_slot;                              /* Slots given to threads so far. */
+    uint32_t next_site;                              /* Sites in use. */
+    struct zc_block_gauge place[ZC_COUNTERS_PLACES]; /* By enum zc_place_id. */
     struct zc_totals slot[ZC_COUNTERS_SLOTS] __attribute__((aligned(64)));
     struct zc_site site[ZC_COUNTERS_SITES] __attribute__((aligned(64)));
     struct zc_cell cell[ZC_COUNTERS_CELLS] __attribute__((aligned(64)));
