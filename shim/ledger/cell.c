@@ -84,24 +84,13 @@ static void cell_put(struct zc_cell *cell)
     list_push((uint32_t)index);
 }
 
-void zc_cell_add(struct zc_cell *cell, const struct zc_transfer *t)
+__attribute__((always_inline)) static inline void cell_add(struct zc_cell *cell,
+                                                           const struct zc_transfer *t,
+                                                           void (*add)(uint64_t *count, uint64_t n))
 {
-    struct zc_count *count = &cell->by[t->outcome];
-    if (!t->continues)
-        __atomic_fetch_add(&count->calls, 1, __ATOMIC_RELAXED);
-    if (t->bytes != 0)
-        __atomic_fetch_add(&count->bytes, t->bytes, __ATOMIC_RELAXED);
-    if (t->ticks != 0)
-        __atomic_fetch_add(&cell->ticks, t->ticks, __ATOMIC_RELAXED);
-}
-
-/* As zc_cell_add(), for the cell's only writer. */
-static void cell_add_own(struct zc_cell *cell, const struct zc_transfer *t)
-{
-    struct zc_count *count = &cell->by[t->outcome];
-    __atomic_store_n(&count->calls, count->calls + !t->continues, __ATOMIC_RELAXED);
-    __atomic_store_n(&count->bytes, count->bytes + t->bytes, __ATOMIC_RELAXED);
-    __atomic_store_n(&cell->ticks, cell->ticks + t->ticks, __ATOMIC_RELAXED);
+    add(&cell->by[t->outcome].calls, !t->continues);
+    add(&cell->by[t->outcome].bytes, t->bytes);
+    add(&cell->ticks, t->ticks);
 }
 
 /* The cell of a direction that a thread may write, allocated at its first transfer; NULL if there
@@ -138,11 +127,11 @@ void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_tran
 {
     struct zc_cell *cell = cell_of(block, dir, slot);
     if (cell == NULL)
-        zc_cell_add(zc_site_total(block->site, dir), t);
+        cell_add(zc_site_total(block->site, dir), t, zc_add_shared);
     else if (cell->writer != 0)
-        cell_add_own(cell, t);
+        cell_add(cell, t, zc_add_own);
     else
-        zc_cell_add(cell, t);
+        cell_add(cell, t, zc_add_shared);
 }
 
 void zc_cell_fold_all(struct zc_block *block)

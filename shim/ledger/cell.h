@@ -8,8 +8,19 @@
 
 struct zc_block;
 
-/* Adds a transfer to a cell that any thread may write.  Fields without a change are not written. */
-void zc_cell_add(struct zc_cell *cell, const struct zc_transfer *t);
+/* Adds to a count that only the calling thread writes, or to one that any thread may write. Without
+ * a change it is not written. */
+static inline void zc_add_own(uint64_t *count, uint64_t n)
+{
+    if (n != 0)
+        __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+}
+
+static inline void zc_add_shared(uint64_t *count, uint64_t n)
+{
+    if (n != 0)
+        __atomic_fetch_add(count, n, __ATOMIC_RELAXED);
+}
 
 /*
  * Counts one transfer of a block.  `slot` is the thread's slot of totals, 0 if it shares one.  The

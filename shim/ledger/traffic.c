@@ -69,18 +69,6 @@ static uint32_t slot_take(void)
     return 0;
 }
 
-static inline void own_add(uint64_t *count, uint64_t n)
-{
-    if (n != 0)
-        __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
-}
-
-static inline void shared_add(uint64_t *count, uint64_t n)
-{
-    if (n != 0)
-        __atomic_fetch_add(count, n, __ATOMIC_RELAXED);
-}
-
 __attribute__((always_inline)) static inline void
 totals_add(struct zc_totals *totals, const struct zc_transfer *t,
            void (*add)(uint64_t *count, uint64_t n))
@@ -111,13 +99,13 @@ static void count_blocks(const struct zc_transfer *t, uint32_t slot)
 static void count_source(struct zc_source_count *count, const struct zc_transfer *t,
                          enum zc_kind real, bool again)
 {
-    shared_add(&count->asked.calls, !t->continues);
-    shared_add(&count->asked.bytes, t->bytes);
-    shared_add(&count->ticks, t->ticks);
+    zc_add_shared(&count->asked.calls, !t->continues);
+    zc_add_shared(&count->asked.bytes, t->bytes);
+    zc_add_shared(&count->ticks, t->ticks);
     if (t->outcome == ZC_MOVED && real == ZC_KIND_PAGEABLE)
-        shared_add(&count->moved_bytes, t->bytes);
+        zc_add_shared(&count->moved_bytes, t->bytes);
     if (again)
-        shared_add(&count->again_bytes, t->bytes);
+        zc_add_shared(&count->again_bytes, t->bytes);
 }
 
 void zc_traffic_record(const struct zc_transfer *t)
@@ -130,7 +118,7 @@ void zc_traffic_record(const struct zc_transfer *t)
         count_source(&counters->source[t->dst_source - 1].to, t, zc_flow_dst(t->real),
                      t->dst_again);
     if (writing) {
-        totals_add(&counters->slot[0], t, shared_add);
+        totals_add(&counters->slot[0], t, zc_add_shared);
         count_blocks(t, 0);
         return;
     }
@@ -140,9 +128,9 @@ void zc_traffic_record(const struct zc_transfer *t)
         my_slot = slot_take() + 1;
     uint32_t slot = my_slot - 1;
     if (slot != 0)
-        totals_add(&counters->slot[slot], t, own_add);
+        totals_add(&counters->slot[slot], t, zc_add_own);
     else
-        totals_add(&counters->slot[0], t, shared_add);
+        totals_add(&counters->slot[0], t, zc_add_shared);
     count_blocks(t, slot);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     writing = 0;
@@ -151,8 +139,8 @@ void zc_traffic_record(const struct zc_transfer *t)
 void zc_traffic_own(unsigned real, uint64_t bytes)
 {
     struct zc_count *moved = &zc_counters()->slot[0].moved[real];
-    shared_add(&moved->calls, 1);
-    shared_add(&moved->bytes, bytes);
+    zc_add_shared(&moved->calls, 1);
+    zc_add_shared(&moved->bytes, bytes);
 }
 
 void zc_traffic_totals(struct zc_totals *out)
