@@ -100,20 +100,16 @@ static void load(void)
     int fd = -1;
     if (zc_options_read()->secure)
         return;
-    switch (
-        zc_policy_open(zc_options()->policy, &fd, path, sizeof(path), refusal, sizeof(refusal))) {
-    case ZC_POLICY_NONE:
+    enum zc_policy_find_result found =
+        zc_policy_open(zc_options()->policy, &fd, path, sizeof(path), refusal, sizeof(refusal));
+    if (found == ZC_POLICY_NONE)
         path[0] = '\0';
+    if (found != ZC_POLICY_FOUND)
         return;
-    case ZC_POLICY_REFUSED:
-        return;
-    case ZC_POLICY_FOUND:
-        read_text(fd);
-        close(fd);
-        if (text)
-            parse();
-        return;
-    }
+    read_text(fd);
+    close(fd);
+    if (text)
+        parse();
 }
 
 bool zc_rules_load(void)
