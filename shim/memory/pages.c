@@ -13,23 +13,12 @@
 #define MPOL_BIND 2
 #define MPOL_MF_MOVE 2u
 
-static bool bind_to(void *pages, size_t bytes, int node, unsigned flags)
+bool zc_pages_bind(void *pages, size_t bytes, int node, bool move)
 {
-    unsigned long mask;
     if (node < 0 || node >= 64)
         return true;
-    mask = 1ul << node;
-    return syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, 65ul, flags) == 0;
-}
-
-bool zc_pages_bind(void *pages, size_t bytes, int node)
-{
-    return bind_to(pages, bytes, node, 0);
-}
-
-bool zc_pages_move(void *pages, size_t bytes, int node)
-{
-    return bind_to(pages, bytes, node, MPOL_MF_MOVE);
+    unsigned long mask = 1ul << node;
+    return syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, 65ul, move ? MPOL_MF_MOVE : 0) == 0;
 }
 
 void *zc_pages_make(size_t bytes, size_t margin, int node)
@@ -50,7 +39,7 @@ void *zc_pages_make(size_t bytes, size_t margin, int node)
         zc_memory_unmap(first + all, (size_t)(map + ZC_HUGE_PAGE - first));
     /* Without huge pages everything works, only slower. */
     zc_memory_advise(first, all, MADV_HUGEPAGE);
-    if (!zc_pages_bind(first, all, node)) {
+    if (!zc_pages_bind(first, all, node, false)) {
         zc_memory_unmap(first, all);
         return NULL;
     }

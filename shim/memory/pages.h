@@ -15,12 +15,9 @@ void *zc_pages_make(size_t bytes, size_t margin, int node);
 /* Gives pages back.  `bytes` and `margin` are those of zc_pages_make(). */
 void zc_pages_unmake(void *pages, size_t bytes, size_t margin);
 
-/* Binds untouched pages to a NUMA node (mbind(2)); does nothing if `node` is negative.  False if
- * the kernel refuses. */
-bool zc_pages_bind(void *pages, size_t bytes, int node);
-
-/* Binds pages to a node, and moves those that are on another one, as far as the kernel can. */
-bool zc_pages_move(void *pages, size_t bytes, int node);
+/* Binds pages to a NUMA node (mbind(2)), and with `move` moves those that are on another one, as
+ * far as the kernel can; does nothing if `node` is negative.  False if the kernel refuses. */
+bool zc_pages_bind(void *pages, size_t bytes, int node, bool move);
 
 /* Bytes that zc_pages_make() really uses. */
 static inline size_t zc_pages_span(size_t bytes)
