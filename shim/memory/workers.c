@@ -33,21 +33,20 @@ struct ranges {
     const char *src;
 };
 
-static void touch(char *memory, size_t n)
+static void touch(void *memory, size_t at, size_t n)
 {
-    for (size_t i = 0; i < n; i += PAGE)
+    for (size_t i = at; i < at + n; i += PAGE)
         ((volatile char *)memory)[i] = 0;
 }
 
 /* The kernel gives memory of files huge pages only where it is told to, and then only where
  * something is there already (measured). */
-static void collapse(char *memory, size_t n)
+static void collapse(void *memory, size_t at, size_t n)
 {
-    for (size_t i = 0; i < n; i += HUGE_PAGE) {
-        size_t left = n - i < HUGE_PAGE ? n - i : HUGE_PAGE;
-        touch(memory + i, 1);
-        if (zc_memory_advise(memory + i, HUGE_PAGE, MADV_COLLAPSE) != 0)
-            touch(memory + i, left);
+    for (size_t i = at, end = at + n; i < end; i += HUGE_PAGE) {
+        touch(memory, i, 1);
+        if (zc_memory_advise((char *)memory + i, HUGE_PAGE, MADV_COLLAPSE) != 0)
+            touch(memory, i, end - i < HUGE_PAGE ? end - i : HUGE_PAGE);
     }
 }
 
@@ -133,16 +132,6 @@ static void zero_part(void *task, size_t at, size_t n)
     memset((char *)task + at, 0, n);
 }
 
-static void touch_part(void *task, size_t at, size_t n)
-{
-    touch((char *)task + at, n);
-}
-
-static void collapse_part(void *task, size_t at, size_t n)
-{
-    collapse((char *)task + at, n);
-}
-
 void zc_workers_copy(void *dst, const void *src, size_t n)
 {
     struct ranges ranges = {dst, src};
@@ -152,7 +141,7 @@ void zc_workers_copy(void *dst, const void *src, size_t n)
 /* Two threads that touch one huge page would clear it twice. */
 void zc_workers_prefault(void *memory, size_t n, bool file)
 {
-    zc_workers_split(file ? collapse_part : touch_part, memory, n, HUGE_PAGE, HUGE_PAGE);
+    zc_workers_split(file ? collapse : touch, memory, n, HUGE_PAGE, HUGE_PAGE);
 }
 
 void zc_workers_zero(void *memory, size_t n)
