@@ -140,14 +140,12 @@ static struct look *look_at(const struct zc_operand *device, const struct zc_ope
     size_t record = sizeof(struct look) + room * sizeof(((struct look *)NULL)->page[0]);
     struct look *l = zc_arena_get(record);
     if (l)
-        *l = (struct look){device->block->id,
-                           at,
-                           bytes,
-                           (const char *)(uintptr_t)host->address,
-                           record,
-                           BUSY,
-                           false,
-                           {0}};
+        *l = (struct look){.block = device->block->id,
+                           .at = at,
+                           .bytes = bytes,
+                           .memory = (const char *)(uintptr_t)host->address,
+                           .record = record,
+                           .busy = BUSY};
     return l;
 }
 
@@ -285,6 +283,13 @@ static void add_sums(const struct zc_deep_carried *c, uint64_t bytes, int sign)
     zc_lock_drop(&lock);
 }
 
+/* Counts a copy nobody looks at, or no longer. */
+static void add_unseen(struct zc_deep_pair *pair, uint64_t bytes, int sign)
+{
+    struct zc_deep_carried unseen = {.pair = pair, .bytes[ZC_DEEP_UNSEEN] = bytes};
+    add_sums(&unseen, bytes, sign);
+}
+
 /* Looks at what has come, or is sent. */
 static void look(struct look *l, bool in)
 {
@@ -297,21 +302,13 @@ static void look(struct look *l, bool in)
 static void CUDA_CB look_behind(void *data)
 {
     struct look *l = data;
-    struct zc_deep_carried unseen = {.pair = l->carried.pair, .bytes[ZC_DEEP_UNSEEN] = l->bytes};
     arrived((void *)(uintptr_t)l->busy);
     if (l->special || zc_workers_reach((void *)l->memory, l->bytes, false)) {
-        add_sums(&unseen, l->bytes, -1);
+        add_unseen(l->carried.pair, l->bytes, -1);
         look(l, false);
     } else {
         zc_arena_put(l, l->record);
     }
-}
-
-/* Counts a copy nobody looks at. */
-static void add_unseen(struct zc_deep_pair *pair, uint64_t bytes)
-{
-    struct zc_deep_carried unseen = {.pair = pair, .bytes[ZC_DEEP_UNSEEN] = bytes};
-    add_sums(&unseen, bytes, 1);
 }
 
 /* A copy between a device block and host memory. */
@@ -341,7 +338,7 @@ static void note_pair(const struct zc_copy *c, bool in)
             look(l, in);
         } else {
             l->special = !zc_workers_reach((void *)host->address, c->bytes, false);
-            add_unseen(pair, c->bytes);
+            add_unseen(pair, c->bytes, 1);
             if (zc_stream_call(c->stream, c->flavour, look_behind, l) != CUDA_SUCCESS)
                 zc_arena_put(l, l->record);
         }
@@ -353,7 +350,7 @@ static void note_pair(const struct zc_copy *c, bool in)
         zc_arena_put(l, l->record); /* The block has ended meanwhile. */
     if (place != BUSY)
         zc_stream_call(c->stream, c->flavour, arrived, (void *)(uintptr_t)place);
-    add_unseen(pair, c->bytes);
+    add_unseen(pair, c->bytes, 1);
     note_unseen(device->block, device->address, device->span, in, device->span != c->bytes);
 }
 

@@ -116,11 +116,14 @@ static struct piece *add(struct zc_deep_page *page, uint32_t from, uint32_t byte
     return p;
 }
 
-/* The host sends bytes.  If they are there already, it is the first copy that something uses or
- * not. */
-static void note_sent(struct zc_deep_block *s, struct zc_deep_page *page, uint32_t from,
-                      uint32_t bytes, uint64_t hash, struct zc_deep_carried *c)
+/* If the bytes are there already, it is the first copy that something uses or not. */
+void zc_deep_sent(struct zc_deep_block *s, uint64_t at, uint32_t bytes, uint64_t hash,
+                  struct zc_deep_carried *c)
 {
+    struct zc_deep_page *page = touch(s, at, bytes);
+    uint32_t from = (uint32_t)(at % PAGE);
+    if (!page)
+        return;
     struct piece *p = exactly(page, from, bytes);
     bool launched = p && p->age != s->age;
     if (p && p->hash == hash && (p->hosts || !launched)) {
@@ -197,14 +200,6 @@ void zc_deep_range(struct zc_deep_block *s, uint64_t at, uint64_t bytes, bool wr
         else if (page)
             use(page, (uint32_t)(at % PAGE), n);
     }
-}
-
-void zc_deep_sent(struct zc_deep_block *s, uint64_t at, uint32_t bytes, uint64_t hash,
-                  struct zc_deep_carried *c)
-{
-    struct zc_deep_page *page = touch(s, at, bytes);
-    if (page)
-        note_sent(s, page, (uint32_t)(at % PAGE), bytes, hash, c);
 }
 
 static uint64_t untouched(const struct zc_deep_block *s, uint64_t page)

@@ -29,18 +29,12 @@ static ZC_LOCK(lock, ZC_RANK_LIMITS);
 static ZC_OWN bool started;        /* The limits below have been resolved.  Under the lock. */
 static struct zc_node_terms terms; /* What max_pinned means. */
 static uint64_t pinned_bytes;      /* Of it, what this process may have. */
-static bool strict; /* Strict overcommit: the kernel promises only memory that it has. */
+static bool
+    strict; /* Strict overcommit, proc_sys_vm(5): every writable page counts, used or not. */
 static ZC_OWN uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 
 #define DEVICES_MAX 64                           /* All further devices share the last entry. */
 static ZC_OWN uint64_t managed_for[DEVICES_MAX]; /* Managed bytes by the device of the request. */
-
-/* True if the kernel counts every writable page, used or not: strict overcommit, proc_sys_vm(5). */
-static bool counts_all(void)
-{
-    uint64_t mode;
-    return zc_file_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
-}
 
 uint64_t zc_limits_maps(void)
 {
@@ -90,13 +84,14 @@ const char *zc_limits_reason(int error, size_t bytes)
 static void resolve(const struct zc_policy *policy)
 {
     int saved = errno;
+    uint64_t mode;
     started = true;
     terms.pinned = policy->max_pinned;
     if (terms.pinned.kind == ZC_LIMIT_NONE)
         terms.pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
     terms.available = zc_available;
     pinned_bytes = zc_limit_bytes(terms.pinned, zc_available(&terms.at_start));
-    strict = counts_all();
+    strict = zc_file_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
     max_managed = policy->max_managed;
     max_device = policy->max_device;
     errno = saved;

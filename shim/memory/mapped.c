@@ -9,11 +9,6 @@
  * long.  It packs smaller blocks into one mapping, which pages of 2 MiB could not. */
 #define OWN_PAGES_FROM ((size_t)1 << 20)
 
-static bool names_node(const struct zc_rule *rule)
-{
-    return rule->given & ZC_KEY_BIT(ZC_KEY_NUMA);
-}
-
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     size_t margin = zc_before(out);
@@ -69,8 +64,8 @@ static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, 
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     /* Only the driver can make write-combining memory, only libzc can bind memory to a node. */
-    bool by_driver =
-        want->rule->write_combined || (want->size < OWN_PAGES_FROM && !names_node(want->rule));
+    bool by_driver = want->rule->write_combined || (want->size < OWN_PAGES_FROM &&
+                                                    !(want->rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)));
     out->before = (uint16_t)(zc_margin(want->size) / ZC_BLOCK_PAGE);
     bool entered = zc_place_enter(want, out);
     CUresult result = by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
