@@ -4,6 +4,7 @@
 
 #include "base/module.h"
 #include "base/wait.h"
+#include "driver/stream.h"
 #include "ledger/block.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
@@ -60,10 +61,8 @@ static bool claim(unsigned i, uint32_t from)
 /* Waits for the copy out of a slot that the caller owns. */
 static void land(unsigned i)
 {
-    if (slots[i].event) {
-        zc_real.cuEventSynchronize(slots[i].event);
-        zc_real.cuEventDestroy_v2(slots[i].event);
-    }
+    if (slots[i].event)
+        zc_stream_wait_mark(slots[i].event);
     slots[i].event = NULL;
 }
 

@@ -57,10 +57,7 @@ CUresult zc_staged_wait(const struct zc_copy *c)
 {
     CUstreamCaptureMode before = zc_capture_relax();
     CUevent event = zc_stream_mark(c->stream, c->flavour);
-    CUresult result =
-        event ? zc_real.cuEventSynchronize(event) : zc_stream_drain(c->stream, c->flavour);
-    if (event)
-        zc_real.cuEventDestroy_v2(event);
+    CUresult result = event ? zc_stream_wait_mark(event) : zc_stream_drain(c->stream, c->flavour);
     zc_capture_restore(before);
     return result;
 }

@@ -9,19 +9,12 @@
 #include "driver/lock.h"
 #include "driver/streams.h"
 
-/* The legacy stream: NULL in a legacy call, or named. */
-static bool is_legacy(CUstream stream, enum zc_flavour flavour)
-{
-    return stream == CU_STREAM_LEGACY || (!stream && flavour == ZC_LEGACY);
-}
-
 /* Streams made with CU_STREAM_NON_BLOCKING are not ordered with the legacy stream. */
 static bool independent(CUstream stream, enum zc_flavour flavour)
 {
     unsigned flags = 0;
-    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
-        return false;
-    return ZC_FLAVOURED(flavour, cuStreamGetFlags)(stream, &flags) == CUDA_SUCCESS &&
+    return zc_stream_kind_of(stream, flavour) == ZC_STREAM_CREATED &&
+           ZC_FLAVOURED(flavour, cuStreamGetFlags)(stream, &flags) == CUDA_SUCCESS &&
            (flags & CU_STREAM_NON_BLOCKING);
 }
 
@@ -31,7 +24,7 @@ static CUresult find_other(CUstream stream, enum zc_flavour flavour, CUcontext *
 {
     CUcontext mine = NULL, its = NULL;
     *other = NULL;
-    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+    if (zc_stream_kind_of(stream, flavour) != ZC_STREAM_CREATED)
         return CUDA_SUCCESS;
     CUresult result = ZC_FLAVOURED(flavour, cuStreamGetCtx)(stream, &its);
     if (result == CUDA_SUCCESS)
@@ -96,19 +89,22 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
     return event;
 }
 
+CUresult zc_stream_wait_mark(CUevent event)
+{
+    CUresult result = zc_real.cuEventSynchronize(event);
+    zc_real.cuEventDestroy_v2(event);
+    return result;
+}
+
 /* Waits for a stream.  The legacy stream and independent ones can be waited for directly.  For
  * others an event is recorded: it takes part in the implicit order as a copy would, and the wait
  * includes no later work. */
 static CUresult drain(CUstream stream, enum zc_flavour flavour)
 {
-    if (is_legacy(stream, flavour) || independent(stream, flavour))
-        return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
-    CUevent event = zc_stream_mark(stream, flavour);
-    if (!event)
-        return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
-    CUresult result = zc_real.cuEventSynchronize(event);
-    zc_real.cuEventDestroy_v2(event);
-    return result;
+    enum zc_stream_kind kind = zc_stream_kind_of(stream, flavour);
+    bool direct = kind == ZC_STREAM_LEGACY || kind == ZC_STREAM_DEFAULT;
+    CUevent event = direct || independent(stream, flavour) ? NULL : zc_stream_mark(stream, flavour);
+    return event ? zc_stream_wait_mark(event) : ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
 }
 
 CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
@@ -143,7 +139,7 @@ static unsigned thread_number(void)
 
 void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out)
 {
-    bool threads = stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD);
+    bool threads = zc_stream_kind_of(stream, flavour) == ZC_STREAM_PER_THREAD;
     if (zc_capture_any()) {
         *out = (struct zc_stream_ident){.thread = next_number()};
         return;
@@ -234,11 +230,7 @@ static CUevent mark_context(CUcontext context)
 CUresult zc_stream_drain_context(CUcontext context)
 {
     CUevent event = mark_context(context);
-    if (!event)
-        return zc_stream_wait_context(context);
-    CUresult result = zc_real.cuEventSynchronize(event);
-    zc_real.cuEventDestroy_v2(event);
-    return result;
+    return event ? zc_stream_wait_mark(event) : zc_stream_wait_context(context);
 }
 
 /* With the lock no other thread puts work that waits for the CPU in between. */

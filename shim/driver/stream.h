@@ -57,6 +57,9 @@ CUevent zc_stream_mark_context(CUcontext context);
  * refuses. */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
 
+/* Waits for such an event, and destroys it. */
+CUresult zc_stream_wait_mark(CUevent event);
+
 /* The context of a stream, which its events belong to. */
 CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour);
 
