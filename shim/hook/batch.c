@@ -29,11 +29,6 @@ struct batch {
     bool held;          /* Blocks stay where they are from begin() to end() (vmm/move.h). */
 };
 
-#define LINES(dsts, srcs, sizes, count, stream, fail_index)                                        \
-    {                                                                                              \
-        dsts, srcs, sizes, NULL, (dsts) && (srcs) && (sizes) ? (count) : 0, stream, fail_index,    \
-            false                                                                                  \
-    }
 #define OPERANDS(ops, count, stream, fail_index)                                                   \
     {                                                                                              \
         NULL, NULL, NULL, ops, (ops) ? (count) : 0, stream, fail_index, false                      \
@@ -259,24 +254,29 @@ static CUresult end_lines(const struct zc_entry *entry, const struct cut *cut,
     return result;
 }
 
+/* A body of the calls that copy lines; `...` are the last arguments of the driver's call. */
+#define COPY_LINES(fails, ...)                                                                     \
+    {                                                                                              \
+        struct batch b = {dsts,   srcs,  sizes, NULL, dsts && srcs && sizes ? count : 0,           \
+                          stream, fails, false};                                                   \
+        uint64_t start;                                                                            \
+        CUresult result = begin(entry, &b, &start);                                                \
+        if (result != CUDA_SUCCESS)                                                                \
+            return result;                                                                         \
+        struct cut cut = cut_lines(&b, attr_indices, attr_count);                                  \
+        if (cut.result != CUDA_SUCCESS) {                                                          \
+            zc_move_leave(b.held);                                                                 \
+            return cut.result;                                                                     \
+        }                                                                                          \
+        result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs, \
+                      cut.indices, attr_count, __VA_ARGS__);                                       \
+        return end_lines(entry, &cut, &b, start, result);                                          \
+    }
+
 ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
                              CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count,
                              size_t *fail_index, CUstream stream))
-{
-    struct batch b = LINES(dsts, srcs, sizes, count, stream, fail_index);
-    uint64_t start;
-    CUresult result = begin(entry, &b, &start);
-    if (result != CUDA_SUCCESS)
-        return result;
-    struct cut cut = cut_lines(&b, attr_indices, attr_count);
-    if (cut.result != CUDA_SUCCESS) {
-        zc_move_leave(b.held);
-        return cut.result;
-    }
-    result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
-                  cut.indices, attr_count, fail_index, stream);
-    return end_lines(entry, &cut, &b, start, result);
-}
+COPY_LINES(fail_index, fail_index, stream)
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
@@ -295,21 +295,7 @@ ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t
 ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
-{
-    struct batch b = LINES(dsts, srcs, sizes, count, stream, NULL);
-    uint64_t start;
-    CUresult result = begin(entry, &b, &start);
-    if (result != CUDA_SUCCESS)
-        return result;
-    struct cut cut = cut_lines(&b, attr_indices, attr_count);
-    if (cut.result != CUDA_SUCCESS) {
-        zc_move_leave(b.held);
-        return cut.result;
-    }
-    result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
-                  cut.indices, attr_count, stream);
-    return end_lines(entry, &cut, &b, start, result);
-}
+COPY_LINES(NULL, stream)
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
