@@ -184,13 +184,6 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     return result;
 }
 
-/* For a free in stream order that no event can mark.  During a capture waiting is forbidden; then
- * the block stays allocated. */
-static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
-{
-    return zc_capture_any() ? CUDA_ERROR_OUT_OF_MEMORY : zc_stream_drain(stream, flavour);
-}
-
 /* Frees a block once `event` has passed. */
 static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream stream,
                               enum zc_flavour flavour)
@@ -223,7 +216,11 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
         if (zc_life_closing())
             return zc_free_at_exit(block, real(0, stream));
         CUevent event = zc_stream_mark(stream, entry->flavour);
-        CUresult waited = event ? CUDA_SUCCESS : wait_for_stream(stream, entry->flavour);
+        /* Without a mark the call waits.  During a capture that is forbidden; then the block stays
+         * allocated. */
+        CUresult waited = event              ? CUDA_SUCCESS
+                          : zc_capture_any() ? CUDA_ERROR_OUT_OF_MEMORY
+                                             : zc_stream_drain(stream, entry->flavour);
         if (waited != CUDA_SUCCESS)
             return zc_diagnose(entry->fn, dptr, waited);
         return free_in_order(block, event, stream, entry->flavour);

@@ -182,11 +182,6 @@ static bool make_private(const struct piece *p, int unused)
     return done;
 }
 
-static bool in_kernel(int result)
-{
-    return result == 0;
-}
-
 /* Registered pages are filled with zeroes, because the GPU would keep the old ones. */
 static bool discard(const struct piece *p, int advice)
 {
@@ -199,7 +194,7 @@ static bool discard(const struct piece *p, int advice)
     if (registered && !zc_overlay_any(e)) {
         __builtin_memset(start_of(p), 0, bytes_of(p));
     } else {
-        done = leave_file(p, false) && in_kernel(next.madvise(start_of(p), bytes_of(p), advice));
+        done = leave_file(p, false) && next.madvise(start_of(p), bytes_of(p), advice) == 0;
         if (registered)
             make_odd(p, true);
     }
@@ -210,7 +205,6 @@ static bool discard(const struct piece *p, int advice)
 static bool guard(const struct piece *p, int protection)
 {
     struct zc_extent *e = p->extent;
-    bool done;
     enum zc_extent_pin pin = zc_pinned_hold(e);
     bool own = programs_own(e, pin) && pin != ZC_PIN_SHARED;
     make_odd(p, false);
@@ -219,8 +213,8 @@ static bool guard(const struct piece *p, int protection)
         errno = ENOMEM;
         return false;
     }
-    done = (pin != ZC_PIN_SHARED || leave_file(p, true)) &&
-           in_kernel(next.mprotect(start_of(p), bytes_of(p), protection));
+    bool done = (pin != ZC_PIN_SHARED || leave_file(p, true)) &&
+                next.mprotect(start_of(p), bytes_of(p), protection) == 0;
     zc_pinned_let_go(e, pin);
     return done;
 }

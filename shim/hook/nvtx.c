@@ -85,11 +85,6 @@ static const char *kept(const char *name)
     return copy ? memcpy(copy, name, length) : NULL;
 }
 
-static const char *domain_create(const char *name)
-{
-    return kept(name);
-}
-
 static const char *domain_create_wide(const wchar_t *name)
 {
     char text[ZC_RANGE_NAME];
@@ -158,7 +153,7 @@ static const struct {
     ANSWER(CORE2, 5, zc_ranges_pop),      /* nvtxDomainRangePop */
     ANSWER(CORE2, 10, register_text),     /* nvtxDomainRegisterStringA */
     ANSWER(CORE2, 11, register_wide),     /* nvtxDomainRegisterStringW */
-    ANSWER(CORE2, 12, domain_create),     /* nvtxDomainCreateA */
+    ANSWER(CORE2, 12, kept),              /* nvtxDomainCreateA */
     ANSWER(CORE2, 13, domain_create_wide) /* nvtxDomainCreateW */
 };
 

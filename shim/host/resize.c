@@ -10,12 +10,10 @@
 static bool claim(struct zc_extent *e)
 {
     uint32_t none = ZC_PIN_NONE;
-    if (e->use != ZC_EXTENT_BLOCK || e->fd || !zc_hostheap_mine(e) ||
-        __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) ||
-        !__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
-                                     __ATOMIC_RELAXED))
-        return false;
-    return true;
+    return e->use == ZC_EXTENT_BLOCK && !e->fd && zc_hostheap_mine(e) &&
+           !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) &&
+           __atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_RELAXED);
 }
 
 static struct zc_extent *cut(struct zc_extent *e, uint32_t units)
