@@ -250,11 +250,10 @@ bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, 
 
 char *zc_arena_ahead(char **end_out)
 {
-    char *at;
     zc_arena_put(zc_arena_get(1), 1); /* Makes sure that there is a chunk. */
     if (!zc_lock_take(&zc_arena))
         return NULL;
-    at = chunk.at;
+    char *at = chunk.at;
     *end_out = (size_t)(chunk.end - at) < AHEAD ? chunk.end : at + AHEAD;
     zc_lock_drop(&zc_arena);
     return at;

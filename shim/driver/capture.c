@@ -10,9 +10,8 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 
-#define ORIGINS_MAX                                                                                \
-    64 /* Captures beyond these never end for libzc if their stream is destroyed.                  \
-        */
+/* Captures beyond these never end for libzc if their stream is destroyed. */
+#define ORIGINS_MAX 64
 
 static ZC_OWN int captures; /* Captures that have begun and not ended. */
 

@@ -16,10 +16,8 @@
 #define FANOUT 63u      /* Entries of a chunk: just as many as fit the arena's class of 1536 B. */
 #define FIRST_TOP 64u   /* Chunks in the first top array; its size doubles when needed. */
 #define MERGE_BELOW 24u /* A chunk with fewer entries is merged with a neighbour if possible. */
-#define MERGE_FILL                                                                                 \
-    48u          /* Most entries of a merged chunk, so that it is not split again at once.         \
-                  */
-#define TRIES 64 /* Attempts of a lock-free look-up. */
+#define MERGE_FILL 48u  /* Most entries of a merged chunk: it is not split again at once. */
+#define TRIES 64        /* Attempts of a lock-free look-up. */
 
 struct chunk {
     uint64_t count;                 /* Entries in use. */
@@ -215,10 +213,9 @@ static void entries_move(struct chunk *to, struct chunk *from, size_t at)
 static bool top_reserve(void)
 {
     uint64_t capacity = top_capacity == 0 ? FIRST_TOP : 2 * top_capacity;
-    struct slot *array;
     if (top_count < top_capacity)
         return true;
-    array = zc_arena_get(capacity * sizeof(*array));
+    struct slot *array = zc_arena_get(capacity * sizeof(*array));
     if (array == NULL)
         return false;
     for (size_t i = 0; i < top_count; i++) {
@@ -261,7 +258,7 @@ static void top_remove(size_t at)
  */
 static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struct zc_block *block)
 {
-    struct chunk *full = top[s].chunk, *fresh;
+    struct chunk *full = top[s].chunk;
     size_t keep = at == FANOUT ? FANOUT : at == 0 ? 0 : FANOUT / 2;
     if (at == FANOUT && s + 1 < top_count && top[s + 1].chunk->count < FANOUT) {
         change_begin();
@@ -272,7 +269,7 @@ static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struc
     }
     if (!top_reserve())
         return false;
-    fresh = chunk_new();
+    struct chunk *fresh = chunk_new();
     if (fresh == NULL)
         return false;
     change_begin();
@@ -341,11 +338,10 @@ static bool merge(size_t s)
 
 bool zc_index_remove(uint64_t base, const struct zc_block *block)
 {
-    struct chunk *chunk;
     if (top_count == 0)
         return false;
     size_t s = top_rank(top, top_count, base) - 1;
-    chunk = top[s].chunk;
+    struct chunk *chunk = top[s].chunk;
     size_t at = rank(chunk->base, 1, chunk->count, base);
     if (at == 0 || chunk->base[at - 1] != base || chunk->block[at - 1] != block)
         return false;
@@ -365,11 +361,10 @@ bool zc_index_remove(uint64_t base, const struct zc_block *block)
 
 struct zc_block *zc_index_next(uint64_t from)
 {
-    struct chunk *chunk;
     if (top_count == 0)
         return NULL;
     size_t s = from == 0 ? 0 : top_rank(top, top_count, from - 1) - 1;
-    chunk = top[s].chunk;
+    const struct chunk *chunk = top[s].chunk;
     size_t at = from == 0 ? 0 : rank(chunk->base, 1, chunk->count, from - 1);
     if (at < chunk->count)
         return chunk->block[at];

@@ -301,14 +301,13 @@ void zc_python_drop(struct zc_python_path *path)
 static void prove(void)
 {
     const char *frame = current_frame(), *code = NULL;
-    bool names;
     if (frame == NULL)
         return;
     for (unsigned i = 0; frame != NULL && code == NULL && i < FRAMES_MAX; i++) {
         code = code_of(frame);
         frame = pointer(frame + at.previous);
     }
-    names =
+    bool names =
         code != NULL && is_text(pointer(code + at.function)) && is_text(pointer(code + at.file));
     __atomic_store_n(&zc_python_state, names ? ZC_PYTHON_READ : ZC_PYTHON_UNKNOWN,
                      __ATOMIC_RELEASE);

@@ -34,11 +34,9 @@ static inline void zc_reentry_leave(void)
  * set, too. zc_reentry_arena_get() returns NULL in a handler that interrupted the ledger. */
 static inline void *zc_reentry_arena_get(size_t bytes)
 {
-    void *memory;
-
     if (!zc_reentry_enter())
         return NULL;
-    memory = zc_arena_get(bytes);
+    void *memory = zc_arena_get(bytes);
     zc_reentry_leave();
     return memory;
 }

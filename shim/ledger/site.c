@@ -69,11 +69,9 @@ static uint32_t site_new(uint32_t key, uint32_t id, const struct zc_frame *frame
                          uint32_t limit)
 {
     uint32_t index = zc_site_count();
-    struct zc_site *site;
-    struct entry *entry;
     if (index >= limit)
         return 0;
-    entry = zc_arena_get(sizeof(*entry));
+    struct entry *entry = zc_arena_get(sizeof(*entry));
     if (entry == NULL)
         return 0;
     entry->key = key;
@@ -83,7 +81,7 @@ static uint32_t site_new(uint32_t key, uint32_t id, const struct zc_frame *frame
         zc_arena_put(entry, sizeof(*entry));
         return 0;
     }
-    site = &zc_counters()->site[index];
+    struct zc_site *site = &zc_counters()->site[index];
     memcpy(site->frame, frames, n * sizeof(*frames));
     site->nframes = n;
     site->id = id;

@@ -153,12 +153,11 @@ __attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc,
 uint32_t zc_site_here(void *frame, void *pc)
 {
     uint64_t at = (uint64_t)(uintptr_t)frame, from = (uint64_t)(uintptr_t)pc;
-    uint32_t site;
     if (!zc_reentry_enter())
         return 0;
     uint64_t python = zc_python_key();
     const struct path *path = path_slot(at, from, python);
-    site = path_holds(path, at, from, python) ? path->site : walk_path(at, from, python);
+    uint32_t site = path_holds(path, at, from, python) ? path->site : walk_path(at, from, python);
     zc_reentry_leave();
     return site;
 }
