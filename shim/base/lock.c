@@ -113,6 +113,11 @@ void zc_lock_drop(struct zc_lock *lock)
     held = others;
 }
 
+bool zc_lock_held(void)
+{
+    return held;
+}
+
 /* From the linker: the section's bounds, NULL where nothing is in it. */
 extern struct zc_lock __start_zc_locks[] __attribute__((visibility("hidden"), weak));
 extern struct zc_lock __stop_zc_locks[] __attribute__((visibility("hidden"), weak));

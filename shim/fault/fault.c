@@ -123,13 +123,15 @@ static bool probes(ucontext_t *context)
 
 static bool serve(const siginfo_t *info, ucontext_t *context)
 {
-    if (info->si_code != SEGV_ACCERR && info->si_code != SEGV_MAPERR)
+    /* Nothing is opened that is not there: a child may have none of a file's pages. */
+    bool mapped = info->si_code == SEGV_ACCERR;
+    if (!mapped && info->si_code != SEGV_MAPERR)
         return false;
     uintptr_t address = (uintptr_t)info->si_addr;
     const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
-    if (probes(context))
+    if (mapped && probes(context))
         return end_probe(address, context);
-    if (ops->owns(address) && ops->fault(address, is_write(context)))
+    if (mapped && ops->owns(address) && ops->fault(address, is_write(context)))
         return true;
     if (*pc_of(context) != (uintptr_t)zc_peek_reads)
         return false;

@@ -3,6 +3,8 @@
  * child. */
 #include "hook/process.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +31,12 @@
 #include "log/meta.h"
 #include "place/fallback.h"
 #include "shared/early.h"
+#include "shared/forks.h"
 
-/* False in a child that no pthread_atfork(3) handler saw, such as one of _Fork(2): log, counters
- * and driver belong to its parent, and another thread may have held a lock. */
+static pid_t (*real_fork)(void); /* _Fork, where libc has it: from glibc 2.34 on. */
+
+/* False in a child that only the kernel knows of, such as one of clone(2): log, counters and driver
+ * belong to its parent, and another thread may have held a lock. */
 static bool own_process(void)
 {
     return zc_counters()->header.pid == (uint32_t)getpid();
@@ -168,13 +173,32 @@ bool zc_process_start(void)
 void zc_process_watch_forks(void)
 {
     static uint32_t watching;
-    if (!__atomic_exchange_n(&watching, 1, __ATOMIC_RELAXED))
-        pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, child);
+    if (__atomic_exchange_n(&watching, 1, __ATOMIC_RELAXED))
+        return;
+    pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, child);
+    zc_libc_find();
+    real_fork = (pid_t(*)(void))zc_real_dlsym(RTLD_NEXT, "_Fork");
 }
 
-/* Loading costs two clock readings, a look at descriptor 2, at the environment and for a symbol,
- * and room for descriptors; it touches nothing of CUDA.  Several threads may place host blocks
- * before the first CUDA call, so forks matter from here on. */
+/* No handler sees it, and a handler of signals may call it.  One that interrupted the holder of a
+ * lock, or a fork, can't wait for other threads: its child is one that only the kernel knows of. */
+__attribute__((visibility("default"))) pid_t _Fork(void)
+{
+    if (!real_fork)
+        return fork();
+    if (zc_lock_held() || zc_shared_forking())
+        return real_fork();
+    zc_modules_before_fork();
+    pid_t pid = real_fork();
+    int saved = errno;
+    (pid == 0 ? child : zc_modules_after_fork)();
+    errno = saved;
+    return pid;
+}
+
+/* Loading costs two clock readings, a look at descriptor 2, at the environment and for two
+ * symbols, and room for descriptors; it touches nothing of CUDA.  Several threads may place host
+ * blocks before the first CUDA call, so forks matter from here on. */
 __attribute__((constructor)) static void load(void)
 {
     zc_clock_mark();

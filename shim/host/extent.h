@@ -22,6 +22,10 @@ bool zc_extent_count(struct zc_extent *extent, const char **why);
  */
 void zc_heap_bury(struct zc_extent *extent);
 
+/* zc_extent_carve() under the lock.  NULL with errno set if the kernel refuses, or with errno 0 if
+ * the range is full. */
+struct zc_extent *zc_heap_carve(uint32_t units);
+
 /* Units that hold this many bytes. */
 static inline uint64_t zc_extent_units(uint64_t bytes)
 {

@@ -29,9 +29,8 @@ static ZC_LOCK(zc_heap, ZC_RANK_HEAP);
 static struct zc_extent
     *slabs[ZC_HOST_SLOTS + 1]; /* Slabs with free slots, by the number of slots they have. */
 static struct orphan
-    *orphans; /* Blocks freed in a signal handler that interrupted the heap.  Atomic. */
-static __thread bool held_for_fork; /* This thread holds the lock for fork. */
-static pid_t owner;                 /* The process that the heap's memory belongs to. */
+    *orphans;       /* Blocks freed in a signal handler that interrupted the heap.  Atomic. */
+static pid_t owner; /* The process that the heap's memory belongs to. */
 
 static bool put_locked(void *p);
 
@@ -53,18 +52,7 @@ void zc_heap_unlock(void)
     zc_lock_drop(&zc_heap);
 }
 
-/* Keeps other threads out while the kernel copies the records, so that the child gets them
- * whole. */
-static void before_fork(void)
-{
-    held_for_fork = zc_hostheap.bytes && zc_lock_take(&zc_heap);
-}
-
-static void after_fork(void)
-{
-    if (held_for_fork)
-        zc_lock_drop(&zc_heap);
-}
+ZC_LOCK_FOR_FORKS(zc_heap)
 
 /* The records are in the arena, which starts empty in the child, and mappings for the GPU stay with
  * the parent. */
@@ -186,8 +174,7 @@ void zc_heap_bury(struct zc_extent *e)
     zc_heap_unlock();
 }
 
-/* Returns NULL with errno set if the kernel refuses, or with errno 0 if the range is full. */
-static struct zc_extent *carve(uint32_t units)
+struct zc_extent *zc_heap_carve(uint32_t units)
 {
     struct zc_extent *e = NULL;
     errno = 0;
@@ -204,10 +191,10 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     bool counted = true;
     if (!zc_heap_take_limit(span, &counted, why))
         return NULL;
-    struct zc_extent *e = carve(units);
+    struct zc_extent *e = zc_heap_carve(units);
     if (!e) { /* The pool may hold the memory in several smaller pieces. */
         drain(true);
-        e = carve(units);
+        e = zc_heap_carve(units);
     }
     if (!e)
         *why = errno ? zc_limits_reason(errno, span) : "the range of the host heap is full";
@@ -502,14 +489,6 @@ void zc_hostheap_drop(struct zc_extent *extent)
     if (zc_hostheap_mine(extent))
         zc_limits_give_heap(zc_extent_span(extent), extent->counted);
     zc_heap_bury(extent);
-}
-
-void zc_hostheap_keep(struct zc_extent *extent)
-{
-    if (!zc_heap_lock())
-        return;
-    zc_extent_pool(extent);
-    zc_heap_unlock();
 }
 
 void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)

@@ -189,12 +189,10 @@ void zc_hostheap_revive(struct zc_extent *extent);
 /*
  * Takes one extent that is too much, or odd, out of the pool.  With `pinned`, one that libzc
  * registered, else another.  With `all` the pool is emptied in this way.  NULL if there is none.
- * The caller unregisters the extent and then calls zc_hostheap_drop(), or zc_hostheap_keep() to put
- * it back.
+ * The caller unregisters the extent and then calls zc_hostheap_drop(), or puts it into limbo.
  */
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all);
 void zc_hostheap_drop(struct zc_extent *extent);
-void zc_hostheap_keep(struct zc_extent *extent);
 
 /* Visits all extents with memory under the heap's lock: visit() may change `pin` and must not call
  * the heap, the driver or libc. */

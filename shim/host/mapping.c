@@ -28,10 +28,9 @@ struct mapping {
 
 static ZC_LOCK(lock, ZC_RANK_MAPPING);
 static struct mapping *root, *spare;
-static uint64_t orders;             /* Last random number. */
-static bool any;                    /* There may be mappings.  Atomic. */
-static bool missed;                 /* A change was not noted.  Atomic. */
-static __thread bool held_for_fork; /* This thread holds the lock for fork. */
+static uint64_t orders; /* Last random number. */
+static bool any;        /* There may be mappings.  Atomic. */
+static bool missed;     /* A change was not noted.  Atomic. */
 
 /* Returns those that begin below `key`, and the others. */
 static void split(struct mapping *t, uintptr_t key, struct mapping **low, struct mapping **high)
@@ -257,16 +256,6 @@ enum zc_source zc_mapping_use(uint64_t address, uint64_t bytes, bool *again)
     return source;
 }
 
-/* Keeps other threads out while the kernel copies the table, so that the child gets it whole. */
-static void before_fork(void)
-{
-    held_for_fork = zc_lock_take(&lock);
-}
-
-static void after_fork(void)
-{
-    if (held_for_fork)
-        zc_lock_drop(&lock);
-}
+ZC_LOCK_FOR_FORKS(lock)
 
 const struct zc_module zc_module_mapping = {.before_fork = before_fork, .after_fork = after_fork};

@@ -40,18 +40,28 @@ static int make_file(size_t span)
     return fd;
 }
 
+/* What a child wrote to it would be written to its parent's: a child that no handler sees has none
+ * of it, and ends by SIGSEGV.  For others it is mapped privately before the fork. */
+static bool map_shared(const struct zc_extent *e, int rights, int fd)
+{
+    void *base = (void *)zc_extent_base(e);
+    size_t span = zc_extent_span(e);
+    return zc_memory_map(base, span, rights, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED &&
+           zc_memory_advise(base, span, MADV_DONTFORK) == 0;
+}
+
 static bool map_file(struct zc_extent *e, size_t span)
 {
     struct stat stat;
     int fd = make_file(span);
     if (fd < 0)
         return false;
-    if (fstat(fd, &stat) == 0 && zc_memory_map((void *)zc_extent_base(e), span, PROT_NONE,
-                                               MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
+    if (fstat(fd, &stat) == 0 && map_shared(e, PROT_NONE, fd)) {
         e->fd = fd;
         e->inode = stat.st_ino;
         return true;
     }
+    zc_extent_unback(e);
     zc_file_close(fd);
     return false;
 }
@@ -89,9 +99,7 @@ void zc_memfile_exchange(struct zc_extent *from, struct zc_extent *to)
     from->inode = to->inode;
     to->fd = fd;
     to->inode = inode;
-    if (!ours(from) ||
-        zc_memory_map((void *)zc_extent_base(from), zc_extent_span(from), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_FIXED, from->fd, 0) == MAP_FAILED)
+    if (!ours(from) || !map_shared(from, PROT_READ | PROT_WRITE, from->fd))
         __atomic_store_n(&from->odd, true, __ATOMIC_RELEASE);
 }
 
@@ -161,7 +169,7 @@ static void before_fork(void)
     if (failed)
         zc_message(ZC_ERROR, "fork",
                    "the kernel gives no memory to keep host blocks of place 'shared' apart: a "
-                   "forked child sees what its parent writes to them");
+                   "forked child that touches one is ended by SIGSEGV");
 }
 
 const struct zc_module zc_module_memfile = {.before_fork = before_fork};

@@ -286,7 +286,8 @@ void zc_pinned_trim(void)
         return;
     while ((e = zc_hostheap_surplus(true, false))) {
         if (!zc_pinned_unregister(e)) {
-            zc_hostheap_keep(e);
+            e->use = ZC_EXTENT_LIMBO;
+            zc_hostheap_revive(e);
             return;
         }
         zc_pinned_let_go(e, ZC_PIN_NONE);

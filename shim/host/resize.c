@@ -73,10 +73,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
 static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
 {
     bool intact = true;
-    if (!zc_heap_lock())
-        return NULL;
-    struct zc_extent *to = zc_extent_carve(units);
-    zc_heap_unlock();
+    struct zc_extent *to = zc_heap_carve(units);
     if (!to)
         return NULL;
     if (!zc_extent_back(to, e->units, e->node) || !zc_extent_move(e, to, &intact)) {

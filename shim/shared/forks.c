@@ -60,10 +60,14 @@ static void after_fork(void)
     zc_wake(&forking);
 }
 
+bool zc_shared_forking(void)
+{
+    return __atomic_load_n(&forking, __ATOMIC_RELAXED) == zc_thread_id();
+}
+
 static void inherit(void)
 {
     held = working = 0;
-    after_fork();
 }
 
 const struct zc_module zc_module_forks = {

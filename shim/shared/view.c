@@ -50,8 +50,7 @@ void zc_view_reserve(uintptr_t at, size_t n)
 
 bool zc_view_alias(uintptr_t from, uintptr_t to, size_t n)
 {
-    if (map_again(from, to, n) && set_protection(to, n, ZC_VIEW_OPEN) &&
-        note(zc_memory_advise((void *)to, n, MADV_DONTFORK) == 0))
+    if (map_again(from, to, n) && set_protection(to, n, ZC_VIEW_OPEN))
         return true;
     zc_view_reserve(to, n);
     return false;
@@ -140,8 +139,7 @@ bool zc_view_show(uintptr_t at, uintptr_t alias, size_t n)
     uintptr_t again = fresh_pages(n);
     if (!again)
         return false;
-    if (!map_again(alias, again, n) || !set_protection(again, n, PROT_READ) ||
-        !note(zc_memory_advise((void *)again, n, MADV_DOFORK) == 0)) {
+    if (!map_again(alias, again, n) || !set_protection(again, n, PROT_READ)) {
         zc_memory_unmap((void *)again, n);
         return false;
     }

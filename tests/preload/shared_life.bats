@@ -32,6 +32,21 @@ setup() {
     [[ $(sum elided_copies) -eq 4 && $(ended own 'a fork or') -eq 4 ]]
 }
 
+# The simulated driver's own registered memory is its children's where no handler tells it of them:
+# host blocks of the policy only.
+@test "so it is with _Fork, from a handler of signals as well" {
+    same forked_in_handler 'access = write'
+    same forked_in_handler 'access = read' read
+}
+
+@test "a child that the kernel alone knows of ends where it touches shared host blocks" {
+    for access in read write; do
+        same cloned "access = $access" "${access/write/}"
+        # What an earlier fork has made private is the child's, too.
+        [[ $stderr == *'before a fork: 0'*'after a fork: 6'* ]]
+    done
+}
+
 @test "a program may close files that it does not know, and have their numbers" {
     both closed_files
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The end of pairs, and of the process that has them: contexts that go, frees that are refused,
  * forks and exits. */
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "shared_scene.h"
@@ -46,13 +48,22 @@ static void outlived(void)
     give_back(p);
 }
 
+static pid_t (*make_child)(void) = fork;
+
+static pid_t fork_flushed(void)
+{
+    fflush(NULL);
+    pid_t child = make_child();
+    EXPECT(child >= 0);
+    return child;
+}
+
 /* A child has host blocks of its own, shared ones and parted ones. */
 static void forked(void)
 {
     struct pair p = filled_pair(SIZE, 1);
     p.h[UNIT] ^= 1;
-    fflush(NULL);
-    pid_t child = fork();
+    pid_t child = fork_flushed();
     if (!child) {
         p.h[UNIT] ^= 1;
         bool good = shows(p.h, SIZE, 1);
@@ -68,14 +79,6 @@ static void forked(void)
     CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
     EXPECT(sees(p.d, 0, SIZE, 1));
     give_back(p);
-}
-
-static pid_t fork_flushed(void)
-{
-    fflush(NULL);
-    pid_t child = fork();
-    EXPECT(child >= 0);
-    return child;
 }
 
 static void pass(int fd)
@@ -130,6 +133,96 @@ static void forked_in_turn(void)
         give_back(p);
         give_back(late);
     }
+}
+
+extern pid_t _Fork(void) __attribute__((weak)); /* From glibc 2.34 on. */
+static volatile pid_t made_in_handler;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    made_in_handler = _Fork();
+}
+
+static pid_t fork_in_handler(void)
+{
+    raise(SIGUSR1);
+    return made_in_handler;
+}
+
+/* The same with children of which libc tells no handler. */
+static void forked_in_handler(void)
+{
+    if (_Fork) {
+        signal(SIGUSR1, on_signal);
+        make_child = fork_in_handler;
+    }
+    forked();
+    forked_in_turn();
+}
+
+/* Whether a child that the kernel alone knows of ends well: one that writes to a block, or has the
+ * kernel read it, and sees what was there, and one that touches none. */
+static bool clone_ends(unsigned char *h, void (*use)(unsigned char *h))
+{
+    int status;
+    fflush(NULL);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        use(h);
+        _exit(0);
+    }
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child);
+    EXPECT(status == 0 || WTERMSIG(status) == SIGSEGV);
+    return status == 0;
+}
+
+static void write_block(unsigned char *h)
+{
+    bool good = shows(h, SIZE, 1);
+    paint(h, SIZE, 2);
+    _exit(good && shows(h, SIZE, 2) ? 0 : 1);
+}
+
+static void write_page(unsigned char *h)
+{
+    h[SIZE - 1] ^= 1;
+}
+
+static void pass_block(unsigned char *h)
+{
+    int ends[2];
+    if (pipe(ends) != 0 || write(ends[1], h, 1) != 1)
+        h[0] ^= 1;
+}
+
+static void pass_by(unsigned char *h)
+{
+    (void)h;
+}
+
+/* Such children have blocks of their own or none, never their parent's. */
+static void cloned(void)
+{
+    struct pair p = filled_pair(SIZE, 1), alone = new_pair(SIZE);
+    paint(alone.h, SIZE, 1);
+    for (int after = 0; after < 2; after++) {
+        int good = 0;
+        unsigned char *blocks[] = {p.h, alone.h};
+        for (int i = 0; i < 2; i++) {
+            good += clone_ends(blocks[i], write_block) + clone_ends(blocks[i], write_page);
+            good += clone_ends(blocks[i], pass_block);
+            EXPECT(clone_ends(blocks[i], pass_by) && shows(blocks[i], SIZE, 1));
+        }
+        TELL("%s a fork: %d\n", after ? "after" : "before", good);
+        pid_t child = fork_flushed();
+        if (!child)
+            _exit(0);
+        EXPECT(waitpid(child, NULL, 0) == child);
+    }
+    EXPECT(sees(p.d, 0, SIZE, 1));
+    give_back(p);
+    give_back(alone);
 }
 
 /* The program closes all files that it does not know but the driver's, which come first, and gets
@@ -283,6 +376,8 @@ int main(int argc, char **argv)
         {"outlived", outlived},
         {"forked", forked},
         {"forked_in_turn", forked_in_turn},
+        {"forked_in_handler", forked_in_handler},
+        {"cloned", cloned},
         {"closed_files", closed_files},
         {"refused_free", refused_free},
         {"refused_behind", refused_behind},
