@@ -78,6 +78,12 @@ diagnose() {
         LC_ALL=C.UTF-8 awk 'length($0) > 72' | no_findings "longer than 72 characters:"
 }
 
+@test "the top folder has no output of a program or test" {
+    git ls-files |
+        grep -vE '/|^\.|^[A-Z]+\.md$|^(Containerfile|LICENSE|Makefile|pyproject\.toml)$' |
+        no_findings "not files of the project:"
+}
+
 @test "the README is a front door of at most 200 lines" {
     awk 'END { if (NR > 200) print FILENAME ": " NR " lines" }' README.md |
         no_findings "what does not help a newcomer goes to docs/:"

@@ -475,7 +475,7 @@ assert spread(watched=job("ababab", lambda rank: 1e9 + rank * 1e8)) == (
     "1.5 s of rank 5).")
 
 # Within one run, halves of the blocks are compared by the copies of each call.
-import json
+import json, tempfile
 from zclib.tune import halves
 from zclib.tune.candidates import HOST_APIS
 from zclib.tune.traffic import Blocks
@@ -491,9 +491,10 @@ def compared(blocks, buffers=1, copies=2, rules=("r",)):
                        (0.4 if n else 1) if used else 1)}
                   for n in range(copies) for block, old, used in last]
         lines.append({"type": "free", "block": at - buffers})
-    with open("log.jsonl", "w") as file:
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.write("".join(json.dumps(line) + "\n" for line in lines))
-    return halves.compare(["log.jsonl"], rules, lambda copy: copy["blocked_ns"])
+        file.flush()
+        return halves.compare([file.name], rules, lambda copy: copy["blocked_ns"])
 
 ratio, gain = compared([(8, at % 2 and "r") for at in range(20)])
 assert 0.67 < ratio.low < 0.7 < ratio.high < 0.73 and 1100 < gain < 1300, (ratio, gain)
