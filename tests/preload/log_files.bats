@@ -8,6 +8,7 @@ setup() {
     need_built "$LIBZC" "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
     sim_env vecadd
     program=$PWD/$ZC_BUILD/kernels/vecadd-shared
+    headers=$PWD/tests/preload/programs
     export ZC_SUMMARY=0 ZC_LOG_LEVEL=events
     unset ZC_POLICY
     mkdir "$BATS_TEST_TMPDIR/run"
@@ -38,22 +39,12 @@ for line in open(sys.argv[1]).read().split("\n")[:-1]: print(json.loads(line)["t
 
 # The kernel takes 5 to 20 ms to enlarge a table of descriptors that threads share.
 @test "the first CUDA call of a program with threads enlarges no table of theirs" {
-    "${CC:-gcc}" -xc -pthread -o threaded - -xnone "$SIM/libcuda.so.1" <<-'END'
+    "${CC:-gcc}" -I"$headers" -xc -pthread -o threaded - -xnone "$SIM/libcuda.so.1" <<-'END'
 #include <pthread.h>
-#include <stdio.h>
 #include <unistd.h>
+#include "descriptors.h"
 int cuInit(unsigned);
 static void *rest(void *unused) { pause(); return unused; }
-static size_t descriptors(void)
-{
-    char line[256];
-    size_t size = 0;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (status && fgets(line, sizeof(line), status))
-        sscanf(line, "FDSize: %zu", &size);
-    fclose(status);
-    return size;
-}
 int main(void)
 {
     pthread_t thread;

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import os
 import sys
+import tempfile
 import time
 
 NAME = os.path.splitext(os.path.basename(sys.argv[0]))[0]
@@ -57,6 +58,17 @@ def torch_for(chosen, number=0):
     device = torch.device("cuda", number) if chosen.device == "cuda" else torch.device("cpu")
     torch.zeros(1, device=device)
     return torch, device
+
+
+def in_ranks(torch, rank, world, chosen):
+    """Calls rank(number, world, store, chosen) in so many processes, which meet in the file
+    `store`; of one rank in this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = os.path.join(folder, "store")
+        if world < 2:
+            rank(0, 1, store, chosen)
+        else:
+            torch.multiprocessing.spawn(rank, (world, store, chosen), world)
 
 
 def waiter(torch, device):

@@ -6,7 +6,6 @@ GPUs, or a single one.
 
 import ctypes
 import os
-import tempfile
 
 import app
 
@@ -146,12 +145,7 @@ def main():
     if chosen.device == "cpu" or not torch.distributed.is_nccl_available():
         app.skip("NCCL needs a GPU, and a PyTorch that has it")
     world = min(chosen.world, torch.cuda.device_count())
-    with tempfile.TemporaryDirectory() as folder:
-        store = os.path.join(folder, "store")
-        if world < 2:
-            rank(0, 1, store, chosen)
-        else:
-            torch.multiprocessing.spawn(rank, (world, store, chosen), world)
+    app.in_ranks(torch, rank, world, chosen)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,6 @@
 a single one.
 """
 
-import os
-import tempfile
-
 import app
 
 
@@ -54,12 +51,7 @@ def main():
     world = chosen.world
     if chosen.device == "cuda":
         world = min(world, torch.cuda.device_count())
-    with tempfile.TemporaryDirectory() as folder:
-        store = os.path.join(folder, "store")
-        if world < 2:
-            rank(0, 1, store, chosen)
-        else:
-            torch.multiprocessing.spawn(rank, (world, store, chosen), world)
+    app.in_ranks(torch, rank, world, chosen)
 
 
 if __name__ == "__main__":

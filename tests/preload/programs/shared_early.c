@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "descriptors.h"
 #include "shared_scene.h"
 
 static unsigned calls(const char *name)
@@ -248,17 +249,6 @@ static void brought_back(void)
     give_back(p);
 }
 
-static size_t descriptors(void)
-{
-    char line[256];
-    size_t size = 0;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (status && fgets(line, sizeof(line), status))
-        sscanf(line, "FDSize: %zu", &size);
-    EXPECT(status && size && fclose(status) == 0);
-    return size;
-}
-
 static void *rest(void *unused)
 {
     pause();
@@ -273,6 +263,7 @@ static void with_threads(void)
     EXPECT(pthread_create(&thread, NULL, rest, NULL) == 0);
     size_t before = descriptors();
     unsigned char *h = host_block(SIZE);
+    EXPECT(before);
     printf("the table of descriptors has grown: %s\n", descriptors() == before ? "no" : "yes");
     free(h);
     EXPECT(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
