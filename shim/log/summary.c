@@ -48,6 +48,8 @@ static void add_copies(struct zc_summary *s)
 static void collect(struct zc_summary *s)
 {
     s->sites = zc_site_count();
+    if (s->sites > ZC_COUNTERS_SITES)
+        s->sites = ZC_COUNTERS_SITES;
     for (uint32_t i = 0; i < s->sites; i++)
         for (int dir = 0; dir < ZC_DIR_COUNT; dir++)
             zc_cell_sum(&s->site[i][dir], &zc_site_get(i)->total[dir]);
