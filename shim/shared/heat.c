@@ -18,10 +18,11 @@
 #define CHANGE_RATE 25000u
 #define FIRST_MS 500u
 
-/* What one thread loads at most by one instruction.  A kernel with as many threads as a block has
- * words of this size was most likely made to read all of it, once or many times: that takes half as
- * long over the link as the change, or longer. */
-#define WORD_BYTES 16u
+/* A kernel with a thread for each so many bytes of a block was most likely made to read all of it,
+ * once or many times: a thread loads 16 bytes at most at once, and one that goes through a row of a
+ * sparse matrix or a graph reads a dozen words.  Of threads that read a single word each, the link
+ * fetches 32 bytes. */
+#define THREAD_BYTES 64u
 
 static uint32_t hot[SITES]; /* Public ids of sites, as they came; 0: free.  Atomic. */
 
@@ -72,7 +73,7 @@ static bool expected(const struct zc_launch *launch, struct zc_shared *p, uint64
 {
     bool writable = zc_shared_writable(p);
     bool reads = writable ? read_again(p, role) : !__atomic_load_n(&p->used, __ATOMIC_RELAXED);
-    if (!reads || launch->threads < p->device_size / WORD_BYTES ||
+    if (!reads || launch->threads < p->device_size / THREAD_BYTES ||
         __atomic_load_n(&p->crowded, __ATOMIC_RELAXED))
         return false;
     const char *why = writable ? "a kernel was given what another one had written"

@@ -251,7 +251,7 @@ access = read" "$@"
 @test "a kernel that writes what it should only read ends the program, and the rule is named" {
     need_built "$LIBZC" "$ZC_BUILD/kernels/sweep-shared" "$SIM/kernels/sweep.so"
     sim_env sweep
-    run -3 --separate-stderr read_only "$ZC_BUILD/kernels/sweep-shared" 4 8 4 1
+    run -3 --separate-stderr read_only "$ZC_BUILD/kernels/sweep-shared" 4 64 4 1
     [[ -z $output && $stderr == *"a write to device block "*"because rule device ("* ]]
 }
 

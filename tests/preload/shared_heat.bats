@@ -13,18 +13,19 @@ setup() {
     sim_env bfs
 }
 
-# search MICROSECONDS: a graph search whose kernels take that long each.  They read 8 MiB of lists.
+# search MICROSECONDS: a graph search whose kernels take that long each.  They read 32 MiB of
+# lists, by a thread for each 128 bytes.
 search() {
     local bare
-    bare=$("$PROGRAM" 17 16 | json_field checksum)
+    bare=$("$PROGRAM" 18 32 | json_field checksum)
     export SIM_KERNEL_US=$1
     rm -f "$ZC_LOG"*
     run -0 --separate-stderr under_policy "$host_rule
 [rule device]
 api = cudaMalloc
-size = 1M..
+size = 2M..
 place = shared
-access = read" "$PROGRAM" 17 16
+access = read" "$PROGRAM" 18 32
     [[ $(json_field checksum <<<"$output") == "$bare" ]]
     pairs=$(grep '"type":"pair"' "$ZC_LOG")
     echo "$stderr$pairs"
@@ -39,8 +40,8 @@ access = read" "$PROGRAM" 17 16
     search 900
     [[ $(json_field backing <<<"$pairs") == own && $(json_field why <<<"$pairs") == *"for long" ]]
     [[ $(sum elided_copies) -eq 1 ]]
-    # The copy of the change was nobody's, and crossed the link all the same.
-    moved_by_kind "$ZC_LOG" | grep "^HtoD Pinned Device 1 8388608$"
+    # The copy of the change was nobody's, and crossed the link all the same.  So did the offsets.
+    moved_by_kind "$ZC_LOG" | grep "^HtoD Pinned Device 2 $((33554432 + 1048580))$"
 }
 
 @test "without device memory for it a block stays as it is, and no call fails" {
@@ -58,7 +59,7 @@ access = read" "$PROGRAM" 17 16
 api = cudaMalloc
 size = 1M..
 place = shared
-access = read" "$PROGRAM" 16 16 1 3
+access = read" "$PROGRAM" 16 32 1 3
     pairs=$(grep '"type":"pair"' "$ZC_LOG")
     [[ $(json_field why <<<"$pairs") == "kernels used it for long" ]]
 }
@@ -83,6 +84,30 @@ access = read" "$PROGRAM" 1048576
     adds
     [[ $(ended own "threads enough") -eq 2 && $(sum elided_copies) -eq 2 ]]
     moved_by_kind "$ZC_LOG" | grep "^HtoD Pinned Device 2 8388608$"
+}
+
+# rank EDGES: a thread for each row of so many words goes through all of them.
+rank() {
+    PROGRAM=$PWD/$ZC_BUILD/kernels/pagerank-shared
+    need_built "$PROGRAM" "$SIM/kernels/pagerank.so"
+    export SIM_KERNELS=$SIM/kernels/pagerank.so
+    run -0 --separate-stderr under_policy "$host_rule
+[rule device]
+api = cudaMalloc
+size = 4M..
+place = shared
+access = read" "$PROGRAM" 16 "$1" 1 1
+    [[ $output == *'"verified":true'* ]]
+    pairs=$(grep '"type":"pair"' "$ZC_LOG")
+    echo "$pairs"
+}
+
+@test "so does one with a thread for each row of 16 words, but not for each of 32" {
+    rank 16
+    [[ $(ended own "threads enough") -eq 1 ]]
+    rm "$ZC_LOG"*
+    rank 32
+    [[ $(ended own "threads enough") -eq 0 && $(sum elided_copies) -eq 1 ]]
 }
 
 @test "without device memory such a block stays as it is, and no call fails" {
