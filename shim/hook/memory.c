@@ -24,6 +24,7 @@
 #include "host/mapping.h"
 #include "host/overlay.h"
 #include "host/pinned.h"
+#include "shared/forks.h"
 #include "shared/pair.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -208,14 +209,14 @@ static bool guard(const struct piece *p, int protection)
     enum zc_extent_pin pin = zc_pinned_hold(e);
     bool own = programs_own(e, pin) && pin != ZC_PIN_SHARED;
     make_odd(p, false);
-    if (!own && !zc_overlay_note(e, p->low, bytes_of(p), protection)) {
-        zc_pinned_let_go(e, pin);
-        errno = ENOMEM;
-        return false;
-    }
-    bool done = (pin != ZC_PIN_SHARED || leave_file(p, true)) &&
+    zc_shared_begin_work(); /* A fork maps pages with the rights that are noted. */
+    bool noted = own || zc_overlay_note(e, p->low, bytes_of(p), protection);
+    bool done = noted && (pin != ZC_PIN_SHARED || leave_file(p, true)) &&
                 next.mprotect(start_of(p), bytes_of(p), protection) == 0;
+    zc_shared_end_work();
     zc_pinned_let_go(e, pin);
+    if (!noted)
+        errno = ENOMEM;
     return done;
 }
 

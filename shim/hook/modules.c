@@ -22,7 +22,6 @@
     X(deep)                                                                                        \
     X(mapping)                                                                                     \
     X(hostheap)                                                                                    \
-    X(memfile)                                                                                     \
     X(pinned)                                                                                      \
     X(va)                                                                                          \
     X(access)                                                                                      \

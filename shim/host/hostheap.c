@@ -54,6 +54,13 @@ void zc_heap_unlock(void)
 
 ZC_LOCK_FOR_FORKS(zc_heap)
 
+static void hold_and_freeze(void)
+{
+    before_fork();
+    if (held_for_fork)
+        zc_memfile_before_fork();
+}
+
 /* The records are in the arena, which starts empty in the child, and mappings for the GPU stay with
  * the parent. */
 static void forget_rights(struct zc_extent *e, void *unused)
@@ -510,4 +517,4 @@ size_t zc_hostheap_pooled(void)
 }
 
 const struct zc_module zc_module_hostheap = {
-    .before_fork = before_fork, .after_fork = after_fork, .child = in_child};
+    .before_fork = hold_and_freeze, .after_fork = after_fork, .child = in_child};

@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/message.h"
-#include "base/module.h"
 #include "host/extent.h"
 #include "host/overlay.h"
 
@@ -161,15 +160,13 @@ static void freeze_for_child(struct zc_extent *e, void *failed)
         zc_extent_pool(e);
 }
 
-static void before_fork(void)
+void zc_memfile_before_fork(void)
 {
     bool failed = false;
     if (__atomic_load_n(&opened, __ATOMIC_RELAXED))
-        zc_hostheap_each(freeze_for_child, &failed);
+        zc_extent_each(freeze_for_child, &failed);
     if (failed)
         zc_message(ZC_ERROR, "fork",
                    "the kernel gives no memory to keep host blocks of place 'shared' apart: a "
                    "forked child that touches one is ended by SIGSEGV");
 }
-
-const struct zc_module zc_module_memfile = {.before_fork = before_fork};

@@ -37,3 +37,7 @@ bool zc_memfile_part(const struct zc_extent *extent, uintptr_t at, size_t n, boo
 
 /* The same for the whole extent: no other mapping shows it any more. */
 bool zc_memfile_freeze(struct zc_extent *extent);
+
+/* The same for all extents without a pair.  Under the heap's lock, which is held until the fork is
+ * over, so that no thread gets another block meanwhile. */
+void zc_memfile_before_fork(void);

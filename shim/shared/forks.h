@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Mark the time in which a thread holds a pair's lock, once for each lock.  The first waits while
- * another thread forks. */
+/* Mark the time in which a thread holds a pair's lock, once for each lock, or changes mappings of a
+ * host block that has none.  The first waits while another thread forks. */
 void zc_shared_begin_work(void);
 void zc_shared_end_work(void);
 

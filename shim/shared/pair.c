@@ -192,6 +192,7 @@ void zc_shared_host_gone(struct zc_extent *e)
 /* Without a pair the pages become what malloc's always were. */
 static bool exile_alone(struct zc_extent *e, uintptr_t low, uintptr_t high, bool keep)
 {
+    zc_shared_begin_work(); /* A fork does the same to all of it. */
     bool done = zc_memfile_freeze(e);
     __atomic_store_n(&e->stale, true, __ATOMIC_RELEASE);
     for (uintptr_t end; low < high && done; low = end) {
@@ -200,6 +201,7 @@ static bool exile_alone(struct zc_extent *e, uintptr_t low, uintptr_t high, bool
         if (!done)
             zc_view_protect(low, end - low, ZC_VIEW_OPEN);
     }
+    zc_shared_end_work();
     return done;
 }
 
@@ -216,7 +218,7 @@ bool zc_shared_exile(struct zc_extent *e, uintptr_t low, uintptr_t high, bool ke
 }
 
 /* A child has the host blocks as they are at the fork.  Who holds a pair's lock is about to give it
- * back: under it nothing waits. */
+ * back: under it nothing waits.  All pairs are looked at, because one is counted a little later. */
 static void freeze(struct zc_shared *p, void *unused)
 {
     struct zc_shared_hold hold;
@@ -230,8 +232,7 @@ static void freeze(struct zc_shared *p, void *unused)
 
 static void before_fork(void)
 {
-    if (__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE))
-        zc_shared_each(freeze, NULL);
+    zc_shared_each(freeze, NULL);
 }
 
 /* The host blocks are the child's own, and what the driver knows is not there. */

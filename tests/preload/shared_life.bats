@@ -47,6 +47,14 @@ setup() {
     done
 }
 
+@test "a child has what another thread gets, frees or changes while its parent forks" {
+    export SIM_DEVICES=2
+    of shared_fork same beside 'access = write'
+    [[ $stderr == *'get, fork: '* && $stderr != *': 0'* ]] # Both were paused in every job.
+    of shared_fork same beside 'access = read' read
+    of shared_fork same beside_quiet 'access = write'
+}
+
 @test "a program may close files that it does not know, and have their numbers" {
     both closed_files
 }

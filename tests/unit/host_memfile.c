@@ -14,9 +14,15 @@
 
 #define SIZE (4 * MIB)
 
-extern const struct zc_module zc_module_memfile;
+extern const struct zc_module zc_module_hostheap;
 
 static struct zc_extent *extent;
+
+static void fork_nothing(void)
+{
+    zc_module_hostheap.before_fork();
+    zc_module_hostheap.after_fork();
+}
 
 static char *get_bytes(size_t size, bool shareable)
 {
@@ -110,7 +116,7 @@ static void a_frozen_block_keeps_its_content_and_shows_no_more_of_it(void **stat
     (void)state;
     memset(p, 1, SIZE);
     assert_int_equal(zc_overlay_note(extent, (uintptr_t)p + 4096, 4096, PROT_READ), true);
-    zc_module_memfile.before_fork();
+    fork_nothing();
     assert_false(zc_memfile_shareable(extent));
     assert_true(extent->odd && extent->stale);
     assert_true(zc_workers_reach(p, 4096, true));
@@ -133,7 +139,7 @@ static void memory_that_a_fork_found_in_the_pool_is_given_back(void **state)
     char *p = get(true), *q = get(true);
     (void)state;
     zc_hostheap_put(p);
-    zc_module_memfile.before_fork();
+    fork_nothing();
     struct zc_extent *freed = zc_hostheap_surplus(false, false);
     assert_ptr_equal(freed, zc_hostheap_extent((uintptr_t)p));
     zc_hostheap_drop(freed);
