@@ -38,7 +38,9 @@ ALIGN = 64
 # Header, places, and the slots of a few threads; what comes behind the sites.
 FIRST_BYTES = 48 << 10
 ZEROES = bytes(256)  # Nearly all of a slot is.
-TAIL_BYTES = REFUSED_CALLS.size + REFUSALS * REFUSAL.size + 2 * len(SOURCES) * SOURCE.size
+START = struct.Struct("=Q")
+START_AT = REFUSED_CALLS.size + REFUSALS * REFUSAL.size + 2 * len(SOURCES) * SOURCE.size
+TAIL_BYTES = START_AT + START.size
 # A hostile header must not make a reader allocate without bound.
 MOST_BYTES = 64 << 20
 
@@ -345,11 +347,19 @@ class Counters:
                              "again_bytes": again, "blocked_ns": self._ns(ticks)})
         return rows
 
+    def _driver_start(self) -> int:
+        """In nanoseconds; files of earlier versions end before it."""
+        if len(self._tail) < TAIL_BYTES:
+            return 0
+        ticks, = START.unpack_from(self._tail, START_AT)
+        return self._ns(ticks)
+
     def summary(self) -> Record:
         """As the log's `summary` line, from what was counted so far."""
         flows, moved = self.flows()
         copies = [flow for flow in flows if flow["dir"] not in NOT_COPIES]
-        record: Record = {"type": "summary", "wall_ns": None}
+        record: Record = {"type": "summary", "wall_ns": None,
+                          "driver_start_ns": self._driver_start()}
         for name in [outcome + unit for outcome in ("asked", *OUTCOMES)
                      for unit in ("_calls", "_bytes")] + ["blocked_ns"]:
             record[name] = sum(flow.get(name, 0) for flow in copies)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts: peer access between them, and destroyed ones, which take their memory with them. */
+/* Contexts: made ones, peer access between them, and destroyed ones, which take their memory along.
+ */
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
@@ -8,6 +9,7 @@
 #include "driver/stream.h"
 #include "hook/request.h"
 #include "host/pinned.h"
+#include "ledger/counters.h"
 #include "ledger/rules.h"
 #include "memory/budget.h"
 #include "place/fallback.h"
@@ -95,6 +97,28 @@ static CUresult end(struct zc_leaving *leaving, CUresult result, CUcontext gone,
     zc_leaving_end(leaving);
     return result;
 }
+
+/* The time is part of the driver's start. */
+#define MAKES_CONTEXT(base, params, args)                                                          \
+    ZC_BODY(base, params)                                                                          \
+    {                                                                                              \
+        uint64_t begun = zc_counters_begin_start();                                                \
+        CUresult result = real args;                                                               \
+        zc_counters_end_start(begun);                                                              \
+        return result;                                                                             \
+    }
+MAKES_CONTEXT(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device), (context, device))
+MAKES_CONTEXT(cuCtxCreate_v2, (CUcontext * context, unsigned int flags, CUdevice device),
+              (context, flags, device))
+MAKES_CONTEXT(cuCtxCreate_v3,
+              (CUcontext * context, CUexecAffinityParam *params, int count, unsigned int flags,
+               CUdevice device),
+              (context, params, count, flags, device))
+#if CUDA_VERSION >= 12050
+MAKES_CONTEXT(cuCtxCreate_v4,
+              (CUcontext * context, CUctxCreateParams *params, unsigned int flags, CUdevice device),
+              (context, params, flags, device))
+#endif
 
 ZC_BODY(cuCtxDestroy, (CUcontext context))
 {

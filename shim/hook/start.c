@@ -2,12 +2,15 @@
 /* cuInit and the functions that look up driver functions. */
 #include "base/life.h"
 #include "driver/call.h"
+#include "ledger/counters.h"
 
 /* The first successful cuInit starts libzc; processes that only look for a driver are not
  * affected. */
 ZC_BODY(cuInit, (unsigned int flags))
 {
+    uint64_t begun = zc_counters_begin_start();
     CUresult result = real(flags);
+    zc_counters_end_start(begun);
     if (result == CUDA_SUCCESS)
         zc_life_init();
     return result;

@@ -154,8 +154,9 @@ static void fill_header(struct zc_counters_header *h)
     __atomic_store_n((word *)h->magic, magic, __ATOMIC_RELEASE);
 }
 
-static void copy_sites(struct zc_counters *made, const struct zc_counters *before)
+static void copy_known(struct zc_counters *made, const struct zc_counters *before)
 {
+    made->start_ticks = before->start_ticks;
     uint32_t sites = __atomic_load_n(&before->next_site, __ATOMIC_ACQUIRE);
     if (made == before || sites == 0 || sites > ZC_COUNTERS_SITES)
         return;
@@ -164,11 +165,11 @@ static void copy_sites(struct zc_counters *made, const struct zc_counters *befor
 }
 
 /* Replaces the current counters.  Known sites keep their indices: libc's requests have sites before
- * the first CUDA call, and during it. */
+ * the first CUDA call, and during it.  So does the time of cuInit, which starts libzc. */
 static void take_over(struct zc_counters *made)
 {
     bool held = zc_site_lock();
-    copy_sites(made, zc_counters());
+    copy_known(made, zc_counters());
     __atomic_store_n(&current, made, __ATOMIC_RELEASE);
     if (held)
         zc_site_unlock();
@@ -222,6 +223,20 @@ void zc_counters_keep(void)
 void zc_counters_reset(void)
 {
     open_counters(NULL, true);
+}
+
+static uint32_t starting; /* Calls under way. */
+
+uint64_t zc_counters_begin_start(void)
+{
+    return __atomic_fetch_add(&starting, 1, __ATOMIC_ACQ_REL) == 0 ? zc_ticks() : 0;
+}
+
+void zc_counters_end_start(uint64_t begun)
+{
+    if (begun)
+        __atomic_add_fetch(&zc_counters()->start_ticks, zc_ticks() - begun, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&starting, 1, __ATOMIC_ACQ_REL);
 }
 
 const struct zc_module zc_module_counters = {.child = zc_counters_reset,

@@ -59,6 +59,7 @@ struct zc_counters {
     struct zc_cell cell[ZC_COUNTERS_CELLS] __attribute__((aligned(64)));
     struct zc_refusals refusals;
     struct zc_source_counts source[ZC_SOURCE_COUNT - 1]; /* By enum zc_source, without NONE. */
+    uint64_t start_ticks; /* Within cuInit and calls that make a context. */
 };
 
 /* The counters in use, never NULL: before zc_counters_open() static memory, of which only the sites
@@ -81,6 +82,14 @@ void zc_counters_close(void);
 
 /* Has zc_counters_close() leave the file there, because the log has no summary. */
 void zc_counters_keep(void);
+
+/*
+ * Before and after a call in which the driver starts: cuInit, or one that makes a context.  Calls
+ * of several threads at a time count once, because they wait for each other.  begin() gives what
+ * end() takes.
+ */
+uint64_t zc_counters_begin_start(void);
+void zc_counters_end_start(uint64_t begun);
 
 /* For the child of fork(2): fresh private counters; the parent's file is not touched. */
 void zc_counters_reset(void);

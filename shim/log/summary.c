@@ -60,6 +60,7 @@ static void collect(struct zc_summary *s)
         zc_block_gauge(i, &s->place[i]);
     s->untracked = zc_block_untracked();
     s->wall_ns = zc_wall_ns() - zc_counters()->header.start_wall_ns;
+    s->start_ns = zc_ticks_to_ns(__atomic_load_n(&zc_counters()->start_ticks, __ATOMIC_RELAXED));
 }
 
 static void source_side(struct zc_line *line, unsigned source, const char *side,
@@ -160,6 +161,7 @@ static void write_line(const struct zc_summary *s)
     else
         zc_line_begin(&line, small, sizeof(small), "summary");
     zc_line_u64(&line, "wall_ns", s->wall_ns);
+    zc_line_u64(&line, "driver_start_ns", s->start_ns);
     zc_line_counts(&line, s->copies, s->copy_ticks);
     zc_line_u64(&line, "pageable_asked_bytes", s->pageable_asked);
     zc_line_u64(&line, "pageable_moved_bytes", s->pageable_moved);

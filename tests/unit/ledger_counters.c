@@ -153,6 +153,26 @@ static void a_forked_child_counts_from_zero_and_leaves_the_parents_file(void **s
     assert_int_equal(map_file("a.counters")->header.closed, 0);
 }
 
+static void calls_at_a_time_that_start_the_driver_count_once(void **state)
+{
+    uint64_t outer = zc_counters_begin_start(), inner = zc_counters_begin_start(), before;
+
+    (void)state;
+    assert_true(outer != 0);
+    zc_counters_end_start(inner);
+    assert_int_equal(zc_counters()->start_ticks, 0);
+    usleep(1000);
+    zc_counters_end_start(outer);
+    before = zc_counters()->start_ticks;
+    assert_true(before > 0);
+    assert_true(zc_counters_open("a.counters")); /* cuInit is before it. */
+    assert_int_equal(map_file("a.counters")->start_ticks, before);
+    zc_counters_end_start(zc_counters_begin_start());
+    assert_true(zc_counters()->start_ticks > before);
+    zc_counters_reset();
+    assert_int_equal(zc_counters()->start_ticks, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +183,7 @@ int main(void)
         FOLDER_TEST(an_existing_file_is_left_and_private_memory_counts),
         FOLDER_TEST(a_file_size_limit_leads_to_private_memory_without_a_signal),
         FOLDER_TEST(a_forked_child_counts_from_zero_and_leaves_the_parents_file),
+        FOLDER_TEST(calls_at_a_time_that_start_the_driver_count_once),
     };
 
     return RUN_TESTS(tests);

@@ -194,7 +194,8 @@ class Process:
     """What one log says of its process as a whole."""
 
     __slots__ = ("path", "host", "rank", "pid", "exe", "hides_python", "arguments", "command",
-                 "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns", "wall_ns", "counts",
+                 "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns", "wall_ns",
+                 "driver_start_ns", "counts",
                  "pageable_asked", "pageable_moved", "untracked", "lost_lines", "refusals", "peaks",
                  "level", "state", "job", "world", "launcher")
 
@@ -206,7 +207,7 @@ class Process:
         self.job = self.launcher = ""              # The launcher is who told the rank.
         self.rank = self.pid = 0
         self.world = 0                             # 0 where it is not known.
-        self.start_ns = self.wall_ns = 0
+        self.start_ns = self.wall_ns = self.driver_start_ns = 0
         self.counts = Counts()
         self.pageable_asked = self.pageable_moved = 0
         self.untracked = self.lost_lines = 0
