@@ -349,7 +349,7 @@ RULES = {"fast": (0.8, 1), "slow": (1.2, 0.1), "noise": (1, 1), "small": (0.95, 
 
 class Trials:
     """Stands in for programs."""
-    noise = 0.01
+    noise, driver = 0.01, 0.0  # Of the time; the most that the driver takes beside it, in seconds.
     def __init__(self, scale, second, seed):
         self.dice, self.runs, self.now = random.Random(seed), 0, 0.0
         self.scale, self.second = scale, second    # Of a run; of the second, more.
@@ -363,9 +363,12 @@ class Trials:
         wall *= self.scale * (self.second if self.runs == 2 else 1)
         self.now += wall / 1e9
         sites = {"s": Some(rules=dict.fromkeys(rules, 1))}
-        totals = Some(simulated=False, warns={}, processes=[1], sites=sites,
+        start, end = (1e9 * self.dice.uniform(0.1, 1) * self.driver for _ in range(2))
+        log = Some(state="ended", start_ns=1e18 + start, wall_ns=wall, driver_start_ns=start)
+        totals = Some(simulated=False, warns={}, processes=[log] if plan.env else [], sites=sites,
                       peak=lambda place: peak if place == "device" else 0)
-        return Some(ended=Some(wall_ns=wall, passed_on=0, late=False), status=0, totals=totals)
+        return Some(ended=Some(wall_ns=start + wall + end, start_ns=1e18, passed_on=0, late=False),
+                    status=0, totals=totals)
 
 class Right:
     def learn(self, run): pass
@@ -400,18 +403,31 @@ outcome, tried, _ = tune(metrics.memory(), spares_memory=True)
 assert [one.candidate.what for one in outcome.kept] == ["small"], outcome
 assert tried["slow"].why.endswith(" % more time"), tried["slow"]            # Whatever it spares.
 outcome, tried, trials = tune(metrics.wall(), gain_ns=9e6)               # 0.9 % can't be enough.
-assert not outcome.kept and trials.runs == 3
+assert not outcome.kept and trials.runs == 4
 outcome, tried, trials = tune(metrics.wall(), seconds=1e-9)
-assert {one.why for one in outcome.tried} == {"not tried: the time is up"} and trials.runs == 3
+assert {one.why for one in outcome.tried} == {"not tried: the time is up"} and trials.runs == 4
 outcome, tried, trials = tune(metrics.wall(), seconds=11)                # Of a second each.
 assert outcome.kept and trials.now < 12, (outcome.kept, trials.now)
 outcome, tried, trials = tune(metrics.wall(), stops=True, seconds=20)
-assert [one.candidate.what for one in outcome.kept] == ["fast"] and trials.runs == 7
+assert [one.candidate.what for one in outcome.kept] == ["fast"] and trials.runs == 8
 # A race that ends once a rule seems to gain must not end by chance.
 Trials.noise = 0.05
 found = sum(bool(tune(metrics.wall(), names=["noise"], seed=seed)[0].kept) for seed in range(150))
 assert found <= 6, found
 Trials.noise = 0.01
+# What the driver takes to start and end is no rule's gain or loss.
+Trials.driver = 0.3
+for seed in range(20):
+    outcome, tried, trials = tune(metrics.wall(), seconds=25, names=["noise", "small"], seed=seed)
+    assert [one.candidate.what for one in outcome.kept] == ["small"], (seed, outcome)
+    assert 0.04e9 < tried["small"].gain < 0.06e9 and trials.runs < 25, (seed, trials.runs)
+# A gain is none that the whole run takes longer for.
+Trials.driver = 0.05
+metric = metrics.wall()._replace(of=lambda run: run.totals.processes[0].wall_ns - 5e8 * bool(
+    run.totals.sites["s"].rules))
+outcome, tried, _ = tune(metric, seconds=25, names=["slow"])
+assert not outcome.kept and tried["slow"].why.endswith(" % more time"), tried["slow"]
+Trials.driver = 0.0
 
 import time
 search.time = race.time = time
@@ -423,7 +439,7 @@ from zclib.sameness import Output
 def job(hosts, wall=lambda rank: 1e9, rules=lambda rank: (), states="ended"):
     processes = {rank: [Some(host=host, state=states, world=6, rank=rank, launcher="slurm")]
                  for rank, host in enumerate(hosts)}
-    alone = {rank: Some(ended=Some(wall_ns=wall(rank)), totals=Some(sites={
+    alone = {rank: Some(ended=Some(wall_ns=wall(rank), start_ns=0), totals=Some(sites={
         "s": Some(rules=rules(rank))})) for rank in processes}
     return Some(processes=processes, ranks=alone, totals=Some(
         warns={}, processes=[one for [one] in processes.values()]))

@@ -27,8 +27,8 @@ MANY_SECONDS = 60.0    # The same where a run is enough for a rule.
 MOST_RUNS = 15         # Of the time of a bare run, where no time is given.
 ROUNDS = 7             # Of a race, at most.
 MORE_ROUNDS = race.LEAST_ROUNDS - 1  # Of plans that have had a run each.
-# What a search has at least: bare, watched, a run of a rule, and its race.
-LEAST_SEARCH = 5 + 2 * MORE_ROUNDS
+# What a search has at least: bare, watched, the base, a run of a rule, and its race.
+LEAST_SEARCH = 6 + 2 * MORE_ROUNDS
 
 
 class Stopped(Exception):
@@ -108,7 +108,7 @@ class Search:
         self._say = say
         self._numbers: dict[str, int] = {}
         self._start = time.monotonic()
-        self._bare: Run | None = None
+        self._first: Run | None = None        # Of the base.
         self._bare_s = 0.0
         self._simulated = False
         self._faults: dict[str, str] = {}     # Of the plans of a race.
@@ -139,7 +139,7 @@ class Search:
         self._bare_s = min(first.ended.wall_ns, second.ended.wall_ns) / 1e9
         self._verifier.learn_order(second)
         self._must_be_stable(second)
-        self._bare = second
+        self._first = second
 
     def watched(self) -> Run:
         """A run under libzc, which only watches, also what copies carry."""
@@ -176,13 +176,17 @@ class Search:
 
     def take_base(self, watched: Run) -> None:
         """From here on the metric is known.  It is compared with the bare program's, or where only
-        libzc knows it with that under watch."""
-        if self._options.metric.needs_libzc:
-            self._base = self._plan = Plan("watched", launch.environment(
+        libzc knows it with that under watch, which takes time if it looks at what copies carry."""
+        options = self._options
+        if options.metric.needs_libzc:
+            self._base = self._plan = Plan("base", launch.environment(
                 self._library, "", "off", "summary"), False)
-            self._known.append(self._value(watched))
-        elif self._bare is not None:
-            self._known.append(self._value(self._bare))
+            self._first = None
+            if options.metric.is_wall or options.spares_memory and not self._simulated:
+                self._say("as it is")
+                self._first = self._run(self._base, self._hang_s())
+                self._must_be_stable(self._first)
+        self._known.append(self._value(self._first or watched))
 
     def _run(self, plan: Plan, limit_s: float | None, number: int | None = None) -> Run:
         if number is None:
@@ -194,16 +198,15 @@ class Search:
 
     def gained_ns(self, run: Run) -> float | None:
         """How much less time a run took than the bare one, where the time is what counts."""
-        assert self._bare is not None
-        return self._bare.ended.wall_ns - run.ended.wall_ns \
-            if self._options.metric.of is race.wall else None
+        return self._known[0] - self._value(run) if self._options.metric.is_wall else None
 
     def _must_be_stable(self, run: Run) -> None:
         fault = self._verifier.fault_of_bare(run)
         if fault:
-            raise CanNotTune(f"without libzc it does not always do the same: one run {fault}. Name "
-                             "what may differ by --ignore REGEX, or say by --check COMMAND which "
-                             "output is right")
+            without = "any rule" if run.totals.processes else "libzc"
+            raise CanNotTune(f"without {without} it does not always do the same: one run {fault}. "
+                             "Name what may differ by --ignore REGEX, or say by --check COMMAND "
+                             "which output is right")
 
     def _hang_s(self) -> float:
         return HANGS * self._bare_s + SLACK_S
@@ -383,7 +386,7 @@ class Search:
                                        self._plan.name + "-less")
 
     def _probe_s(self) -> float:
-        if self._options.metric.of is not race.wall:
+        if not self._options.metric.is_wall:
             return self._hang_s()
         return SLOWEST * statistics.median(self._known) / 1e9 + SLACK_S
 
@@ -400,7 +403,7 @@ class Search:
         value, before = self._value(probe), statistics.median(self._known)
         tried.why = self._worse(value)
         if self._options.spares_memory and not self._simulated and not tried.why:
-            last = self._rungs[-1].run if self._rungs else self._bare
+            last = self._rungs[-1].run if self._rungs else self._first
             slower = race.wall(probe) / race.wall(last) if last else 1.0
             tried.why = f"{100 * (slower - 1):.0f} % more time" * (slower > CLEARLY_WORSE)
         if tried.why:
@@ -443,7 +446,7 @@ class Search:
             run = arm.runs[-1]
             if run.ended.passed_on:
                 raise Stopped(run.ended.passed_on)
-            if arm.plan.env is None:
+            if arm.plan is self._base:
                 self._must_be_stable(run)
                 return True
             fault = self._verifier.fault(run)
@@ -487,7 +490,7 @@ class Search:
     def _climb(self) -> None:
         """Races the program as it was, and what was kept after each candidate, all by turns."""
         self._say("all that was kept, step by step, by turns with the program as it was")
-        arms = [(self._base, [self._bare] if self._base.env is None and self._bare else [])]
+        arms = [(self._base, [self._first] if self._first else [])]
         if self._confirmed is not None:
             arms.append((self._confirmed, []))
         first = len(arms)
@@ -528,8 +531,8 @@ class Search:
         return top, clean
 
     def _slower(self, arm: Arm, below: Arm) -> str:
-        """Whether what spares memory takes more time."""
-        if not self._options.spares_memory:
+        """Whether the whole run takes more time, where the metric does not tell."""
+        if not self._options.spares_memory and not self._options.metric.is_wall:
             return ""
         slower = spread.ratio(list(map(race.wall, arm.runs)), list(map(race.wall, below.runs)))
         return f"{100 * (slower.value - 1):.0f} % more time" if slower.low > 1 else ""
