@@ -175,7 +175,7 @@ class Bench:
     def _warm(self, row: Row) -> Result | Skipped:
         """A run that says whether this machine can run the application."""
         result = Result(row, {way.label: [] for way in row.ways})
-        label = WARMS_UP if self.chosen.quick else "bare"
+        label = WARMS_UP if self.chosen.quick or self.chosen.way else "bare"
         try:
             self._run(result, next(way for way in row.ways if way.label == label), False,
                       "warm-up")
@@ -194,6 +194,8 @@ class Bench:
         self._save()
 
     def _due(self, way: Way, number: int) -> bool:
+        if self.chosen.way:
+            return way.label in ("bare", *self.chosen.way)
         if not self.chosen.quick:
             return True
         return way.label != WARMS_UP and (way.label == LAST) == (number > self.chosen.rounds)
@@ -220,6 +222,8 @@ def arguments() -> argparse.Namespace:
                         "contains this; given several times: those that contain one of them")
     parser.add_argument("--quick", action="store_true", help=f"small sizes, {QUICK_ROUNDS} rounds "
                         f"of bare and everyday, {LAST} once, at most {QUICK_SECONDS} s")
+    parser.add_argument("--way", action="append", choices=("watched", "everyday", "best"),
+                        help="beside bare this alone; may be given several times (all)")
     parser.add_argument("--rounds", type=int, help="runs that count, of each way (5)")
     parser.add_argument("--seconds", type=float, help="begin no run that would end after these")
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
@@ -246,7 +250,7 @@ def main() -> int:
                           chosen.simulated, [])
         bench = Bench(chosen, runner, session)
         bench.warm_up(rows)
-        for number in range(1, chosen.rounds + 1 + chosen.quick):
+        for number in range(1, chosen.rounds + 1 + (chosen.quick and not chosen.way)):
             if not bench.round(number):
                 break
     print("\n".join(document(session)))

@@ -76,6 +76,14 @@ print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/apps.json" "$1"
 4 best:" ]]
 }
 
+@test "a bench of applications runs the ways that are named beside bare, and knows their effect" {
+    bench_apps --rounds 2 --way everyday
+    [[ $status -eq 0 ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[2, 0, 2, 0]" ]]
+    SMALL=1 bench_apps --rounds 1 --way everyday
+    [[ $status -eq 1 && $stderr == *"everyday: FAILED: "*"no effect"* ]]
+}
+
 @test "applications find packages outside of the usual folders, compiled once, in every way" {
     cat >"$tree/tests/gpu/apps/found.py" <<'PYTHON'
 import os, sys
