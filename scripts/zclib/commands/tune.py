@@ -151,7 +151,7 @@ class Tuning:
             # What copies do not explain is what huge pages gain.
             blocked = metrics.blocked().of
             copies = max(blocked(self.watched) - blocked(under), 0)
-            if (gained := one.gained_ns(under)) is not None:
+            if (gained := one.gained_ns(under, self.watched)) is not None:
                 prices.pinned_ns, prices.fill_ns = gained, max(gained - copies, 0)
         self.placed = placed = under or self.watched
         traffic = _traffic(placed)
