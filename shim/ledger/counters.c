@@ -225,18 +225,25 @@ void zc_counters_reset(void)
     open_counters(NULL, true);
 }
 
-static uint32_t starting; /* Calls under way. */
+/* The process in which such a call is under way, or 0.  A child of fork(2) may find its parent's,
+ * in which another thread was in cuInit.  Atomic. */
+static pid_t starting;
 
 uint64_t zc_counters_begin_start(void)
 {
-    return __atomic_fetch_add(&starting, 1, __ATOMIC_ACQ_REL) == 0 ? zc_ticks() : 0;
+    pid_t own = getpid(), other = __atomic_load_n(&starting, __ATOMIC_RELAXED);
+    return other != own && __atomic_compare_exchange_n(&starting, &other, own, false,
+                                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
+               ? zc_ticks()
+               : 0;
 }
 
 void zc_counters_end_start(uint64_t begun)
 {
-    if (begun)
-        __atomic_add_fetch(&zc_counters()->start_ticks, zc_ticks() - begun, __ATOMIC_RELAXED);
-    __atomic_sub_fetch(&starting, 1, __ATOMIC_ACQ_REL);
+    if (!begun)
+        return;
+    __atomic_add_fetch(&zc_counters()->start_ticks, zc_ticks() - begun, __ATOMIC_RELAXED);
+    __atomic_store_n(&starting, 0, __ATOMIC_RELEASE);
 }
 
 const struct zc_module zc_module_counters = {.child = zc_counters_reset,

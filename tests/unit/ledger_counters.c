@@ -173,6 +173,22 @@ static void calls_at_a_time_that_start_the_driver_count_once(void **state)
     assert_int_equal(zc_counters()->start_ticks, 0);
 }
 
+static void start_as_child(void)
+{
+    uint64_t begun = zc_counters_begin_start();
+    zc_counters_end_start(begun);
+    _exit(begun && zc_counters_begin_start() ? 0 : 1);
+}
+
+static void a_child_counts_its_start_though_its_parent_was_in_cuInit(void **state)
+{
+    (void)state;
+    uint64_t begun = zc_counters_begin_start();
+    assert_true(begun != 0);
+    assert_int_equal(in_child(start_as_child), 0);
+    zc_counters_end_start(begun);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +200,7 @@ int main(void)
         FOLDER_TEST(a_file_size_limit_leads_to_private_memory_without_a_signal),
         FOLDER_TEST(a_forked_child_counts_from_zero_and_leaves_the_parents_file),
         FOLDER_TEST(calls_at_a_time_that_start_the_driver_count_once),
+        FOLDER_TEST(a_child_counts_its_start_though_its_parent_was_in_cuInit),
     };
 
     return RUN_TESTS(tests);
