@@ -135,11 +135,11 @@ static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *
 /* What of the bytes [from, to) is host memory. */
 static CUresult open_host(const struct zc_va *va, size_t from, size_t to)
 {
+    from = from > va->host * ZC_VA_UNIT ? from : va->host * ZC_VA_UNIT;
+    to = to < va->host_end * ZC_VA_UNIT ? to : va->host_end * ZC_VA_UNIT;
 #if CUDA_VERSION >= 12020
     const CUmemAccessDesc cpu = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST},
                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    from = from > va->host * ZC_VA_UNIT ? from : va->host * ZC_VA_UNIT;
-    to = to < va->host_end * ZC_VA_UNIT ? to : va->host_end * ZC_VA_UNIT;
     if (from < to)
         return zc_real.cuMemSetAccess(va->base + from, to - from, &cpu, 1);
 #endif
