@@ -43,7 +43,7 @@ class Ended:
     user_ns: int = 0    # Processor time, its children's that it waited for included.
     system_ns: int = 0
     late: bool = False  # Ended by a signal, because it ran past its limit.
-    start_ns: int = 0   # Unix time of its start; 0 where that is not known.
+    end_ns: int = 0     # Unix time of its end; 0 where that is not known.
 
 
 @contextlib.contextmanager
@@ -102,13 +102,13 @@ def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, 
     watched = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
     try:
-        start, start_ns = time.monotonic_ns(), time.time_ns()
+        start = time.monotonic_ns()
         # Python ignores SIGPIPE and SIGXFSZ; a program must not find them ignored.
         child = os.posix_spawnp(command[0], list(command), env, file_actions=actions,
                                 setsigmask=before, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
                                 **group)
         ended = _wait(child, watched, limit_s)
-        ended.wall_ns, ended.start_ns = time.monotonic_ns() - start, start_ns
+        ended.wall_ns, ended.end_ns = time.monotonic_ns() - start, time.time_ns()
         return ended
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

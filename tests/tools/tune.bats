@@ -333,6 +333,30 @@ PYTHON
     [[ $stderr == "zc: $PWD/tmp/zc-run-"*": No space left on device"* && -z $output ]]
 }
 
+@test "the driver's end counts as in the first run only where the log's last line tells it" {
+    local program=$TREE/$ZC_BUILD/kernels/storm-shared
+    need_built "$program"
+    # Of a log that ends early, as on a full disk, only the counters are left.
+    printf '#!/bin/bash\n[ $ZC_LOG_LEVEL = summary ] || ulimit -f 2500\n"%s" 10000 >printed\n' \
+        "$program" >storm
+    chmod +x storm
+    LIBZC=$LIBZC run -0 python3 -B - <<'PYTHON'
+import os, sys
+sys.path.insert(0, os.environ["TREE"] + "/scripts")
+from zclib import launch, race, trial
+from zclib.tune import metrics
+trials, wall = trial.Trials(["./storm"], "."), metrics.wall().of
+def timed(policy, level):
+    return trials.run(trial.Plan("runs", launch.environment(
+        os.environ["LIBZC"], "", policy, level), False), 1)
+whole, cut = timed("off", "summary"), timed("off", "events")
+assert wall(whole) == race.wall(whole)
+[process] = cut.totals.processes
+assert process.state == "ended" and not process.wall_ns and process.counts.asked_calls > 10000
+assert wall(cut) == race.wall(cut), (wall(cut), race.wall(cut))
+PYTHON
+}
+
 @test "races decide by time: gains are kept, losses and noise are not" {
     run -0 python3 -B - <<'PYTHON'
 import os, random, re, sys, tempfile
@@ -364,10 +388,11 @@ class Trials:
         self.now += wall / 1e9
         sites = {"s": Some(rules=dict.fromkeys(rules, 1))}
         start, end = (1e9 * self.dice.uniform(0.1, 1) * self.driver for _ in range(2))
-        log = Some(state="ended", start_ns=1e18 + start, wall_ns=wall, driver_start_ns=start)
+        log = Some(end_ns=1e18 + start + wall, wall_ns=wall, driver_start_ns=start)
         totals = Some(simulated=False, warns={}, processes=[log] if plan.env else [], sites=sites,
                       peak=lambda place: peak if place == "device" else 0)
-        return Some(ended=Some(wall_ns=start + wall + end, start_ns=1e18, passed_on=0, late=False),
+        wall += start + end
+        return Some(ended=Some(wall_ns=wall, end_ns=1e18 + wall, passed_on=0, late=False),
                     status=0, totals=totals)
 
 class Right:
@@ -439,7 +464,7 @@ from zclib.sameness import Output
 def job(hosts, wall=lambda rank: 1e9, rules=lambda rank: (), states="ended"):
     processes = {rank: [Some(host=host, state=states, world=6, rank=rank, launcher="slurm")]
                  for rank, host in enumerate(hosts)}
-    alone = {rank: Some(ended=Some(wall_ns=wall(rank), start_ns=0), totals=Some(sites={
+    alone = {rank: Some(ended=Some(wall_ns=wall(rank), end_ns=0), totals=Some(sites={
         "s": Some(rules=rules(rank))})) for rank in processes}
     return Some(processes=processes, ranks=alone, totals=Some(
         warns={}, processes=[one for [one] in processes.values()]))

@@ -195,7 +195,7 @@ class Process:
 
     __slots__ = ("path", "host", "rank", "pid", "exe", "hides_python", "arguments", "command",
                  "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns", "wall_ns",
-                 "driver_start_ns", "counts",
+                 "end_ns", "driver_start_ns", "counts",
                  "pageable_asked", "pageable_moved", "untracked", "lost_lines", "refusals", "peaks",
                  "level", "state", "job", "world", "launcher")
 
@@ -208,6 +208,7 @@ class Process:
         self.rank = self.pid = 0
         self.world = 0                             # 0 where it is not known.
         self.start_ns = self.wall_ns = self.driver_start_ns = 0
+        self.end_ns = 0                            # Unix time of its last line; 0: it has none.
         self.counts = Counts()
         self.pageable_asked = self.pageable_moved = 0
         self.untracked = self.lost_lines = 0

@@ -251,6 +251,7 @@ class ProcessLog:
         """The summary's totals are whole; the lines may lack what was not logged."""
         process = self.sums.process
         process.wall_ns = number(record, "wall_ns")
+        process.end_ns = number(record, "time_ns")
         process.driver_start_ns = number(record, "driver_start_ns")
         process.counts.add_record(record)
         process.pageable_asked = number(record, "pageable_asked_bytes")

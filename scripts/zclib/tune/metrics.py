@@ -44,12 +44,10 @@ def _blocked_ns(transfer: Record) -> float:
 def _driver_ns(run: Run) -> float | None:
     """What the driver took to start in a run, and to end: from the end of libzc's log to that of
     the run.  None where not just one process used CUDA, or its log does not tell."""
-    processes = run.totals.processes if run.ended.start_ns else []
-    if len(processes) != 1 or processes[0].state != "ended":
+    processes = run.totals.processes if run.ended.end_ns else []
+    if len(processes) != 1 or not processes[0].end_ns:
         return None
-    process = processes[0]
-    ended_ns = run.ended.start_ns + run.ended.wall_ns
-    return process.driver_start_ns + max(ended_ns - process.start_ns - process.wall_ns, 0)
+    return processes[0].driver_start_ns + max(run.ended.end_ns - processes[0].end_ns, 0)
 
 
 def wall() -> Metric:
