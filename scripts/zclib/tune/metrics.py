@@ -41,7 +41,7 @@ def _blocked_ns(transfer: Record) -> float:
     return number(transfer, "blocked_ns")
 
 
-def _driver_ns(run: Run) -> float | None:
+def driver_ns(run: Run) -> float | None:
     """What the driver took to start in a run, and to end: from the end of libzc's log to that of
     the run.  None where not just one process used CUDA, or its log does not tell."""
     processes = run.totals.processes if run.ended.end_ns else []
@@ -51,12 +51,12 @@ def _driver_ns(run: Run) -> float | None:
 
 
 def wall() -> Metric:
-    """The time of a run.  The driver's start and end scatter by more than many rules gain, and no
-    rule changes them.  So they count in all runs as they were in the first one."""
+    """The time of a run.  The driver's start and end scatter by more than many rules gain, and few
+    rules change them.  So they count in all runs as they were in the first one."""
     first: list[float] = []
 
     def value(run: Run) -> float:
-        driver = _driver_ns(run)
+        driver = driver_ns(run)
         if driver is None:
             return race.wall(run)
         first[:] = first or [driver]

@@ -12,7 +12,7 @@ from .. import launch, race, spread
 from ..trial import WARM_UP, Arm, Plan, Run, Trials
 from . import halves, ranks, write
 from .candidates import Candidate
-from .metrics import Metric, MetricError
+from .metrics import Metric, MetricError, driver_ns
 from .traffic import Traffic
 from .verify import CanNotTune, Verifier, failed_bare
 
@@ -524,7 +524,7 @@ class Search:
             tried.runs, tried.kept = len(arm.runs), False
             tried.why = self._faults.get(arm.name, "") or self._slower(arm, below)
             if not tried.why:
-                values, before = contest.values(arm), contest.values(below)
+                values, before = self._values(arm, below)
                 self._decide(tried, spread.ratio(values, before),
                              statistics.median(before) - statistics.median(values), values)
             if tried.kept:
@@ -532,6 +532,16 @@ class Search:
             whole = whole and tried.kept
             below = arm if arm.same is not False else below
         return top, clean
+
+    def _values(self, *arms: Arm) -> list[list[float]]:
+        """The metric of the runs of two arms.  Where the driver's start and end clearly differ
+        between them, that is a rule's doing, as with memory to give back, and they count."""
+        of = self._options.metric.of
+        if self._options.metric.is_wall:
+            driver = spread.ratio(*([driver_ns(run) or 0 for run in arm.runs] for arm in arms))
+            if driver.low > CLEARLY_WORSE or driver.high < 1 / CLEARLY_WORSE:
+                of = race.wall
+        return [[of(run) for run in arm.runs] for arm in arms]
 
     def _slower(self, arm: Arm, below: Arm) -> str:
         """Whether the whole run takes more time, where the metric does not tell."""
@@ -543,9 +553,9 @@ class Search:
     def _take_final(self, contest: race.Race, arm: Arm) -> None:
         """Notes a race of all that is kept against the program as it was."""
         base, outcome = contest.arms[0], self.outcome
-        final = contest.ratio(arm)
-        outcome.base = statistics.median(contest.values(base))
-        outcome.best = statistics.median(contest.values(arm)) if arm.runs else 0.0
+        values, before = self._values(arm, base)
+        final = spread.ratio(values, before)
+        outcome.base, outcome.best = statistics.median(before), statistics.median(values)
         outcome.final, outcome.runs = final, len(arm.runs)
         why = self._faults.get(arm.name, "") or (
             "" if final.value <= 1 - LEAST_GAIN else
