@@ -402,7 +402,8 @@ class Right:
     def fault(self, run): return ""
     fault_of_bare = fault
 
-def tune(metric, gain_ns=5e8, stops=False, scale=1, second=1, seed=4, names=RULES, **options):
+def tune(metric, gain_ns=5e8, stops=False, halves=False, scale=1, second=1, seed=4, names=RULES,
+         **options):
     with tempfile.TemporaryDirectory() as folder:
         trials = Trials(scale, second, seed)
         search.time = race.time = Some(monotonic=lambda: trials.now)
@@ -411,8 +412,9 @@ def tune(metric, gain_ns=5e8, stops=False, scale=1, second=1, seed=4, names=RULE
         one.bare()
         one.take_base(one.watched())
         for name in names:
-            one.try_one(Candidate("mapped", name, gain_ns, gain_ns, {name: "place = mapped\n"}))
-        one.stop() if stops else one.confirm()
+            what = Candidate("mapped", name, gain_ns, gain_ns, {name: "place = mapped\n"})
+            one.outcome.tried.append(search.Tried(what, True)) if halves else one.try_one(what)
+        one.stop() if stops else one.verify_halves() if halves else one.confirm()
         return one.outcome, {tried.candidate.what: tried for tried in one.outcome.tried}, trials
 
 outcome, tried, trials = tune(metrics.wall(), seconds=20)
@@ -457,6 +459,12 @@ assert not outcome.kept and tried["slow"].why.endswith(" % more time"), tried["s
 RULES["late"] = (0.8, 1)
 outcome, tried, _ = tune(metrics.wall(), seconds=25, names=["late"])
 assert 0.02e9 < tried["late"].gain < 0.08e9 and outcome.final.value > 0.92, (tried, outcome)
+# Of a long program one run tells that.
+outcome, tried, _ = tune(metrics.wall(), halves=True, names=["late"])
+assert 0.9 < outcome.final.value < 1, outcome
+RULES["late"] = (0.9, 1)
+outcome, tried, _ = tune(metrics.wall(), halves=True, names=["late"])
+assert not outcome.kept and tried["late"].why.startswith("more time"), tried["late"]
 Trials.driver = 0.0
 
 import time

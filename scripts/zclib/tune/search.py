@@ -291,7 +291,7 @@ class Search:
             self._say("all that was kept, in a whole run")
             plan = self._plan_of([one.candidate for one in kept], f"whole-{len(kept)}")
             run = self._run(_with_sites(plan), self._hang_s())
-            value = self._value(run)
+            value = race.wall(run) if self._options.metric.is_wall else self._value(run)
             why = self._verifier.fault(run) or self._worse(value, WORSE)
             if not why:
                 self._plan, self._known = plan, [value]
