@@ -467,6 +467,21 @@ outcome, tried, _ = tune(metrics.wall(), halves=True, names=["late"])
 assert not outcome.kept and tried["late"].why.startswith("more time"), tried["late"]
 Trials.driver = 0.0
 
+# Where a run with pinned blocks gains less than its copies do, another one tells.
+from zclib.commands.tune import Tuning
+def watch(*gains, blocked=1e7):
+    runs = [Some(gained=gain, ranks={}, totals=Some(counts=Some(blocked_ns=blocked)))
+            for gain in gains]
+    tuning, prices = Tuning.__new__(Tuning), Prices(Costs(), False)
+    tuning._search = Some(watched_under=lambda policy: runs.pop(0),
+                          gained_ns=lambda run, watched: run.gained)
+    before = Some(ranks={}, totals=Some(counts=Some(blocked_ns=6e7)))
+    tuning._watch_pinned(before, prices)
+    return prices.pinned_ns, prices.fill_ns, len(runs)
+assert watch(9e7, 0) == (9e7, 4e7, 1)
+assert watch(-2e7, 9e7, 0) == (9e7, 4e7, 1)
+assert watch(4e7, -2e7, 0) == (4e7, 0, 1)
+
 import time
 search.time = race.time = time
 

@@ -146,14 +146,7 @@ class Tuning:
         one.take_base(self.watched)
         prices = candidates.Prices(self._costs, self._metric.exact)
         prices.learn(_traffic(self.watched))
-        under = one.watched_under(WATCH)
-        if under is not None:
-            # What copies do not explain is what huge pages gain.
-            blocked = metrics.blocked().of
-            copies = max(blocked(self.watched) - blocked(under), 0)
-            if (gained := one.gained_ns(under, self.watched)) is not None:
-                prices.pinned_ns, prices.fill_ns = gained, max(gained - copies, 0)
-        self.placed = placed = under or self.watched
+        self.placed = placed = self._watch_pinned(self.watched, prices) or self.watched
         traffic = _traffic(placed)
         finder = candidates.Finder(
             traffic, prices, self.watched.totals.contents.changed_sites(),
@@ -172,6 +165,23 @@ class Tuning:
             for candidate in first:
                 one.try_one(candidate)
         one.confirm()
+
+    def _watch_pinned(self, watched: Run, prices: candidates.Prices) -> Run | None:
+        """A run with malloc's blocks pinned, which tells what that gains; None where that does the
+        program no good.  Where it gains less than its copies do, something held it up, and there is
+        another."""
+        one, blocked = self._search, metrics.blocked().of
+        for first in (True, False):
+            under = one.watched_under(WATCH)
+            if under is None or (gained := one.gained_ns(under, watched)) is None:
+                return under
+            copies = max(blocked(watched) - blocked(under), 0)
+            if prices.pinned_ns is None or gained > prices.pinned_ns:
+                # What copies do not explain is what huge pages gain.
+                prices.pinned_ns, prices.fill_ns = gained, max(gained - copies, 0)
+            if not first or gained >= copies:
+                break
+        return under
 
     def _left(self, finder: candidates.Finder) -> list[candidates.Candidate]:
         """What is to be tried yet, beside what is kept."""
