@@ -92,8 +92,9 @@ class AppRunner(Runner):
     def run(self, row: Row, way: Way) -> tuple[dict, dict[str, float]]:
         with tempfile.TemporaryDirectory(dir=self.work) as folder:
             log = os.path.join(folder, "zc.%e.%p.jsonl")
-            ended = execute(self._command(row, way), self._environment(row, way, log), folder,
-                            self.work)
+            settings = programs.PACKAGES_ENVIRONMENT.get(way.program, {})
+            ended = execute(self._command(row, way),
+                            {**self._environment(row, way, log), **settings}, folder, self.work)
             said = ended.err.strip().splitlines()
             if ended.status == SKIPPED:
                 raise Skipped(said[-1] if said else "the program skips itself")
