@@ -105,12 +105,15 @@ def goals(lines: Sequence[Line]) -> list[str]:
 def page(rows: Sequence[dict]) -> str:
     """The part of the page between its marks."""
     lines = [Line(row) for row in rows]
-    machines = dict.fromkeys(row["machine"].partition("UTC, ")[2] for row in rows)
+    machines: dict[str, dict[str, None]] = {}  # To versions of libzc.
+    for row in rows:
+        version, _, machine = row["machine"].partition("UTC, libzc ")[2].partition("; ")
+        machines.setdefault(machine, {})[version] = None
     tried = sum(row["combinations"] for row in rows)
     names = {row["name"] for row in rows}
     missing = [program.name for program in PROGRAMS if program.name not in names]
     return "\n".join([
-        *(f"- {machine}" for machine in machines),
+        *(f"- {machine} libzc {', '.join(versions)}." for machine, versions in machines.items()),
         f"- {len(rows)} programs, {units.count(tried)} combinations of places.",
         *(["", f"Not measured: {'; '.join(missing)}."] if missing else []), "",
         *GOALS.splitlines(), *goals(lines), "",
