@@ -43,7 +43,8 @@ class Ended:
     user_ns: int = 0    # Processor time, its children's that it waited for included.
     system_ns: int = 0
     late: bool = False  # Ended by a signal, because it ran past its limit.
-    end_ns: int = 0     # Unix time of its end; 0 where that is not known.
+    end_ns: int = 0     # Unix time of its end.
+    pid: int = 0        # The process's id; 0 where many had a part in it.
 
 
 @contextlib.contextmanager
@@ -109,6 +110,7 @@ def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, 
                                 **group)
         ended = _wait(child, watched, limit_s)
         ended.wall_ns, ended.end_ns = time.monotonic_ns() - start, time.time_ns()
+        ended.pid = child
         return ended
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -66,7 +66,7 @@ class Run:
         paths = [process.path for process in processes]
         wall_ns = max(process.start_ns + process.wall_ns for process in processes) - min(
             process.start_ns for process in processes)
-        return replace(self, ended=replace(self.ended, wall_ns=wall_ns, end_ns=0), logs=paths,
+        return replace(self, ended=replace(self.ended, wall_ns=wall_ns, pid=0), logs=paths,
                        totals=merge.map_logs(paths, OPTIONS))
 
     def last_words(self, count: int, path: str = "") -> list[str]:

@@ -337,8 +337,8 @@ PYTHON
     local program=$TREE/$ZC_BUILD/kernels/storm-shared
     need_built "$program"
     # Of a log that ends early, as on a full disk, only the counters are left.
-    printf '#!/bin/bash\n[ $ZC_LOG_LEVEL = summary ] || ulimit -f 2500\n"%s" 10000 >printed\n' \
-        "$program" >storm
+    printf '#!/bin/bash\n%s\nexec "%s" 10000 >printed\n' \
+        '[ $ZC_LOG_LEVEL = summary ] || ulimit -f 2500' "$program" >storm
     chmod +x storm
     LIBZC=$LIBZC run -0 python3 -B - <<'PYTHON'
 import os, sys
@@ -354,6 +354,10 @@ assert wall(whole) == race.wall(whole)
 [process] = cut.totals.processes
 assert process.state == "ended" and not process.wall_ns and process.counts.asked_calls > 10000
 assert wall(cut) == race.wall(cut), (wall(cut), race.wall(cut))
+# A command may go on after the process that used CUDA.
+assert metrics.driver_ns(whole) > 0
+trials = trial.Trials(["sh", "-c", "./storm; sleep 0.1"], ".")
+assert metrics.driver_ns(timed("off", "summary")) is None
 PYTHON
 }
 
@@ -389,11 +393,11 @@ class Trials:
         sites = {"s": Some(rules=dict.fromkeys(rules, 1))}
         start, end = (1e9 * self.dice.uniform(0.8, 1.2) * self.driver for _ in range(2))
         end += 1.5e8 * ("late" in rules)
-        log = Some(end_ns=1e18 + start + wall, wall_ns=wall, driver_start_ns=start)
+        log = Some(pid=1, end_ns=1e18 + start + wall, wall_ns=wall, driver_start_ns=start)
         totals = Some(simulated=False, warns={}, processes=[log] if plan.env else [], sites=sites,
                       peak=lambda place: peak if place == "device" else 0)
         wall += start + end
-        return Some(ended=Some(wall_ns=wall, end_ns=1e18 + wall, passed_on=0, late=False),
+        return Some(ended=Some(wall_ns=wall, end_ns=1e18 + wall, pid=1, passed_on=0, late=False),
                     status=0, totals=totals)
 
 class Right:
@@ -492,7 +496,7 @@ from zclib.sameness import Output
 def job(hosts, wall=lambda rank: 1e9, rules=lambda rank: (), states="ended"):
     processes = {rank: [Some(host=host, state=states, world=6, rank=rank, launcher="slurm")]
                  for rank, host in enumerate(hosts)}
-    alone = {rank: Some(ended=Some(wall_ns=wall(rank), end_ns=0), totals=Some(sites={
+    alone = {rank: Some(ended=Some(wall_ns=wall(rank), pid=0), totals=Some(sites={
         "s": Some(rules=rules(rank))})) for rank in processes}
     return Some(processes=processes, ranks=alone, totals=Some(
         warns={}, processes=[one for [one] in processes.values()]))

@@ -43,9 +43,10 @@ def _blocked_ns(transfer: Record) -> float:
 
 def driver_ns(run: Run) -> float | None:
     """What the driver took to start in a run, and to end: from the end of libzc's log to that of
-    the run.  None where not just one process used CUDA, or its log does not tell."""
-    processes = run.totals.processes if run.ended.end_ns else []
-    if len(processes) != 1 or not processes[0].end_ns:
+    the run.  None where another process than the command's own used CUDA, because the command may
+    have gone on after that, and where the log does not tell."""
+    processes = run.totals.processes if run.ended.pid else []
+    if len(processes) != 1 or processes[0].pid != run.ended.pid or not processes[0].end_ns:
         return None
     return processes[0].driver_start_ns + max(run.ended.end_ns - processes[0].end_ns, 0)
 

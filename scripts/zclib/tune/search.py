@@ -558,7 +558,7 @@ class Search:
         outcome.base, outcome.best = statistics.median(before), statistics.median(values)
         outcome.final, outcome.runs = final, len(arm.runs)
         why = self._faults.get(arm.name, "") or (
-            "" if final.value <= 1 - LEAST_GAIN else
+            self._slower(arm, base) if final.value <= 1 - LEAST_GAIN else
             "in the end nothing is gained over the program as it was")
         if why:
             for one in outcome.kept:
