@@ -8,7 +8,7 @@ from statistics import median
 
 from .result import Result, Session
 from .row import Metric
-from .tables import number, ratio, values_of
+from .tables import means, number, ratio, values_of
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,6 @@ QUOTES = (
           "to the GPU and back, by size: 256 MiB", "one transfer"),
     Quote("sends 256 MiB through four streams in chunks",
           "copies and kernels on four streams: 256 MiB in 32 chunks", "from first copy to last"),
-    Quote("the same, with allocation, fill and free",
-          "copies and kernels on four streams: 256 MiB in 32 chunks", "whole program"),
     Quote("copies the same unchanged 256 MiB again",
           "shared: 256 MiB copied 100 times unchanged", "one copy"),
     Quote("grows an array to 1 GiB, 16 MiB at a time",
@@ -81,7 +79,7 @@ def preset(result: Result, label: str) -> str:
 
 
 def quoted(session: Session) -> list[str]:
-    """README's table; lines whose rows were not measured are left out."""
+    """README's table, without what was not measured, and what people's programs come to."""
     results = {result.row.title: result for result in session.results}
     lines = ["| unmodified program | bare | under libzc | of bare | process, of bare | by hand "
              "| policy |", "|" + "---|" * 7]
@@ -97,4 +95,9 @@ def quoted(session: Session) -> list[str]:
                  f"{number(100 * part)} %", f"{number(100 * process)} %" if process else "-",
                  time(metric, result, "hand"), preset(result, quote.label)]
         lines.append(f"| {' | '.join(cells)} |")
+    applications = [result for result in session.results if result.row.group == "applications"]
+    if found := means(applications):
+        count, process, main = found
+        lines += ["", f"All {count} of people's programs under `everyday`, geometric means: "
+                  f"{number(100 * main)} % of bare, {number(100 * process)} % as whole processes."]
     return lines

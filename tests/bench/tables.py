@@ -176,17 +176,23 @@ def kinds_table(results: list[Result], full: bool) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
-def mean_line(results: list[Result]) -> list[str]:
+def means(results: list[Result]) -> tuple[int, float, float] | None:
     """What the preset for any program makes of processes and of their main parts, over all rows
-    with both."""
+    with both, and their number; None where these are too few."""
     both = [figures for result in results if all(figures := [
         ratio(result.row.measured()[at], result, "everyday", "bare") for at in (-1, 0)])]
-    if len(both) < 2:
+    return (len(both), *map(geometric_mean, zip(*both))) if len(both) > 1 else None
+
+
+def mean_line(results: list[Result]) -> list[str]:
+    """The same in words."""
+    found = means(results)
+    if found is None:
         return []
-    process, main = (number(geometric_mean(figures)) for figures in zip(*both))
-    return [f"Geometric mean of everyday / bare, processes of {len(both)} programs: {process}; "
+    count, process, main = found
+    return [f"Geometric mean of everyday / bare, processes of {count} programs: {number(process)}; "
             f"{results[0].row.metrics[0].name}, without the start and the end of the process: "
-            f"{main}."]
+            f"{number(main)}."]
 
 
 def note_lines(results: list[Result]) -> list[str]:
