@@ -16,7 +16,7 @@ struct zc_summary {
     struct zc_block_gauge place[ZC_COUNTERS_PLACES];      /* By enum zc_place_id. */
     uint64_t untracked;                                   /* Requests that could not be recorded. */
     uint64_t wall_ns;                                     /* Since the counters were made. */
-    uint64_t start_ns;                                    /* In which the driver started. */
+    uint64_t start_ns;                                    /* What the driver took to start. */
     /* Sums over all copies; sets and prefetches move nothing between two blocks. */
     struct zc_count copies[ZC_OUTCOME_COUNT];
     uint64_t copy_ticks;     /* Blocked time of the copies. */
