@@ -171,7 +171,7 @@ class Tuning:
         program no good.  Where it gains less than its copies do, something held it up, and there is
         another."""
         one, blocked = self._search, metrics.blocked().of
-        for first in (True, False):
+        for _ in range(2):
             under = one.watched_under(WATCH)
             if under is None or (gained := one.gained_ns(under, watched)) is None:
                 return under
@@ -179,7 +179,7 @@ class Tuning:
             if prices.pinned_ns is None or gained > prices.pinned_ns:
                 # What copies do not explain is what huge pages gain.
                 prices.pinned_ns, prices.fill_ns = gained, max(gained - copies, 0)
-            if not first or gained >= copies:
+            if gained >= copies:
                 break
         return under
 
