@@ -165,7 +165,7 @@ static void copy_known(struct zc_counters *made, const struct zc_counters *befor
 }
 
 /* Replaces the current counters.  Known sites keep their indices: libc's requests have sites before
- * the first CUDA call, and during it.  So does the time of cuInit, which starts libzc. */
+ * the first CUDA call, and during it.  The time of cuInit, which starts libzc, is kept, too. */
 static void take_over(struct zc_counters *made)
 {
     bool held = zc_site_lock();

@@ -63,7 +63,7 @@ struct zc_counters {
 };
 
 /* The counters in use, never NULL: before zc_counters_open() static memory, of which only the sites
- * are taken over. */
+ * and the time of the driver's start are taken over. */
 struct zc_counters *zc_counters(void);
 
 /*

@@ -20,7 +20,7 @@
 
 /* A kernel with a thread for each so many bytes of a block was most likely made to read all of it,
  * once or many times: a thread loads 16 bytes at most at once, and one that goes through a row of a
- * sparse matrix or a graph reads a dozen words.  Of threads that read a single word each, the link
+ * sparse matrix or a graph reads some 16 words.  Of threads that read a single word each, the link
  * fetches 32 bytes. */
 #define THREAD_BYTES 64u
 
