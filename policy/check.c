@@ -87,7 +87,7 @@ bool zc_rule_covers(const struct zc_rule *earlier, const struct zc_rule *later, 
 
     /* `nth` of the later rule does not matter: it counts only what the earlier one leaves. */
     return (later->apis & ~earlier->apis) == 0 && (narrow & ~wide) == 0 &&
-           ranges_cover(&earlier->size, &later->size, 0, work) &&
+           earlier->grown <= later->grown && ranges_cover(&earlier->size, &later->size, 0, work) &&
            ranges_cover(&earlier->site, &later->site, 0, work) &&
            ranges_cover(&earlier->device, &later->device, 0, work) &&
            ranges_cover(&earlier->rank, &later->rank, 0, work) &&

@@ -34,6 +34,8 @@ static const char *got_text(const struct zc_rule *rule, const struct zc_request 
         return number_or_nothing(request->local_rank, buffer);
     case ZC_KEY_HOST:
         return request->host;
+    case ZC_KEY_GROWN:
+        return request->grown ? "yes" : "no";
     case ZC_KEY_NTH:
         zc_note_set(buffer, "%u",
                     atomic_load_explicit(&rule->counters->fits, memory_order_relaxed) + 1);

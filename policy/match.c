@@ -48,6 +48,8 @@ static bool key_fits(const struct zc_rule *rule, const struct zc_request *reques
         return globs_match(&rule->host, request->host);
     case ZC_KEY_STREAM:
         return (rule->streams >> request->stream & 1) != 0;
+    case ZC_KEY_GROWN:
+        return !rule->grown || request->grown;
     case ZC_KEY_MODULE:
         return globs_match(&rule->module, request->module);
     case ZC_KEY_EXE:

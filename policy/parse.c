@@ -353,6 +353,7 @@ static void summarize(struct zc_policy *out)
         {ZC_KEY_STREAM, ZC_NEED_STREAM},  {ZC_KEY_NTH, ZC_NEED_NTH},
         {ZC_KEY_DEVICE, ZC_NEED_DEVICE},  {ZC_KEY_RANK, ZC_NEED_JOB},
         {ZC_KEY_LOCAL_RANK, ZC_NEED_JOB}, {ZC_KEY_HOST, ZC_NEED_JOB},
+        {ZC_KEY_GROWN, ZC_NEED_GROWN},
     };
     uint64_t given = 0;
 

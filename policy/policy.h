@@ -97,6 +97,7 @@ struct zc_request {
     int64_t rank, local_rank;   /* of the process in its job; negative where not known */
     const char *host;           /* name of the host */
     enum zc_stream_kind stream; /* of its stream argument */
+    bool grown;                 /* an array on the device has grown before */
     bool supposed;              /* it is not made: counted nowhere, and `nth` is that of the next */
 };
 
@@ -110,6 +111,7 @@ struct zc_request {
 #define ZC_NEED_NTH (1u << 5)
 #define ZC_NEED_DEVICE (1u << 6)
 #define ZC_NEED_JOB (1u << 7) /* ranks and host */
+#define ZC_NEED_GROWN (1u << 8)
 
 /* In all enumerations below 0 is what holds where the key is not given. */
 
@@ -240,6 +242,7 @@ struct zc_rule {
     struct zc_ranges rank, local_rank; /* of the process in its job */
     struct zc_globs host;              /* names of the host */
     unsigned streams;                  /* bit 1 << enum zc_stream_kind */
+    unsigned grown;                    /* 1: only once an array has grown */
     struct zc_ranges nth;              /* ordinals of fitting requests, from 1 */
 
     struct zc_place_list place;   /* without `api` a rule takes the plain device

@@ -29,6 +29,7 @@
 #include "shared/transfer.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
+#include "vmm/grown.h"
 #include "vmm/move.h"
 #include "vmm/vmm.h"
 
@@ -537,6 +538,7 @@ static CUresult finish(struct zc_copy *c)
     if (!c->bytes || c->way == ZC_WAY_REMAP || c->way == ZC_WAY_SPLIT ||
         (c->async && zc_capture_holds(c->stream, c->flavour)))
         return c->result;
+    zc_grown_copy(c);
     bool by_cpu = c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED;
     struct zc_transfer t = {.outcome = by_cpu ? ZC_CPU : ZC_MOVED,
                             .bytes = c->bytes,

@@ -11,6 +11,7 @@
 #include "place/fallback.h"
 #include "place/freed.h"
 #include "vmm/grow.h"
+#include "vmm/grown.h"
 #include "vmm/pause.h"
 
 /* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
@@ -179,8 +180,10 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
         zc_retrack(&untracked);
     else
         freed(&untracked, NULL, NULL);
-    if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
+    if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM)) {
+        zc_grown_freed(&untracked.copy);
         zc_freed_reap_all();
+    }
     return result;
 }
 

@@ -26,6 +26,7 @@
     X(va)                                                                                          \
     X(access)                                                                                      \
     X(grow)                                                                                        \
+    X(grown)                                                                                       \
     X(vmm)                                                                                         \
     X(move)                                                                                        \
     X(managed_pool)                                                                                \

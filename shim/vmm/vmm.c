@@ -81,14 +81,15 @@ static const struct facts *facts_of(int device)
     return f;
 }
 
-/* Asks the driver in advance what the first requests under a policy would ask. */
+/* Asks the driver in advance what the first requests under a policy would ask, unless they are left
+ * as they are until an array has grown, which most never do. */
 static void start(const struct zc_policy *policy)
 {
     size_t total = 0, most = 0, granularity = 0;
     bool placing = false, growing = false;
     int count = 0;
     for (size_t i = 0; i < policy->rule_count; i++) {
-        bool places = zc_rule_has_place(&policy->rules[i], ZC_PLACE_VMM);
+        bool places = zc_rule_has_place(&policy->rules[i], ZC_PLACE_VMM) && !policy->rules[i].grown;
         placing = placing || places;
         growing = growing || (places && policy->rules[i].grow);
     }

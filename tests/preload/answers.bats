@@ -94,6 +94,11 @@ same_for_vmm() {
     grep -q '^  attribute 15: code 0 00' <<<"$output"
 }
 
+@test "blocks that are left until an array has grown answer as without libzc, and can be exported" {
+    answers_in $'vmm\ngrow = yes\ngrown = yes' cat
+    [[ ! -s $BATS_TEST_TMPDIR/said ]]
+}
+
 @test "blocks of a second device answer as the memory that was asked for there" {
     export SIM_DEVICES=2
     "$program" 1 >"$bare"

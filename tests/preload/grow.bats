@@ -22,7 +22,7 @@ everywhere() {
     run -0 timeout 60 "$program" "$1"
     bare=$output
     for policy in "$growing" "$growing"$'\nchunk = 2M' $'place = vmm\ncommit = lazy' 'place = vmm' \
-        'place = mapped'; do
+        "$growing"$'\ngrown = yes' 'place = mapped'; do
         echo "$1 under $policy"
         rm -f "$SIM_LEAKS"
         run -0 under_policy "$policy" timeout 60 "$program" "$1"
@@ -40,6 +40,69 @@ copied() {
 @test "an array that doubles keeps its bytes and is not copied" {
     everywhere doubling
     copied doubling 0
+}
+
+@test "with grown, blocks are the driver's until an array has grown, and it is remapped then" {
+    local later=$growing$'\ngrown = yes'
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace SIM_MEMORY_MIB=256
+    run -0 under_policy "$later" "$program" doubling
+    [[ $output == 'copies 2' ]] # Into the second block, and into the first of `vmm`.
+    [[ $(grep -c '^cuMemAlloc_v2 ' "$SIM_TRACE") == 2 ]]
+    for scenario in never_freed small_blocks part_copied other_freed no_copy; do
+        rm -f "$SIM_TRACE"
+        run -0 under_policy "$later" "$program" "$scenario"
+        run -1 grep -E '^cuMem(AddressReserve|Create) ' "$SIM_TRACE"
+        everywhere "$scenario"
+    done
+}
+
+@test "the report says to the byte what the preset for any program spares of growing arrays" {
+    local scenario spared says
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=events
+    for scenario in doubling:58720256 older_blocks:16777216 no_copy:0; do
+        rm -f "$ZC_LOG"
+        run -0 env LD_PRELOAD="$LIBZC" "$program" "${scenario%:*}"
+        says=$(python3 -B -c '
+import sys
+sys.path.insert(0, "scripts")
+from zclib.report import engines
+from zclib.report.totals import Options
+print(engines.read(sys.argv[1:], Options(1)).covered.again.moved_bytes)' "$ZC_LOG")
+        rm "$ZC_LOG"
+        run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=policy/presets/everyday.conf "$program" \
+            "${scenario%:*}"
+        spared=$(tail -n 1 "$ZC_LOG" | grep -o '"elided_bytes":[0-9]*' | head -n 1)
+        [[ $says == "${scenario#*:}" && $spared == "\"elided_bytes\":$says" ]]
+    done
+}
+
+@test "a rule for libc's requests may wait for a grown array, too" {
+    [[ -x /usr/bin/python3 ]] || skip 'no /usr/bin/python3'
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+    run -0 under_policy $'api = malloc\nplace = pinned\ngrown = yes' /usr/bin/python3 -c '
+import ctypes
+cuda, libc, size = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None), 4 << 20
+libc.malloc.restype = ctypes.c_void_p
+def call(name, *arguments):
+    assert getattr(cuda, name)(*arguments) == 0, name
+def block(factor):
+    at = ctypes.c_void_p()
+    call("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(factor * size))
+    return at
+context = ctypes.c_void_p()
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+small, large = block(1), block(2)
+def send():
+    host = ctypes.c_void_p(libc.malloc(ctypes.c_size_t(size)))
+    call("cuMemcpyHtoD_v2", large, host, ctypes.c_size_t(size))
+send()
+call("cuMemcpyDtoD_v2", large, small, ctypes.c_size_t(size))
+call("cuMemFree_v2", small)
+send()'
+    [[ $(moved_by_kind "$ZC_LOG" | grep HtoD) == "HtoD Pageable Device 1 4194304
+HtoD Pinned Device 1 4194304" ]]
 }
 
 @test "an array that doubles beside the streams of a framework is not copied either" {

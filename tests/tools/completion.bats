@@ -99,7 +99,7 @@ tab() {
 
 @test "bash completes the rules of the policy and all keys for --set" {
     local conf=$BATS_TEST_TMPDIR/p.conf
-    [[ $(tab zc run -p "$conf" --set b.grow) == b.grow= ]]
+    [[ $(tab zc run -p "$conf" --set b.acc) == b.access= ]]
     # As the shell would have to read it; nothing of a name is the shell's.
     [[ $(tab zc run -p "$conf" -s 'big\ tables.chu') == 'big\ tables.chunk=' ]]
     echo '[rule $(touch ran)]' >>"$conf"
@@ -118,14 +118,14 @@ tab() {
     run -0 python3 tests/tools/zsh_tab.py "$BATS_FILE_TMPDIR/zsh" \
         'zc ch<TAB>' 'zc report --so<TAB>mo<TAB>' 'zc check policy/presets/wa<TAB>' \
         'zc explain --api=cudaMallocAs<TAB> --stre<TAB>per<TAB>' \
-        'zc run -c off,policy/pol<TAB>' "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.gro<TAB>" \
+        'zc run -c off,policy/pol<TAB>' "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.acc<TAB>" \
         'zc run --le<TAB>ev<TAB>bats --ver<TAB>' 'zc run -q mkdi<TAB>policy/pr<TAB>' \
         'zc run -p @every<TAB>'
     [[ ${lines[0]} == "check" && ${lines[1]} == "report --sort=moved" ]]
     [[ ${lines[2]} == "check policy/presets/watch-only.conf" ]]
     [[ ${lines[3]} == "explain --api=cudaMallocAsync --stream=per-thread" ]]
     [[ ${lines[4]} == "run -c off,policy/policy.conf" ]]
-    [[ ${lines[5]} == "run -p $BATS_TEST_TMPDIR/p.conf -s b.grow=" ]]
+    [[ ${lines[5]} == "run -p $BATS_TEST_TMPDIR/p.conf -s b.access=" ]]
     [[ ${lines[6]} == "run --level=events bats --ver" ]]
     [[ ${lines[7]} == "run -q mkdir policy/presets"* ]]
     [[ ${lines[8]} == "run -p @everyday" ]]
@@ -139,19 +139,19 @@ tab() {
             echo $line: (complete -C $line | string replace -r "\t.*" "")
         end' "$BATS_FILE_TMPDIR/zc.fish" 'zc ch' 'zc report --so' 'zc report --sort mo' \
         'zc check policy/presets/wa' 'zc explain --api cudaMallocAs' 'zc run -c off,policy/pol' \
-        "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.gro" 'zc run -q mkdi' 'zc run mkdir --le' \
+        "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.acc" 'zc run -q mkdi' 'zc run mkdir --le' \
         'zc run -p off mkdir READ' 'zc report tests/tools/logs/gather-s' 'zc run -c off,@every' \
         'zc tune -r 3 mkdi' 'zc tune -r 3 mkdir --forc' \
-        "zc run -p $BATS_TEST_TMPDIR/p.conf -s 'c%s.gro"
+        "zc run -p $BATS_TEST_TMPDIR/p.conf -s 'c%s.acc"
     [[ ${lines[0]} == *": check" && ${lines[1]} == *": --sort" && ${lines[2]} == *": moved" ]]
     [[ ${lines[3]} == *": policy/presets/watch-only.conf" && ${lines[4]} == *": cudaMallocAsync" ]]
-    [[ ${lines[5]} == *": off,policy/policy.conf" && ${lines[6]} == *": b.grow=" ]]
+    [[ ${lines[5]} == *": off,policy/policy.conf" && ${lines[6]} == *": b.access=" ]]
     [[ ${lines[7]} == *": mkdir" && ${lines[8]} == *"--le:"* && ${lines[8]} != *--level* ]]
     [[ ${lines[9]} == *": README.md" ]]
     [[ ${lines[10]} == *": tests/tools/logs/gather-summary.jsonl" ]]
     [[ ${lines[11]} == *": off,@everyday" && ${lines[12]} == *": mkdir" ]]
     [[ ${lines[13]} == *"--forc:"* && ${lines[13]} != *--force* ]]
-    [[ ${lines[14]} == *": c%s\\n.grow=" ]]
+    [[ ${lines[14]} == *": c%s\\n.access=" ]]
 }
 
 @test "a shell that is not known is named with those that are" {

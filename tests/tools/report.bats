@@ -347,7 +347,7 @@ assert seen == {"repeated": {"shared,", "mapped,"}, "once": {"shared,"},
 assert first == {"copies heap 8 events": (64, 0), "copies heap 8 summary": (64, 0),
                  "copies map 8 events": (64, 0), "copies heap 1 events": (8, 0),
                  "gather-shared 8192 1024 events": (8, 0),
-                 "gather-shared 8192 1024 allocs": (8, 0), "grow-shared 512 events": (0, 30)}, first
+                 "gather-shared 8192 1024 allocs": (8, 0), "grow-shared 512 events": (0, 24)}, first
 assert {"duplicate", "never-read"} <= advised, advised
 # At the level summary, which does not tell what rules did, none is for a call path under a policy.
 assert not any(one.site and one.rule for one in run(

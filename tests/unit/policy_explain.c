@@ -68,6 +68,7 @@ static void the_key_that_fails_is_named(void **state)
     assert_fails("place = vmm\ndevice = 1..", bare, "device", "1..", "-");
     assert_fails("place = vmm\nrank = 0", request, "rank", "0", "3");
     assert_fails("place = vmm\nhost = login*", request, "host", "login*", "node7");
+    assert_fails("place = vmm\ngrown = yes", request, "grown", "yes", "no");
     assert_fails("place = vmm\nnth = 2", request, "nth", "2", "1");
     assert_fails("place = vmm\nnth = even", request, "nth", "even", "1");
     assert_fails("api = cudaMallocPitch\nplace = vmm", request, "api", "cudaMallocPitch",

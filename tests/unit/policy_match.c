@@ -165,6 +165,7 @@ static void each_match_key_can_refuse(void **state)
         {"rank = 0, 2..3", true},      {"rank = 0", false},
         {"local_rank = 1", true},      {"local_rank = 0", false},
         {"host = node*", true},        {"host = login*", false},
+        {"grown = no", true},          {"grown = yes", false},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -221,6 +222,17 @@ static void streams_are_told_apart(void **state)
             assert_int_equal(takes(lines, request), wanted == got);
         }
     }
+}
+
+static void a_rule_may_wait_until_an_array_has_grown(void **state)
+{
+    (void)state;
+    struct zc_request request = some_request();
+
+    request.grown = true;
+    assert_true(takes("place = vmm\ngrown = yes", request));
+    assert_true(takes("place = vmm\ngrown = no", request));
+    assert_true(takes("place = vmm", request));
 }
 
 static void the_first_rule_that_fits_wins(void **state)
@@ -363,6 +375,7 @@ static void a_policy_says_which_facts_it_needs(void **state)
         {"host = node*", ZC_NEED_JOB},
         {"nth = 1", ZC_NEED_NTH},
         {"stream = created", ZC_NEED_STREAM},
+        {"grown = yes", ZC_NEED_GROWN},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -421,6 +434,7 @@ int main(void)
         cmocka_unit_test(all_keys_of_a_rule_must_hold),
         cmocka_unit_test(a_fact_that_is_not_known_fits_no_key),
         cmocka_unit_test(streams_are_told_apart),
+        cmocka_unit_test(a_rule_may_wait_until_an_array_has_grown),
         cmocka_unit_test(the_first_rule_that_fits_wins),
         cmocka_unit_test(nth_counts_the_requests_that_fit_the_other_keys),
         cmocka_unit_test(odd_and_even_share_the_requests),

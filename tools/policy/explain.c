@@ -3,11 +3,12 @@
  * zc-policy explain FILE: what the rules say to requests.
  *
  * A line of stdin is a request, in fields: api, size in bytes, module, site in hex, exe, thread,
- * device, kind of stream, and which of the fitting requests it is (`nth`; empty: counted by the
- * rules, as in a process). An empty field is a fact that is not known. Each request is answered
- * by a line for each rule: name, line, `takes`, `fails` or `behind`, key, what the file wants,
- * what the request has, the rule's places; and a last line: `end` and the name of the rule that
- * takes it. What is no request is answered by one line: `refused` and why.
+ * device, kind of stream, which of the fitting requests it is (`nth`; empty: counted by the
+ * rules, as in a process), and whether an array has grown (`yes`, or empty). An empty field is a
+ * fact that is not known. Each request is answered by a line for each rule: name, line, `takes`,
+ * `fails` or `behind`, key, what the file wants, what the request has, the rule's places; and a
+ * last line: `end` and the name of the rule that takes it. What is no request is answered by one
+ * line: `refused` and why.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "policy/internal.h"
 #include "tools/policy/policy_tool.h"
 
-enum { API, SIZE, MODULE, SITE, EXE, THREAD, DEVICE, STREAM, NTH, FIELDS };
+enum { API, SIZE, MODULE, SITE, EXE, THREAD, DEVICE, STREAM, NTH, GROWN, FIELDS };
 
 static const char *const outcomes[] = {
     [ZC_OUTCOME_TAKES] = "takes", [ZC_OUTCOME_FAILS] = "fails", [ZC_OUTCOME_BEHIND] = "behind"};
@@ -107,6 +108,7 @@ static bool read_request(char *field[FIELDS], struct zc_request *request)
     request->site = (uint32_t)strtoul(field[SITE], NULL, 16);
     request->exe = known(field[EXE]);
     request->thread = known(field[THREAD]);
+    request->grown = strcmp(field[GROWN], "yes") == 0;
     request->device = field[DEVICE][0] != '\0' ? atoi(field[DEVICE]) : -1;
     return true;
 }
@@ -128,7 +130,7 @@ static bool answer(const struct zc_policy *policy, char *line)
     const struct zc_rule *rule;
 
     if (cut(line, field) != FIELDS) {
-        fputs("zc: a request has nine fields\n", stderr);
+        fputs("zc: a request has ten fields\n", stderr);
         return false;
     }
     if (read_request(field, &request)) {

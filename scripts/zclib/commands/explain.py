@@ -25,6 +25,7 @@ FACTS = {
     "thread": ("NAME", "name of the calling thread"),
     "device": ("N", "CUDA ordinal of the current device"),
     "stream": ("KIND", "kind of the stream"),
+    "grown": ("yes|no", "whether an array on the device has grown (no)"),
     "nth": ("N", "which of the requests that fit the other keys (1)"),
 }
 
@@ -47,6 +48,7 @@ def _site(text: str) -> str:
 
 _number.__name__, _site.__name__ = "number", "site"  # As argparse names them in messages.
 STREAMS = ("none", "default", "legacy", "per-thread", "created")
+CHOICES = {"stream": STREAMS, "grown": ("yes", "no")}
 FORMS = {"device": _number, "nth": _number, "site": _site}
 
 
@@ -54,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="POLICY|LOG", nargs="+", help="a policy, logs, or both")
     for name, (metavar, line) in FACTS.items():
         parser.add_argument(f"--{name}", metavar=metavar, help=line, type=FORMS.get(name, str),
-                            choices=STREAMS if name == "stream" else None)
+                            choices=CHOICES.get(name))
     parser.epilog = EPILOG
     parser.examples = EXAMPLES
 
@@ -254,7 +256,8 @@ def _judge(policy: str, paths: Iterable[str]) -> Sites:
         screen.message(f"{path}: {units.count(count)} {'request' if count == 1 else 'requests'} "
                        f"left out: {why}")
     for (name, line, key), count in untold.items():
-        screen.message(f"rule '{name}' in line {line} asks for the {key}, which the log does not "
+        fact = "growth of arrays" if key == "grown" else key
+        screen.message(f"rule '{name}' in line {line} asks for the {fact}, which the log does not "
                        f"tell of {units.count(count)} {'request' if count == 1 else 'requests'}: "
                        "taken as not fitting")
     return sites
@@ -263,9 +266,11 @@ def _judge(policy: str, paths: Iterable[str]) -> Sites:
 def _untold(record: logs.Record,
             verdicts: Iterable[policies.Verdict]) -> Iterator[tuple[str, int, str]]:
     """Name and line of each rule that fails for want of a fact, and its key: threads of libc's
-    blocks are not in the log, and logs of older versions have no kinds of streams either."""
+    blocks and whether an array had grown are not in the log, and logs of older versions have no
+    kinds of streams either."""
     for verdict in verdicts:
         if verdict.outcome == "fails" and (
-                verdict.key == "thread" and not verdict.got or verdict.key == "stream"
-                and record.get("stream_ordered") is True and "stream_kind" not in record):
+                verdict.key == "grown" or verdict.key == "thread" and not verdict.got
+                or verdict.key == "stream" and record.get("stream_ordered") is True
+                and "stream_kind" not in record):
             yield verdict.rule, verdict.line, verdict.key

@@ -34,23 +34,27 @@ def _is_linear(function: str) -> bool:
 class Covered:
     """Sums of such copies, by logs of the level events."""
 
-    __slots__ = ("large", "grown")
+    __slots__ = ("large", "grown", "again")
 
     def __init__(self) -> None:
         self.large: dict[str, Counts] = {}              # Of pageable memory, by direction.
         # Copies to larger arrays, before the smaller ones were freed, by the call paths of both.
         self.grown: dict[tuple[str, str], Counts] = {}
+        # Those of them between blocks that came after the process's first, which the preset spares.
+        self.again = Counts()
 
     def add_large(self, direction: str, calls: int, size: int, blocked_ns: int) -> None:
         self.large.setdefault(direction, Counts()).add_transfers("moved", calls, size, blocked_ns)
 
-    def add_grown(self, sites: tuple[str, str], size: int, blocked_ns: int) -> None:
-        self.grown.setdefault(sites, Counts()).add_transfers("moved", 1, size, blocked_ns)
+    def add_grown(self, sites: tuple[str, str], size: int, blocked_ns: int, again: bool) -> None:
+        for counts in [self.grown.setdefault(sites, Counts())] + [self.again] * again:
+            counts.add_transfers("moved", 1, size, blocked_ns)
 
     def add(self, other: Covered) -> None:
         for mine, its in ((self.large, other.large), (self.grown, other.grown)):
             for key, counts in its.items():
                 mine.setdefault(key, Counts()).add(counts)
+        self.again.add(other.again)
 
     def settle(self) -> None:
         """Leaves out what is beyond the bounds."""

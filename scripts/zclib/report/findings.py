@@ -330,7 +330,7 @@ class Finder:
         """The preset everyday, where no policy was in force and it changes something."""
         if any(process.policy for process in self._totals.processes):
             return
-        large, grown = self._large(), _added(self._totals.covered.grown.values())
+        large, grown = self._large(), self._totals.covered.again
         both = _added([*large.values(), grown])
         if not both.moved_bytes or not self._matters(both):
             return

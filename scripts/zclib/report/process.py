@@ -60,6 +60,8 @@ class ProcessLog:
         self._log = log
         self._watchers = watchers
         self._live: dict[int, Block] = {}
+        self._last_id = 0                       # Of blocks that were allocated,
+        self._grown_at: int | None = None       # and as it was when the first array had grown.
         self._over_time = over_time
         self._transfers = Transfers(self.sums, self._live, over_time)
         self._summary: Record | None = None
@@ -120,6 +122,7 @@ class ProcessLog:
         if self.sums.process.level == "summary":
             self.sums.process.level = "allocs"
         block = Block(self.sums.process, record)
+        self._last_id = max(self._last_id, block.id)
         for watcher in self._watchers:
             watcher.alloc(self.sums.process, record)
         site = self._site_of(block.site)
@@ -155,7 +158,10 @@ class ProcessLog:
         if block.grown is not None:
             larger, size, blocked_ns = block.grown
             if self._live.get(larger.id) is larger:
-                self.sums.covered.add_grown((block.site, larger.site), size, blocked_ns)
+                again = self._grown_at is not None and min(block.id, larger.id) > self._grown_at
+                self.sums.covered.add_grown((block.site, larger.site), size, blocked_ns, again)
+                if self._grown_at is None and larger.size > block.size:
+                    self._grown_at = self._last_id
 
     def _level(self, time_ns: int, block: Block, sign: int) -> None:
         if time_ns > 0:

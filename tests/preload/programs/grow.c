@@ -314,6 +314,112 @@ static void never_freed(void)
     end_gpu(0);
 }
 
+/* Too small for `vmm`. */
+static void small_blocks(void)
+{
+    start_gpu(0);
+    from = make(MIB / 2);
+    fill(from, 1, MIB / 2, NULL);
+    to = make(MIB);
+    CHECK(cuMemcpyDtoD(to, from, MIB / 2));
+    CHECK(cuMemFree(from));
+    CUdeviceptr other = make(4 * MIB);
+    has(to, 1, MIB / 2);
+    CHECK(cuMemFree(other));
+    finish(to);
+}
+
+/* Copies of a part, and into a block of the same size, grow no array. */
+static void part_copied(void)
+{
+    start_gpu(0);
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    to = make(8 * MIB);
+    CUdeviceptr same = make(4 * MIB);
+    CHECK(cuMemcpyDtoD(to, from, MIB));
+    CHECK(cuMemcpyDtoD(to + 4 * MIB, from, 4 * MIB));
+    CHECK(cuMemcpyDtoD(same, from, 4 * MIB));
+    CHECK(cuMemFree(from));
+    CUdeviceptr other = make(4 * MIB);
+    has(to, 1, MIB);
+    has(same, 1, 4 * MIB);
+    CHECK(cuMemFree(other));
+    CHECK(cuMemFree(same));
+    finish(to);
+}
+
+/* Neither does a copy that is refused, one into memory that is freed first, or one that is only
+ * captured. */
+static void no_copy(void)
+{
+    CUstream stream;
+    CUgraph graph;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    from = make(4 * MIB);
+    to = make(8 * MIB);
+    EXPECT(cuMemcpyDtoD(to, from, 64 * MIB) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuMemFree(from));
+    from = make(4 * MIB);
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, stream));
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuMemFree(from));
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
+    has(to, 1, 4 * MIB);
+    CHECK(cuMemFree(to));
+    CHECK(cuMemFree(from));
+    CUdeviceptr other = make(4 * MIB);
+    CHECK(cuStreamDestroy(stream));
+    finish(other);
+}
+
+/* An array grows, after that one in blocks that were there before, and then it grows once more. */
+static void older_blocks(void)
+{
+    start_gpu(0);
+    CUdeviceptr before[2] = {make(4 * MIB), make(8 * MIB)};
+    from = make(4 * MIB);
+    to = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
+    CHECK(cuMemFree(from));
+    fill(before[0], 1, 4 * MIB, NULL);
+    CHECK(cuMemcpyDtoD(before[1], before[0], 4 * MIB));
+    CHECK(cuMemFree(before[0]));
+    from = make(16 * MIB);
+    CHECK(cuMemcpyDtoD(from, before[1], 8 * MIB));
+    CHECK(cuMemFree(before[1]));
+    before[0] = make(32 * MIB);
+    CHECK(cuMemcpyDtoD(before[0], from, 16 * MIB));
+    CHECK(cuMemFree(from));
+    has(before[0], 1, 4 * MIB);
+    CHECK(cuMemFree(before[0]));
+    finish(to);
+}
+
+/* The block that was copied stays. */
+static void other_freed(void)
+{
+    CUdeviceptr before;
+    start_gpu(0);
+    before = make(4 * MIB);
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    to = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
+    CHECK(cuMemFree(before));
+    CUdeviceptr other = make(4 * MIB);
+    has(to, 1, 4 * MIB);
+    has(from, 1, 4 * MIB);
+    CHECK(cuMemFree(other));
+    CHECK(cuMemFree(from));
+    finish(to);
+}
+
 /* The kernel is still waiting for its turn when the copy is asked for; its values belong to it. */
 static void kernel_in_flight(void)
 {
@@ -500,6 +606,11 @@ int main(int argc, char **argv)
         {"many_streams", many_streams},
         {"two_copies", two_copies},
         {"never_freed", never_freed},
+        {"small_blocks", small_blocks},
+        {"part_copied", part_copied},
+        {"other_freed", other_freed},
+        {"no_copy", no_copy},
+        {"older_blocks", older_blocks},
         {"kernel_in_flight", kernel_in_flight},
         {"host_work_before", host_work_before},
         {"host_work_behind", host_work_behind},
