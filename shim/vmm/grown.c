@@ -39,7 +39,11 @@ void zc_grown_note(const struct zc_copy *c)
         from->device != to->device || from->size < LEAST || to->size <= from->size ||
         c->bytes < from->size / 2)
         return;
-    uint32_t at = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % COPIES;
+    unsigned at = 0;
+    while (at < COPIES && __atomic_load_n(&copies[at].from, __ATOMIC_RELAXED) != from->id)
+        at++; /* A block that is copied often takes one place. */
+    if (at == COPIES)
+        at = __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % COPIES;
     __atomic_store_n(&copies[at].from, from->id, __ATOMIC_RELAXED);
     __atomic_store_n(&copies[at].to, to->id, __ATOMIC_RELAXED);
 }

@@ -59,7 +59,7 @@ copied() {
 @test "the report says to the byte what the preset for any program spares of growing arrays" {
     local scenario spared says
     export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=events
-    for scenario in doubling:58720256 older_blocks:16777216 no_copy:0; do
+    for scenario in doubling:58720256 older_blocks:16777216 copied_often:16777216 no_copy:0; do
         rm -f "$ZC_LOG"
         run -0 env LD_PRELOAD="$LIBZC" "$program" "${scenario%:*}"
         says=$(python3 -B -c '

@@ -401,6 +401,30 @@ static void older_blocks(void)
     finish(to);
 }
 
+/* An array grows while another one is copied again and again. */
+static void copied_often(void)
+{
+    start_gpu(0);
+    CUdeviceptr often = make(4 * MIB), larger = make(8 * MIB);
+    from = make(4 * MIB);
+    to = make(8 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
+    for (int i = 0; i < 20; i++)
+        CHECK(cuMemcpyDtoD(larger, often, 4 * MIB));
+    CHECK(cuMemFree(from));
+    from = make(16 * MIB);
+    CHECK(cuMemcpyDtoD(from, to, 8 * MIB));
+    CHECK(cuMemFree(to));
+    to = make(32 * MIB);
+    CHECK(cuMemcpyDtoD(to, from, 16 * MIB));
+    CHECK(cuMemFree(from));
+    has(to, 1, 4 * MIB);
+    CHECK(cuMemFree(often));
+    CHECK(cuMemFree(larger));
+    finish(to);
+}
+
 /* The block that was copied stays. */
 static void other_freed(void)
 {
@@ -611,6 +635,7 @@ int main(int argc, char **argv)
         {"other_freed", other_freed},
         {"no_copy", no_copy},
         {"older_blocks", older_blocks},
+        {"copied_often", copied_often},
         {"kernel_in_flight", kernel_in_flight},
         {"host_work_before", host_work_before},
         {"host_work_behind", host_work_behind},
