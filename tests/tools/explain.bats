@@ -27,7 +27,8 @@ setup() {
 
 @test "facts of all kinds decide" {
     local policy=$BATS_TEST_TMPDIR/policy.conf fact
-    for fact in api=malloc site=3f9a1c22 exe=python3.11 thread=loader-1 device=2 module=libf.so; do
+    for fact in api=malloc site=3f9a1c22 exe=python3.11 thread=loader-1 device=2 module=libf.so \
+        grown=yes; do
         printf '[rule r]\n%s\nplace = managed\n' "${fact/=/ = }" >"$policy"
         run -0 zc explain "$policy" --size 1M "--${fact%%=*}" "${fact#*=}"
         [[ ${lines[-1]} == *"goes to rule 'r': managed" ]]
@@ -56,6 +57,9 @@ setup() {
 }
 
 @test "threads and kinds of streams of a log decide, and where it does not tell them that is said" {
+    printf '[rule g]\ngrown = yes\nplace = vmm\n' >"$BATS_TEST_TMPDIR/policy.conf"
+    run -0 --separate-stderr zc explain "$BATS_TEST_TMPDIR/policy.conf" $LOGS/gather.jsonl
+    [[ $stderr == "zc: rule 'g' in line 1 asks for the growth of arrays, which the log "* ]]
     printf '[rule t]\nthread = load*\nplace = vmm\n[rule s]\nstream = legacy\nplace = mapped\n' \
         >"$BATS_TEST_TMPDIR/policy.conf"
     alloc='{"type":"alloc","block":1,"api":"cuMemAllocAsync","size_bytes":8,"place":"device",'
