@@ -15,7 +15,6 @@
 #include "ledger/site_path.h"
 #include "memory/device.h"
 #include "memory/limits.h"
-#include "vmm/grown.h"
 
 /* Most different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
@@ -171,8 +170,7 @@ bool zc_hostrule_open(void)
 static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
 {
     const struct zc_policy *policy = zc_rules();
-    struct zc_request request = {
-        .api = ask->api, .size = ask->size, .device = -1, .grown = zc_grown()};
+    struct zc_request request = {.api = ask->api, .size = ask->size, .device = -1};
     if (!(policy->apis & (UINT64_C(1) << ask->api)))
         return NULL;
     if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE))

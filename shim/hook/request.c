@@ -21,7 +21,6 @@
 #include "place/migrate.h"
 #include "shared/pair.h"
 #include "shared/early.h"
-#include "vmm/grown.h"
 #include "vmm/move.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts, because handles are reused. */
@@ -69,7 +68,6 @@ const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
                                  .size = ask->size,
                                  .device = ask->device,
                                  .stream = ask->stream,
-                                 .grown = zc_grown(),
                                  .supposed = ask->supposed};
     return zc_rules_match(&request, ask->site);
 }

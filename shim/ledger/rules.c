@@ -14,6 +14,7 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "base/options.h"
+#include "base/own.h"
 #include "base/path.h"
 #include "ledger/site.h"
 
@@ -27,6 +28,7 @@ static char refusal[256]; /* Why the file was refused, or "". */
 static char *text;        /* The file, kept until its faults are reported; NULL without faults. */
 static size_t text_bytes;
 static int errors;
+static ZC_OWN bool grown; /* An array on the device has.  Atomic. */
 
 const struct zc_policy *zc_rules(void)
 {
@@ -204,6 +206,11 @@ static void add_job(struct zc_request *request)
     request->host = zc_log_host();
 }
 
+void zc_rules_grown(void)
+{
+    __atomic_store_n(&grown, true, __ATOMIC_RELAXED);
+}
+
 const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
 {
     char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
@@ -217,6 +224,7 @@ const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
         request->thread = thread;
     if (policy.needs & ZC_NEED_JOB)
         add_job(request);
+    request->grown = __atomic_load_n(&grown, __ATOMIC_RELAXED);
     const struct zc_rule *rule = zc_policy_match(&policy, request);
     request->thread = NULL;
     return rule;

@@ -21,6 +21,7 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"
+#include "vmm/grown.h"
 #include "vmm/lazy.h"
 #include "vmm/lineage.h"
 
@@ -86,11 +87,8 @@ static bool in_order(const struct zc_copy *c, CUcontext context)
 /* True for a copy of one whole block into the beginning of a larger one that is still empty. */
 static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct zc_vmm *from)
 {
-    if (!to || !from || to == from || !to->grows || !from->grows || c->shape != ZC_SHAPE_LINE ||
-        zc_copy_peers(c))
+    if (!to || !from || to == from || !to->grows || !from->grows || zc_copy_peers(c))
         return false;
-    bool whole = c->dst.address == to->va.base && c->src.address == from->va.base &&
-                 c->bytes >= c->src.block->size / 2;
     bool empty = !to->held && !to->lineage->copy && !zc_vmm_copy_to(to);
     bool full = from->held >= from->span && !from->lineage->copy && !zc_vmm_copy_to(from);
     if (zc_await_any())
@@ -98,7 +96,7 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
     bool room = to->span >= zc_vmm_own(from) && to->va.size >= from->held;
     bool alike =
         to->device == from->device && to->va.context == from->va.context && to->rdma == from->rdma;
-    return whole && empty && full && room && alike && !zc_capture_any() &&
+    return zc_grown_whole(c) && empty && full && room && alike && !zc_capture_any() &&
            in_order(c, to->va.context);
 }
 

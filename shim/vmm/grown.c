@@ -4,14 +4,13 @@
 
 #include "base/module.h"
 #include "base/own.h"
-#include "policy/policy.h"
+#include "ledger/rules.h"
 
 /* The chunk of memory below which a block has no use for `vmm`. */
 #define LEAST ((uint64_t)2 << 20)
 #define COPIES 8 /* Most copies that are remembered. */
 
 bool zc_grown_asked;
-static ZC_OWN bool grown; /* Atomic. */
 
 /* Copies of blocks into larger ones, by the ids of both, as they came; 0: none.  Atomics: of a copy
  * that another thread replaces, the two may belong to different ones, and then no array may grow,
@@ -21,23 +20,24 @@ static ZC_OWN struct {
 } copies[COPIES];
 static ZC_OWN uint32_t next; /* Atomic. */
 
-bool zc_grown(void)
+bool zc_grown_whole(const struct zc_copy *c)
 {
-    return __atomic_load_n(&grown, __ATOMIC_RELAXED);
+    const struct zc_block *from = c->src.block, *to = c->dst.block;
+    return c->shape == ZC_SHAPE_LINE && from && to && c->src.address == from->base &&
+           c->dst.address == to->base && c->bytes >= from->size / 2;
 }
 
-static bool is_array(const struct zc_operand *b)
+static bool is_array(const struct zc_block *b)
 {
-    return b->block && b->block->asked == ZC_KIND_DEVICE && b->address == b->block->base &&
-           !(b->block->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_FOREIGN | ZC_BLOCK_QUARANTINED));
+    return b->asked == ZC_KIND_DEVICE &&
+           !(b->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_FOREIGN | ZC_BLOCK_QUARANTINED));
 }
 
 void zc_grown_note(const struct zc_copy *c)
 {
     const struct zc_block *from = c->src.block, *to = c->dst.block;
-    if (c->shape != ZC_SHAPE_LINE || !is_array(&c->src) || !is_array(&c->dst) ||
-        from->device != to->device || from->size < LEAST || to->size <= from->size ||
-        c->bytes < from->size / 2)
+    if (!zc_grown_whole(c) || !is_array(from) || !is_array(to) || from->device != to->device ||
+        from->size < LEAST || to->size <= from->size)
         return;
     unsigned at = 0;
     while (at < COPIES && __atomic_load_n(&copies[at].from, __ATOMIC_RELAXED) != from->id)
@@ -57,15 +57,14 @@ void zc_grown_freed(const struct zc_block *block)
             __atomic_store_n(&copies[i].from, 0, __ATOMIC_RELAXED);
         if (__atomic_load_n(&copies[i].from, __ATOMIC_RELAXED) != block->id)
             continue;
-        __atomic_store_n(&grown, true, __ATOMIC_RELAXED);
+        zc_rules_grown();
         __atomic_store_n(&zc_grown_asked, false, __ATOMIC_RELAXED);
     }
 }
 
 static void start(const struct zc_policy *policy)
 {
-    __atomic_store_n(&zc_grown_asked, (policy->needs & ZC_NEED_GROWN) && !zc_grown(),
-                     __ATOMIC_RELAXED);
+    __atomic_store_n(&zc_grown_asked, (policy->needs & ZC_NEED_GROWN) != 0, __ATOMIC_RELAXED);
 }
 
 const struct zc_module zc_module_grown = {.start = start};

@@ -11,11 +11,10 @@
 /* Something has to be found out: a rule asks, and no array has grown.  Atomic. */
 extern bool zc_grown_asked;
 
-/* True once an array has grown. */
-bool zc_grown(void);
+/* True for a copy as arrays grow by: half a block or more, into the beginning of another one. */
+bool zc_grown_whole(const struct zc_copy *c);
 
-/* Notes a copy that was made, if it is of half a block or more into the beginning of a larger one.
- */
+/* Notes such a copy that was made into a larger block. */
 void zc_grown_note(const struct zc_copy *c);
 static inline void zc_grown_copy(const struct zc_copy *c)
 {

@@ -47,8 +47,9 @@ class Covered:
         self.large.setdefault(direction, Counts()).add_transfers("moved", calls, size, blocked_ns)
 
     def add_grown(self, sites: tuple[str, str], size: int, blocked_ns: int, again: bool) -> None:
-        for counts in [self.grown.setdefault(sites, Counts())] + [self.again] * again:
-            counts.add_transfers("moved", 1, size, blocked_ns)
+        self.grown.setdefault(sites, Counts()).add_transfers("moved", 1, size, blocked_ns)
+        if again:
+            self.again.add_transfers("moved", 1, size, blocked_ns)
 
     def add(self, other: Covered) -> None:
         for mine, its in ((self.large, other.large), (self.grown, other.grown)):
