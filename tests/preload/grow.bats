@@ -76,33 +76,56 @@ print(engines.read(sys.argv[1:], Options(1)).covered.again.moved_bytes)' "$ZC_LO
     done
 }
 
-@test "a rule for libc's requests may wait for a grown array, too" {
+# python_grows POLICY PYTHON: runs Debian's python3, in which block(N) is N times 4 MiB of the GPU,
+# and grow(SMALL, LARGE, N) copies N of them, frees the small block and fills the rest.
+python_grows() {
     [[ -x /usr/bin/python3 ]] || skip 'no /usr/bin/python3'
     export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
-    run -0 under_policy $'api = malloc\nplace = pinned\ngrown = yes' /usr/bin/python3 -c '
+    run -0 under_policy "$1" /usr/bin/python3 -c '
 import ctypes
 cuda, libc, size = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None), 4 << 20
 libc.malloc.restype = ctypes.c_void_p
 def call(name, *arguments):
     assert getattr(cuda, name)(*arguments) == 0, name
-def block(factor):
+def block(count):
     at = ctypes.c_void_p()
-    call("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(factor * size))
+    call("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(count * size))
     return at
+def grow(small, large, count):
+    call("cuMemcpyDtoD_v2", large, small, ctypes.c_size_t(count * size))
+    call("cuMemFree_v2", small)
+    call("cuMemsetD8_v2", ctypes.c_void_p(large.value + count * size), ctypes.c_ubyte(1),
+         ctypes.c_size_t(count * size))
+    return large
 context = ctypes.c_void_p()
 call("cuInit", 0)
 call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
 call("cuCtxSetCurrent", context)
-small, large = block(1), block(2)
+'"$2"
+}
+
+@test "a rule for libc's requests may wait for a grown array, too" {
+    python_grows $'api = malloc\nplace = pinned\ngrown = yes' 'small, large = block(1), block(2)
 def send():
     host = ctypes.c_void_p(libc.malloc(ctypes.c_size_t(size)))
     call("cuMemcpyHtoD_v2", large, host, ctypes.c_size_t(size))
 send()
-call("cuMemcpyDtoD_v2", large, small, ctypes.c_size_t(size))
-call("cuMemFree_v2", small)
+grow(small, large, 1)
 send()'
     [[ $(moved_by_kind "$ZC_LOG" | grep HtoD) == "HtoD Pageable Device 1 4194304
 HtoD Pinned Device 1 4194304" ]]
+}
+
+@test "in Debian's python3 the preset lets blocks be exported, and spares arrays that grow" {
+    python_grows "$(sed -n '/^\[/,$p' policy/presets/everyday.conf)" '
+handle = ctypes.create_string_buffer(64)
+array = block(1)
+call("cuIpcGetMemHandle", handle, array)
+for count in 1, 2, 4, 8:
+    array = grow(array, block(2 * count), count)'
+    [[ -z $output ]] # No call is refused.
+    [[ $(moved_by_kind "$ZC_LOG" | grep DtoD) == "DtoD Device Device 2 $((12 << 20))" ]]
+    tail -n 1 "$ZC_LOG" | grep -qF "\"elided_calls\":2,\"elided_bytes\":$((48 << 20)),"
 }
 
 @test "an array that doubles beside the streams of a framework is not copied either" {

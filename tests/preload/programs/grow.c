@@ -15,11 +15,8 @@ static void double_it(void)
     CUdeviceptr array = make(bytes);
     fill(array, 1, bytes, NULL);
     for (int step = 2; bytes < last; bytes *= 2, step++) {
-        CUdeviceptr more = make(2 * bytes);
-        CHECK(cuMemcpyDtoD(more, array, bytes));
-        CHECK(cuMemFree(array));
-        fill(more + bytes, step, bytes, NULL);
-        array = more;
+        array = grow_to(2 * bytes, array, bytes);
+        fill(array + bytes, step, bytes, NULL);
     }
     printf("copies %llu\n", copies());
     has(array, 1, 2 * MIB);
@@ -53,10 +50,7 @@ static void small_steps(void)
     CUdeviceptr array = make(bytes);
     CHECK(cuMemsetD8(array, 1, MIB));
     for (int step = 2; step < 10; step++) {
-        CUdeviceptr more = make(bytes + 2 * MIB);
-        CHECK(cuMemcpyDtoD(more, array, bytes));
-        CHECK(cuMemFree(array));
-        array = more;
+        array = grow_to(bytes + 2 * MIB, array, bytes);
         bytes += 2 * MIB;
         CHECK(cuMemsetD8(array + bytes - MIB, (unsigned char)step, MIB));
     }
@@ -76,11 +70,8 @@ static void named_bytes(void)
     CUdeviceptr array = make(bytes);
     CHECK(cuMemsetD8(array + bytes - MIB, 1, MIB));
     for (int step = 2; bytes < last; bytes *= 2, step++) {
-        CUdeviceptr more = make(2 * bytes);
-        CHECK(cuMemcpyDtoD(more, array, bytes));
-        CHECK(cuMemFree(array));
-        CHECK(cuMemsetD8(more + 2 * bytes - MIB, (unsigned char)step, MIB));
-        array = more;
+        array = grow_to(2 * bytes, array, bytes);
+        CHECK(cuMemsetD8(array + 2 * bytes - MIB, (unsigned char)step, MIB));
     }
     unsigned long long named = sim_calls("cuMemMap");
     fill(array, 9, MIB, NULL);
@@ -381,44 +372,29 @@ static void no_copy(void)
 /* An array grows, after that one in blocks that were there before, and then it grows once more. */
 static void older_blocks(void)
 {
-    start_gpu(0);
-    CUdeviceptr before[2] = {make(4 * MIB), make(8 * MIB)};
-    from = make(4 * MIB);
-    to = make(8 * MIB);
-    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
+    pair();
+    CUdeviceptr small = make(4 * MIB), array = make(8 * MIB);
     CHECK(cuMemFree(from));
-    fill(before[0], 1, 4 * MIB, NULL);
-    CHECK(cuMemcpyDtoD(before[1], before[0], 4 * MIB));
-    CHECK(cuMemFree(before[0]));
-    from = make(16 * MIB);
-    CHECK(cuMemcpyDtoD(from, before[1], 8 * MIB));
-    CHECK(cuMemFree(before[1]));
-    before[0] = make(32 * MIB);
-    CHECK(cuMemcpyDtoD(before[0], from, 16 * MIB));
-    CHECK(cuMemFree(from));
-    has(before[0], 1, 4 * MIB);
-    CHECK(cuMemFree(before[0]));
+    fill(small, 1, 4 * MIB, NULL);
+    CHECK(cuMemcpyDtoD(array, small, 4 * MIB));
+    CHECK(cuMemFree(small));
+    array = grow_to(16 * MIB, array, 8 * MIB);
+    array = grow_to(32 * MIB, array, 16 * MIB);
+    has(array, 1, 4 * MIB);
+    CHECK(cuMemFree(array));
     finish(to);
 }
 
 /* An array grows while another one is copied again and again. */
 static void copied_often(void)
 {
-    start_gpu(0);
+    pair();
     CUdeviceptr often = make(4 * MIB), larger = make(8 * MIB);
-    from = make(4 * MIB);
-    to = make(8 * MIB);
-    fill(from, 1, 4 * MIB, NULL);
-    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
     for (int i = 0; i < 20; i++)
         CHECK(cuMemcpyDtoD(larger, often, 4 * MIB));
     CHECK(cuMemFree(from));
-    from = make(16 * MIB);
-    CHECK(cuMemcpyDtoD(from, to, 8 * MIB));
-    CHECK(cuMemFree(to));
-    to = make(32 * MIB);
-    CHECK(cuMemcpyDtoD(to, from, 16 * MIB));
-    CHECK(cuMemFree(from));
+    to = grow_to(16 * MIB, to, 8 * MIB);
+    to = grow_to(32 * MIB, to, 16 * MIB);
     has(to, 1, 4 * MIB);
     CHECK(cuMemFree(often));
     CHECK(cuMemFree(larger));
@@ -428,14 +404,8 @@ static void copied_often(void)
 /* The block that was copied stays. */
 static void other_freed(void)
 {
-    CUdeviceptr before;
-    start_gpu(0);
-    before = make(4 * MIB);
-    from = make(4 * MIB);
-    fill(from, 1, 4 * MIB, NULL);
-    to = make(8 * MIB);
-    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
-    CHECK(cuMemFree(before));
+    pair();
+    CHECK(cuMemFree(make(4 * MIB)));
     CUdeviceptr other = make(4 * MIB);
     has(to, 1, 4 * MIB);
     has(from, 1, 4 * MIB);

@@ -101,9 +101,7 @@ static void not_unmapped(void)
 
 static CUdeviceptr grown(CUdeviceptr array, size_t bytes, size_t more)
 {
-    CUdeviceptr larger = make(bytes + more);
-    CHECK(cuMemcpyDtoD(larger, array, bytes));
-    CHECK(cuMemFree(array));
+    CUdeviceptr larger = grow_to(bytes + more, array, bytes);
     fill(larger + bytes, 1, more, NULL);
     return larger;
 }

@@ -189,11 +189,8 @@ static void *grow_alone(void *context)
         CUdeviceptr array = make(2 * MIB);
         CHECK(cuMemsetD8(array, (unsigned char)value, 2 * MIB));
         for (size_t size = 2 * MIB; size < 16 * MIB; size *= 2) {
-            CUdeviceptr more = make(2 * size);
-            CHECK(cuMemcpyDtoD(more, array, size));
-            CHECK(cuMemFree(array));
-            CHECK(cuMemsetD8(more + size, (unsigned char)value, size));
-            array = more;
+            array = grow_to(2 * size, array, size);
+            CHECK(cuMemsetD8(array + size, (unsigned char)value, size));
         }
         for (size_t at = 0; at < 16 * MIB; at += MIB) {
             CHECK(cuMemcpyDtoH(bytes, array + at, sizeof(bytes)));

@@ -40,6 +40,15 @@ static inline void pair(void)
     CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
 }
 
+/* A program's step of growth: the larger block, which has the bytes of the old one. */
+static inline CUdeviceptr grow_to(size_t larger, CUdeviceptr old, size_t bytes)
+{
+    CUdeviceptr more = make(larger);
+    CHECK(cuMemcpyDtoD(more, old, bytes));
+    CHECK(cuMemFree(old));
+    return more;
+}
+
 static inline void finish(CUdeviceptr left)
 {
     if (left)
