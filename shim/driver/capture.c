@@ -115,12 +115,10 @@ BEGIN(stream)
 ZC_BODY(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
 BEGIN(stream, mode)
 
-#if CUDA_VERSION >= 12030
 ZC_BODY(cuStreamBeginCaptureToGraph,
         (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
          const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))
 BEGIN(stream, graph, dependencies, edges, count, mode)
-#endif
 
 /* A capture ends whatever the result is, unless this stream had none: an invalidated capture
  * returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */

@@ -141,19 +141,20 @@ void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p)
                            p->elementSize > 4 ? 0 : (uint8_t)p->elementSize, p->width, p->height);
 }
 
-#if CUDA_VERSION >= 12030
-void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p)
+void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *params)
 {
-    if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
-        zc_describe_3d(c, &p->memcpy.copyParams);
-    } else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMSET) {
-        const CUDA_MEMSET_NODE_PARAMS_v2 *s = &p->memset;
-        zc_describe_set_node(c,
-                             &(const CUDA_MEMSET_NODE_PARAMS){s->dst, s->pitch, s->value,
-                                                              s->elementSize, s->width, s->height});
-    }
+    const struct zc_node_params *p = (const struct zc_node_params *)params;
+    if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        zc_describe_3d(c, &p->copy.params);
+    else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMSET)
+        zc_describe_set_node(c, &p->set.params);
 }
-#endif
+
+void zc_describe_change(struct zc_copy *c, CUgraphNode node, const CUgraphNodeParams *params)
+{
+    if (params && zc_describe_of_type(node, ((const struct zc_node_params *)params)->type))
+        zc_describe_node(c, params);
+}
 
 /* True if rows and slices do not overlap.  An array has its own layout, whatever the pitch says
  * (cuda.h). */

@@ -195,9 +195,9 @@ void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, un
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
 /* True if a node has this type.  Calls that change a node of another type fail in any memory. */
 bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type);
-#if CUDA_VERSION >= 12030
-void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p);
-#endif
+void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *params);
+/* The same for a call that changes `node`. */
+void zc_describe_change(struct zc_copy *c, CUgraphNode node, const CUgraphNodeParams *params);
 
 /* True for a shape that the driver accepts.  It refuses others in any memory, with codes of its
  * own: CUDA Driver API, cuMemcpy2D ("the pitches must be greater than or equal to WidthInBytes"),

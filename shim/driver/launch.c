@@ -51,17 +51,12 @@ CUresult zc_launch_ask(const struct zc_launch *launch)
  */
 static CUresult argument(CUfunction f, size_t i, size_t *bytes_out)
 {
-#if CUDA_VERSION >= 12040
     size_t offset;
     CUresult result = zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_SUPPORTED)
         return result;
     result = zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out);
     return result == CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-#else
-    (void)f, (void)i, (void)bytes_out;
-    return CUDA_ERROR_NOT_SUPPORTED;
-#endif
 }
 
 static void words_in(const char *memory, size_t bytes, void (*word)(uint64_t, void *), void *arg)

@@ -15,7 +15,7 @@ static const struct {
     const char *name;
     void *wrapper;
 } rows[] = {
-#define ZC_ROW(name, base) {#name, (void *)name},
+#define ZC_ROW(name, base, params) {#name, (void *)name},
 #include "driver.def"
 #define ZC_USE(name, base) {#name, NULL},
 #include "driver.def"

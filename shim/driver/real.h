@@ -2,21 +2,22 @@
 /* The driver's own functions, and the numbers of the entry points. */
 #pragma once
 
-#include <cuda.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "driver/newer.h"
 
 /* Whether the NULL stream of a call means the legacy or the per-thread default stream. */
 enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 
-/* cuda.h declares only some of the twins that the driver exports; they have the type of their
- * base. */
-#define ZC_ROW(name, base) extern __typeof__(base) name;
+/* cuda.h declares only some of the twins that the driver exports, and an older one not every call.
+ * The compiler compares these with what it does declare. */
+#define ZC_ROW(name, base, params) CUresult CUDAAPI name params;
 #define ZC_USE(name, base) extern __typeof__(base) name;
 #include "driver.def"
 
 enum zc_fn {
-#define ZC_ROW(name, base) ZC_FN_##name,
+#define ZC_ROW(name, base, params) ZC_FN_##name,
 #include "driver.def"
     ZC_FN_CAUGHT, /* Rows before this one have wrappers. */
     ZC_FN_BEFORE_USED = ZC_FN_CAUGHT - 1,
@@ -31,7 +32,7 @@ enum zc_fn {
  * lacks.  Written once by zc_real_find(), and read with plain loads: the pointers never change.
  */
 struct zc_real {
-#define ZC_ROW(name, base) __typeof__(base) *name;
+#define ZC_ROW(name, base, params) __typeof__(base) *name;
 #include "driver.def"
 #define ZC_USE(name, base) __typeof__(base) *name;
 #include "driver.def"

@@ -126,13 +126,11 @@ ZC_BODY(cuStreamCreateWithPriority, (CUstream * stream, unsigned int flags, int 
     return made(real(stream, flags, priority), stream, flags);
 }
 
-#if CUDA_VERSION >= 12050
 ZC_BODY(cuGreenCtxStreamCreate,
         (CUstream * stream, CUgreenCtx context, unsigned int flags, int priority))
 {
     return made(real(stream, context, flags, priority), stream, flags);
 }
-#endif
 
 static bool is_known(CUstream stream)
 {

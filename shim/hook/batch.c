@@ -16,8 +16,6 @@
 #include "vmm/access.h"
 #include "vmm/move.h"
 
-#if CUDA_VERSION >= 12080
-
 /* A batch: lines or prefetches, or with `ops` 3D copies. */
 struct batch {
     CUdeviceptr *dsts, *srcs; /* `srcs` is NULL for prefetches. */
@@ -289,9 +287,6 @@ ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t
                : result;
 }
 
-#endif
-#if CUDA_VERSION >= 13000
-
 ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
@@ -334,5 +329,3 @@ ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count
     return any_converted(ptrs, count) ? CUDA_ERROR_INVALID_VALUE
                                       : real(ptrs, sizes, count, flags, stream);
 }
-
-#endif

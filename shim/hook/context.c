@@ -114,11 +114,9 @@ MAKES_CONTEXT(cuCtxCreate_v3,
               (CUcontext * context, CUexecAffinityParam *params, int count, unsigned int flags,
                CUdevice device),
               (context, params, count, flags, device))
-#if CUDA_VERSION >= 12050
 MAKES_CONTEXT(cuCtxCreate_v4,
               (CUcontext * context, CUctxCreateParams *params, unsigned int flags, CUdevice device),
               (context, params, flags, device))
-#endif
 
 ZC_BODY(cuCtxDestroy, (CUcontext context))
 {

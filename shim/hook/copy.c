@@ -399,13 +399,11 @@ static bool takes_nodes(const struct zc_behind *at)
 {
     CUgraphNode node;
     CUresult result;
-#if CUDA_VERSION >= 12030
-    CUgraphNodeParams empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    struct zc_node_params empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
     if (at->edges)
-        result =
-            zc_real.cuGraphAddNode_v2(&node, at->graph, at->nodes, at->edges, at->count, &empty);
+        result = zc_real.cuGraphAddNode_v2(&node, at->graph, at->nodes, at->edges, at->count,
+                                           (CUgraphNodeParams *)&empty);
     else
-#endif
         result = zc_real.cuGraphAddEmptyNode(&node, at->graph, at->nodes, at->count);
     return result == CUDA_SUCCESS && zc_real.cuGraphDestroyNode(node) == CUDA_SUCCESS;
 }

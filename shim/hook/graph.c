@@ -216,7 +216,6 @@ ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
                                    : refused;
 }
 
-#if CUDA_VERSION >= 12030
 /* Calls that take nodes of any type. */
 static CUresult before_any(const struct zc_entry *entry, struct zc_copy *c,
                            const CUgraphNodeParams *params)
@@ -227,8 +226,9 @@ static CUresult before_any(const struct zc_entry *entry, struct zc_copy *c,
 }
 
 static CUresult added(const struct zc_entry *entry, struct zc_copy *c, CUresult result,
-                      const CUgraphNodeParams *p)
+                      const CUgraphNodeParams *params)
 {
+    const struct zc_node_params *p = (const struct zc_node_params *)params;
     if (result == CUDA_SUCCESS && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
                          ZC_KIND_DEVICE);
@@ -260,11 +260,11 @@ ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
     struct zc_copy c;
-    CUresult refused =
-        before_any(entry, &c, params && zc_describe_of_type(node, params->type) ? params : NULL);
+    zc_copy_init(&c, entry->fn, entry->flavour);
+    zc_describe_change(&c, node, params);
+    CUresult refused = zc_copy_before_node(&c);
     return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params)) : refused;
 }
-#endif
 
 ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
 {

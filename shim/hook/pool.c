@@ -236,12 +236,7 @@ static const char *unfit_of(enum zc_kind kind)
 
 static bool limited(const CUmemPoolProps *props)
 {
-#if CUDA_VERSION >= 12030
-    return props->maxSize;
-#else
-    (void)props;
-    return false;
-#endif
+    return ((const struct zc_pool_props *)props)->max_size;
 }
 
 static void forget_destroyed(CUmemoryPool handle)

@@ -34,9 +34,7 @@ static inline bool zc_pool_call(enum zc_fn fn)
 {
     switch (fn) {
     case ZC_FN_cuCtxSynchronize:
-#if CUDA_VERSION >= 13000
     case ZC_FN_cuCtxSynchronize_v2:
-#endif
     case ZC_FN_cuStreamSynchronize:
     case ZC_FN_cuStreamSynchronize_ptsz:
     case ZC_FN_cuEventSynchronize:

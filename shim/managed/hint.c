@@ -20,7 +20,6 @@ static CUresult advise(CUdeviceptr base, size_t size, CUmem_advise advice, enum 
                        int id)
 {
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-#if CUDA_VERSION >= 12020
     CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
     location.id = id;
     if (where == ZC_WHERE_HOST)
@@ -28,7 +27,6 @@ static CUresult advise(CUdeviceptr base, size_t size, CUmem_advise advice, enum 
     else if (where == ZC_WHERE_NUMA)
         location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     result = zc_real.cuMemAdvise_v2(base, size, advice, location);
-#endif
     if (result != CUDA_ERROR_NOT_SUPPORTED || where == ZC_WHERE_NUMA)
         return result;
     return zc_real.cuMemAdvise(base, size, advice, where == ZC_WHERE_HOST ? CU_DEVICE_CPU : id);
@@ -38,11 +36,9 @@ static CUresult prefetch(CUdeviceptr base, size_t size, int device, CUstream str
                          enum zc_flavour flavour)
 {
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-#if CUDA_VERSION >= 12020
     CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
     location.id = device;
     result = ZC_FLAVOURED(flavour, cuMemPrefetchAsync_v2)(base, size, location, 0, stream);
-#endif
     if (result == CUDA_ERROR_NOT_SUPPORTED)
         result = ZC_FLAVOURED(flavour, cuMemPrefetchAsync)(base, size, device, stream);
     return result;

@@ -7,7 +7,6 @@
 #include "base/own.h"
 #include "driver/capture.h"
 
-#if CUDA_VERSION >= 13000
 static ZC_OWN CUmemoryPool pool; /* NULL: there is none.  Atomic. */
 static bool refused;             /* The driver has no such pools.  Atomic. */
 static ZC_OWN uint64_t users;    /* Blocks, and calls that are about to make one.  Atomic. */
@@ -70,22 +69,6 @@ bool zc_managed_pool_trim(void)
         zc_real.cuMemPoolDestroy(old);
     return false;
 }
-#else
-bool zc_managed_pool_make(const struct zc_want *want, struct zc_backing *out)
-{
-    (void)want, (void)out;
-    return false;
-}
-
-void zc_managed_pool_leave(void)
-{
-}
-
-bool zc_managed_pool_trim(void)
-{
-    return false;
-}
-#endif
 
 static void context_gone(CUcontext context)
 {

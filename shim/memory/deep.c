@@ -425,15 +425,11 @@ struct named {
 static const char *name_of(const void *kernel)
 {
     const char *name = NULL;
-#if CUDA_VERSION >= 12030
     if ((zc_real.cuFuncGetName &&
          zc_real.cuFuncGetName(&name, (CUfunction)kernel) == CUDA_SUCCESS) ||
         (zc_real.cuKernelGetName &&
          zc_real.cuKernelGetName(&name, (CUkernel)kernel) == CUDA_SUCCESS))
         return name ? name : "";
-#else
-    (void)kernel, (void)name;
-#endif
     return "";
 }
 

@@ -24,13 +24,9 @@ bool zc_device_concurrent(int device)
 int zc_node_of_device(int device)
 {
     int node = ZC_NODE_ANY;
-#if CUDA_VERSION >= 12020
     if (zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) !=
         CUDA_SUCCESS)
         return ZC_NODE_ANY;
-#else
-    (void)device;
-#endif
     return node;
 }
 

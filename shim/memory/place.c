@@ -22,7 +22,6 @@ bool zc_place_enter(const struct zc_want *want, struct zc_backing *out)
     return false;
 }
 
-#if CUDA_VERSION >= 12020
 /* The memory is bound to a node because such memory can be exported by file descriptor, and memory
  * of CU_MEM_LOCATION_TYPE_HOST can't (measured).  Only device memory can be compressed, or reached
  * by other bus devices: a driver refuses host memory that asks for the latter (measured). */
@@ -43,11 +42,3 @@ CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, cons
     *why = "cuMemCreate refuses";
     return zc_real.cuMemCreate(&out->handle, want->size, &prop, 0);
 }
-#else
-CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, const char **why)
-{
-    (void)want, (void)out;
-    *why = "the driver's interface before CUDA 12.2 has no handles of host memory";
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-#endif

@@ -137,12 +137,10 @@ static CUresult open_host(const struct zc_va *va, size_t from, size_t to)
 {
     from = from > va->host * ZC_VA_UNIT ? from : va->host * ZC_VA_UNIT;
     to = to < va->host_end * ZC_VA_UNIT ? to : va->host_end * ZC_VA_UNIT;
-#if CUDA_VERSION >= 12020
     const CUmemAccessDesc cpu = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST},
                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     if (from < to)
         return zc_real.cuMemSetAccess(va->base + from, to - from, &cpu, 1);
-#endif
     return CUDA_SUCCESS;
 }
 

@@ -25,7 +25,7 @@ own() { printf '%s\n' InitializeInjectionNvtx2 zc_lib_{pause,pop,push,query,resu
 rows() {
     local -a command
     read -r -a command <"$ZC_BUILD/command"
-    printf '%s\n' '#include <cuda.h>' '#define ZC_ROW(name, base) A_ROW name' \
+    printf '%s\n' '#include <cuda.h>' '#define ZC_ROW(name, base, params) A_ROW name' \
         '#include "driver.def"' |
         "${command[@]}" -E -P -x c - | grep -oE 'A_ROW [A-Za-z0-9_]+' | cut -d ' ' -f 2
 }

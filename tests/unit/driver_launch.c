@@ -308,7 +308,6 @@ static void a_launch_that_the_driver_has_not_yet_is_shown_again(void **state)
     assert_int_equal(forwarded, 1);
 }
 
-#if CUDA_VERSION >= 12040
 static CUresult arguments_end; /* What the driver says behind the last one. */
 
 static CUresult CUDAAPI one_word(CUfunction f, size_t index, size_t *offset, size_t *bytes)
@@ -348,7 +347,6 @@ static void words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them(vo
     assert_false(zc_launch_words(&launch, add_up, &sum));
     assert_int_equal(sum, 7);
 }
-#endif
 
 int main(void)
 {
@@ -361,9 +359,7 @@ int main(void)
         cmocka_unit_test_setup(who_settles_waits_for_launches_that_the_driver_is_being_given,
                                fresh),
         cmocka_unit_test_setup(a_launch_that_the_driver_has_not_yet_is_shown_again, fresh),
-#if CUDA_VERSION >= 12040
         cmocka_unit_test(words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them),
-#endif
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);
