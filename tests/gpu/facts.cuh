@@ -52,7 +52,7 @@ static void kernel_reads(const char *fact, volatile int *p)
         show(fact, value);
 }
 
-static void kernel_writes(const char *fact, volatile int *p, int value)
+__attribute__((unused)) static void kernel_writes(const char *fact, volatile int *p, int value)
 {
     store_number<<<1, 1>>>((int *)p, value);
     say(fact, cudaDeviceSynchronize());
@@ -83,7 +83,7 @@ __attribute__((unused)) static void copy_writes(const char *fact, volatile int *
     say(fact, cudaMemcpy((void *)p, out, copy_bytes, cudaMemcpyDeviceToHost));
 }
 
-static void memory_type(const char *fact, volatile int *p)
+__attribute__((unused)) static void memory_type(const char *fact, volatile int *p)
 {
     struct cudaPointerAttributes attributes;
     cudaError_t error = cudaPointerGetAttributes(&attributes, (void *)p);

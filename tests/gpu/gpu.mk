@@ -13,7 +13,7 @@ CUPTI_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cupti.h \
 DRIVER_STUB := $(or $(wildcard $(CUDA_HOME)/lib64/stubs/libcuda.so),$(B)/sim/libcuda.so.1)
 
 .PHONY: gpu-tests
-gpu-tests: $(B)/tests/gpu/driver_facts $(B)/tests/gpu/copy_facts $(B)/tests/gpu/graph_facts \
+gpu-tests: $(patsubst tests/gpu/%.c,$(B)/tests/gpu/%,$(wildcard tests/gpu/*_facts.c)) \
            $(B)/tests/gpu/libmalloc_watch.so \
            $(if $(CUPTI_HEADER),$(B)/tests/gpu/libcupti_referee.so)   ## what tests/gpu needs
 ifeq ($(SAN),)
@@ -21,7 +21,7 @@ tests: gpu-tests
 endif
 
 $(B)/tests/gpu/driver_facts: tests/gpu/driver_facts.def
-$(B)/tests/gpu/%_facts: tests/gpu/%_facts.c $(DRIVER_STUB)
+$(B)/tests/gpu/%_facts: tests/gpu/%_facts.c tests/gpu/pointer_facts.h $(DRIVER_STUB)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(GPU_TEST_FLAGS) -o $@ $< $(DRIVER_STUB)

@@ -61,8 +61,9 @@ done
 export ZC_CUDA_LIBRARIES
 
 # Some need nvcc and may be missing.
-for program in "$build"/tests/gpu/{driver,copy,graph}_facts \
-    "$build"/tests/gpu/{view,address,border}_facts-static; do
+for source in tests/gpu/*_facts.c tests/gpu/*_facts.cu; do
+    program=$build/${source%.c*}
+    [[ $source == *.c ]] || program+=-static
     [[ -x $program ]] || continue
     facts=$(basename "${program%-static}")
     "$program" >"$OUT_DIR/$facts.txt" ||
