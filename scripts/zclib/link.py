@@ -15,9 +15,10 @@ import os
 import platform
 import select
 import subprocess
-import sys
 import time
 from typing import IO, Any
+
+from . import helper
 
 SAMPLE_S = 0.02
 WRITE_S = 0.1
@@ -25,14 +26,6 @@ WRITE_S = 0.1
 LATE_NS = 67_000_000
 START_S = 3.0  # How long the program waits for the first sample.
 END_S = 2.0
-
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CHILD = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from zclib import link
-link.record(sys.argv[2])
-"""
 
 
 def is_recording(path: str) -> bool:
@@ -62,7 +55,7 @@ class Recording:
     def __enter__(self) -> Recording:
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-c", CHILD, HERE, self._path], stdin=subprocess.PIPE,
+                helper.command("link", "record", self._path), stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
         except OSError:
             return self

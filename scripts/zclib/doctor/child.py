@@ -7,11 +7,10 @@ import json
 import os
 import select
 import subprocess
-import sys
 import time
 from typing import Any, Callable
 
-from .. import install
+from .. import helper
 
 # A driver that wakes up many GPUs takes long, and one that hangs looks the same until then.
 SLOW_SECONDS = 3.0
@@ -43,13 +42,12 @@ class Lines:
 def ask(module: str, seconds: float, slow: Callable[[str], None]) -> tuple[dict[str, Any], str]:
     """The facts that a module prints, and why it did not end well; "" where it did.  Where it
     prints nothing for some time, `slow` is told what it is doing, once."""
-    code = (f"import sys; sys.path.insert(0, {install.ABOVE!r}); "
-            f"from zclib.doctor import {module}; {module}.main()")
     env = {**os.environ, "ZC_LOG": "off", "ZC_SUMMARY": "0", "ZC_POLICY": "off"}
     facts: dict[str, Any] = {}
     with os.fdopen(os.memfd_create("zc-doctor"), "w+b") as errors:
-        child = subprocess.Popen([sys.executable, "-c", code], env=env, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
+        child = subprocess.Popen(helper.command(f"doctor.{module}", "main"), env=env,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=errors, start_new_session=True)
         assert child.stdout
         with child.stdout:
             in_time = _follow(Lines(child.stdout.fileno()), facts, seconds, slow)

@@ -75,6 +75,8 @@ def _tree(parts: Iterable[Any], merged: Callable[..., Any]) -> Any:
 
 def _need(module: str, engine: str, package: str) -> Any:
     """A module of an engine.  Raises MissingPart."""
+    # Engines start Python themselves; from 3.11 on it leaves the current folder out by this.
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import struct
 import subprocess
 from typing import Iterable, NamedTuple
 
+from .. import helper
 from ..logs import PYTHON_FRAME
 
 TIMEOUT_S = 60  # For one module; the debugging information of a framework may be gigabytes.
@@ -42,7 +42,7 @@ class Symbols:
         self._known: dict[str, Place] = {}
         self._paths: dict[str, str | None] = {}  # Files that may be read, by module.
         self._apart_by_id: dict[str, str | None] = {}
-        self._tool = shutil.which("addr2line")
+        self._tool = helper.tool("addr2line")
         self.notes: list[str] = []  # Why frames of a module could not be looked up.
         if self._tool is None:
             self.notes.append("functions and lines are not shown: there is no addr2line "
@@ -133,7 +133,7 @@ def _find_apart(wanted: str) -> str | None:
     path = f"{DEBUG_FOLDER}/{wanted[:2]}/{wanted[2:]}.debug"
     if os.path.isfile(path):
         return path
-    tool = shutil.which("debuginfod-find")
+    tool = helper.tool("debuginfod-find")
     if not tool or not os.environ.get("DEBUGINFOD_URLS"):
         return None
     try:

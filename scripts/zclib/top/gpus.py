@@ -8,20 +8,13 @@ import ctypes
 import json
 import os
 import subprocess
-import sys
 import time
 from typing import Any
 
+from .. import helper
+
 PERIOD_S = 1.0
 LINK_TX, LINK_RX = 0, 1  # nvmlPcieUtilCounter_t.
-
-HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CHILD = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from zclib.top import gpus
-gpus.follow()
-"""
 
 Gpu = dict[str, Any]
 
@@ -37,7 +30,7 @@ class Gpus:
     def __enter__(self) -> Gpus:
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-c", CHILD, HERE], stdin=subprocess.DEVNULL,
+                helper.command("top.gpus", "follow"), stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
             os.set_blocking(self._child.stdout.fileno(), False)
         except OSError:

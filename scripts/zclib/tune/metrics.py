@@ -107,7 +107,7 @@ def by_command(command: str) -> Metric:
     def value(run: Run) -> float:
         with open(run.output, "rb") as printed:
             try:
-                done = subprocess.run(["sh", "-c", command], stdin=printed, check=False,
+                done = subprocess.run(["/bin/sh", "-c", command], stdin=printed, check=False,
                                       stdout=subprocess.PIPE, timeout=COMMAND_SECONDS)
             except subprocess.TimeoutExpired:
                 raise MetricError(f"'{command}' took more than {COMMAND_SECONDS} s") from None

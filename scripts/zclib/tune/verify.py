@@ -146,7 +146,7 @@ class Verifier:
         with open(run.output, "rb") as printed:
             try:
                 done = subprocess.run(
-                    ["sh", "-c", check], stdin=printed, check=False, timeout=CHECK_SECONDS,
+                    ["/bin/sh", "-c", check], stdin=printed, check=False, timeout=CHECK_SECONDS,
                     stdout=subprocess.DEVNULL,
                     env={**os.environ, "ZC_STDOUT": run.output, "ZC_STDERR": run.errors})
             except subprocess.TimeoutExpired:
