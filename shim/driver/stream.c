@@ -179,12 +179,21 @@ CUresult zc_stream_enter(CUcontext context, bool *entered)
     return result;
 }
 
+/* cuCtxSynchronize ends each capture in its context, whatever the thread's capture mode.  cuMemFree
+ * waits for as much, and lets a thread in relaxed mode do so (tests/gpu/capture_facts.h200.txt). */
+static CUresult wait_beside_capture(void)
+{
+    CUdeviceptr block;
+    CUresult result = zc_real.cuMemAlloc_v2(&block, 1);
+    return result == CUDA_SUCCESS ? zc_real.cuMemFree_v2(block) : result;
+}
+
 CUresult zc_stream_wait_context(CUcontext context)
 {
     bool entered;
     CUresult result = zc_stream_enter(context, &entered);
     if (result == CUDA_SUCCESS)
-        result = zc_real.cuCtxSynchronize();
+        result = zc_capture_any() ? wait_beside_capture() : zc_real.cuCtxSynchronize();
     zc_stream_lent(entered);
     return result;
 }

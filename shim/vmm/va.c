@@ -173,9 +173,9 @@ CUresult zc_va_wait(struct zc_va *va)
 {
     if (!va->busy)
         return CUDA_SUCCESS;
-    if (zc_capture_any()) /* Waiting would end the capture. */
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    CUstreamCaptureMode mode = zc_capture_relax();
     CUresult result = zc_stream_wait_context(va->context);
+    zc_capture_restore(mode);
     if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
         result = CUDA_SUCCESS;
     va->busy = result != CUDA_SUCCESS;

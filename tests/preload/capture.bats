@@ -4,6 +4,7 @@
 # what a graph copies is counted when it is launched.
 
 load common.bash
+load pairs.bash
 
 setup() {
     program=$PWD/$ZC_BUILD/tests/preload/programs/capture
@@ -13,15 +14,19 @@ setup() {
 
 # A scenario must print in every place what it prints bare.
 same_in_every_place() {
-    local place bare
+    local rules bare
     run -0 --separate-stderr timeout 30 "$program" "$1"
     bare=$output
-    for place in device mapped managed vmm; do
-        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" "$1"
-        echo "in $place memory: $output"
+    for rules in 'place = '{device,mapped,managed,vmm} "${shared[@]}"; do
+        run -0 --separate-stderr under_policy "$rules" timeout 30 "$program" "$1"
+        echo "under $rules: $output $stderr"
         [[ $output == "$bare" && $stderr != *'by rule'* && $stderr != *'do not trust'* ]]
     done
 }
+
+# Both kinds of pairs, which kernels may write or only read.
+device_rule=$'\n[rule device]\napi = cudaMalloc, cudaMallocAsync\nplace = shared, vmm\n'
+shared=("$host_rule$device_rule"'access = write' "$host_rule$device_rule"'access = read')
 
 @test "requests of another thread during a thread-local capture stay device memory" {
     same_in_every_place thread_local
@@ -29,6 +34,11 @@ same_in_every_place() {
 
 @test "requests during a relaxed capture stay device memory" {
     same_in_every_place relaxed
+}
+
+@test "what a thread in relaxed mode may do during a capture does not end it" {
+    same_in_every_place relaxed_calls
+    [[ $output == *'cuStreamEndCapture(blocking, &graph) -> 0' ]]
 }
 
 @test "a capture is over when the stream that it began in is destroyed, or its context" {

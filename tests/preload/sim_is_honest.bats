@@ -148,6 +148,14 @@ copies_simulated() {
     diff <(grep -v ^texture "$kept") <(grep -v ^texture "$BATS_TEST_TMPDIR/simulated")
 }
 
+@test "the simulated driver waits during captures where a real one does" {
+    local kept=tests/gpu/capture_facts.h200.txt
+    need_built "$ZC_BUILD/tests/gpu/capture_facts" "$SIM/libcuda.so.1"
+    # Events of contexts are not simulated.
+    env LD_LIBRARY_PATH="$SIM" timeout 200 "$ZC_BUILD/tests/gpu/capture_facts" |
+        grep -v 'event of the context' | diff <(grep -v 'event of the context' "$kept") -
+}
+
 @test "without a policy libzc changes nothing about them, nor about wrong shapes and questions" {
     local program
     for program in graph shape query; do

@@ -5,8 +5,7 @@
 
 #include "program.h"
 
-#define KIB ((size_t)1 << 10)
-#define SIZE (64 * KIB)
+#define SIZE ((size_t)2 << 20) /* Of every block: `shared` has none of 1 MiB or less. */
 
 static CUcontext context;
 static CUstream stream;
@@ -189,6 +188,30 @@ static void allowed(void)
     launch(instantiate(graph), 2);
 }
 
+/* Calls that only a thread in relaxed mode may make, while other streams are at work: what they
+ * have to wait for is no reason to end the capture. */
+static void relaxed_calls(void)
+{
+    CUdeviceptr p;
+    CUgraph graph;
+    CUstream blocking;
+    make_blocks();
+    CHECK(cuMemAlloc(&p, SIZE));
+    CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    fill(p, 4, SIZE, blocking);
+    CHECK(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuMemcpyDtoDAsync(b, p, SIZE, blocking)); /* The first to want p from the host's view. */
+    CHECK(cuMemcpyDtoHAsync(out, b, SIZE, blocking));
+    SHOW(cuMemFree(a));
+    CHECK(cuMemAlloc(&a, SIZE));
+    SHOW(cuMemFree(a));
+    SHOW(cuMemFreeHost(in));
+    SHOW(cuStreamEndCapture(blocking, &graph));
+    CHECK(cuGraphLaunch(instantiate(graph), blocking));
+    CHECK(cuStreamSynchronize(blocking));
+    EXPECT(all_are(out, 4, SIZE));
+}
+
 /* Only launches move anything: one graph never launched, one launched five times. */
 static void launches(void)
 {
@@ -330,6 +353,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"thread_local", thread_local_mode},
                                           {"relaxed", relaxed_mode},
+                                          {"relaxed_calls", relaxed_calls},
                                           {"inside", inside},
                                           {"forbidden", forbidden},
                                           {"forbidden_copies", forbidden_copies},

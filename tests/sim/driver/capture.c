@@ -43,6 +43,17 @@ CUresult sim_capture_unsafe_call(void)
     return r;
 }
 
+CUresult sim_capture_unsafe_context(struct sim_context *ctx)
+{
+    CUresult r = sim_capture_unsafe_call();
+    for (struct sim_stream *s = ctx->streams; s; s = s->next)
+        if (s->capture) {
+            invalidate(s->capture);
+            r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    return r;
+}
+
 CUresult sim_capture_unsafe_stream(struct sim_stream *stream)
 {
     if (!stream->capture) {

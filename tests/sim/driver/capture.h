@@ -14,6 +14,10 @@ CUresult sim_capture_unsafe_call(void);
  * that capture. */
 CUresult sim_capture_unsafe_stream(struct sim_stream *stream);
 
+/* The same for a call that waits for a whole context: it invalidates what its streams capture, in
+ * any mode of the thread (tests/gpu/capture_facts.h200.txt). */
+CUresult sim_capture_unsafe_context(struct sim_context *ctx);
+
 /* Adds work to the graph of the capture that the stream is in. Takes over what the work owns. */
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_work *work);
 

@@ -211,6 +211,8 @@ SIM_API(cuCtxSynchronize, (void), ())
 {
     struct sim_context *ctx;
     CUresult r = sim_current_unsafe(&ctx);
+    if (r == CUDA_SUCCESS)
+        r = sim_capture_unsafe_context(ctx);
     return r == CUDA_SUCCESS ? sim_context_wait(ctx) : r;
 }
 
@@ -220,7 +222,7 @@ SIM_API(cuCtxSynchronize_v2, (CUcontext handle), (handle))
     struct sim_context *ctx = sim_context_of(handle);
     if (!ctx || !ctx->alive)
         return CUDA_ERROR_INVALID_CONTEXT;
-    CUresult r = sim_capture_unsafe_call();
+    CUresult r = sim_capture_unsafe_context(ctx);
     return r == CUDA_SUCCESS ? sim_context_wait(ctx) : r;
 }
 #endif
