@@ -2,6 +2,7 @@
 /* Two page tables: what the CPU does to its side of pinned memory does not reach the GPU's, and the
  * GPU's rights do not bind the CPU. */
 #include "sim_views.h"
+#include <pthread.h>
 
 static void kernels_and_copies_go_on_where_the_cpu_may_touch_nothing(void **state)
 {
@@ -270,6 +271,37 @@ static void a_forked_child_has_pages_of_its_own(void **state)
     munmap((void *)(p + PAGE / 4), PAGE);
 }
 
+static void *room;  /* where a child may map what it likes, */
+static int *mapped; /* and what it mapped there, ahead of the driver's handler */
+
+static void map_in_the_child(void)
+{
+    if (!room)
+        return;
+    mapped = mmap(room, 4096, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mapped != MAP_FAILED)
+        *mapped = 7;
+}
+
+static void a_child_loses_nothing_where_its_parents_view_was_of_pages_that_it_has_not(void **state)
+{
+    volatile int *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+    (void)state;
+    assert_int_equal(0, madvise((void *)p, PAGE, MADV_DONTFORK));
+    ok(cuMemHostRegister_v2((void *)p, PAGE, 0));
+    room = sim_gpu_pointer(at(p));
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(mapped != MAP_FAILED && *mapped != 7);
+    room = NULL;
+    waitpid(pid, &status, 0);
+    assert_int_equal(0, status);
+    ok(cuMemHostUnregister((void *)p));
+    munmap((void *)p, PAGE);
+}
+
 static void copies_within_a_graph_take_the_gpus_view(void **state)
 {
     volatile int *p = pinned(0), *other = pages(PAGE);
@@ -333,8 +365,10 @@ int main(void)
         sim_test(memory_that_is_shared_already_stays_what_it_is),
         sim_test(a_stack_can_be_registered),
         sim_test(a_forked_child_has_pages_of_its_own),
+        sim_test(a_child_loses_nothing_where_its_parents_view_was_of_pages_that_it_has_not),
         sim_test(copies_within_a_graph_take_the_gpus_view),
     };
+    pthread_atfork(NULL, NULL, map_in_the_child); /* ahead of cuInit's */
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -73,6 +73,14 @@ static bool may_pin(const struct sim_maps *maps, uintptr_t first, size_t bytes, 
     return at == first + bytes;
 }
 
+/* The CPU's MADV_DONTFORK is not the GPU's: a child that lacked the alias would unmap what it has
+ * there itself. */
+static bool duplicate(char *from, size_t bytes, char *to)
+{
+    return sim_mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED &&
+           sim_madvise(to, bytes, MADV_DOFORK) == 0;
+}
+
 /* Shared pages can be mapped a second time (mremap(2), an old size of 0); private ones get into the
  * file. */
 static bool fill(struct sim_view *view, const struct sim_maps *maps, int fd, uintptr_t first)
@@ -88,8 +96,7 @@ static bool fill(struct sim_view *view, const struct sim_maps *maps, int fd, uin
                                 .fd = fd,
                                 .offset = m->start - first};
         if (m->shared) {
-            fine = sim_mremap((void *)m->start, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, alias) !=
-                   MAP_FAILED;
+            fine = duplicate((char *)m->start, bytes, alias);
         } else {
             sim_swap_run(&swap);
             fine = !swap.failed;
