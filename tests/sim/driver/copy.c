@@ -27,22 +27,23 @@ struct end {
     size_t x, y, z;    /* offset: bytes, rows, slices */
     size_t pitch;      /* as given, 0 for packed */
     size_t height;     /* as given, 0 for the extent's */
+    size_t level;      /* of detail */
 };
 
 static struct end source_end(const CUDA_MEMCPY3D *c)
 {
     CUdeviceptr base =
         c->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)c->srcHost : c->srcDevice;
-    return (struct end){c->srcMemoryType, base,    c->srcArray, c->srcXInBytes,
-                        c->srcY,          c->srcZ, c->srcPitch, c->srcHeight};
+    return (struct end){c->srcMemoryType, base,        c->srcArray,  c->srcXInBytes, c->srcY,
+                        c->srcZ,          c->srcPitch, c->srcHeight, c->srcLOD};
 }
 
 static struct end target_end(const CUDA_MEMCPY3D *c)
 {
     CUdeviceptr base =
         c->dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)c->dstHost : c->dstDevice;
-    return (struct end){c->dstMemoryType, base,    c->dstArray, c->dstXInBytes,
-                        c->dstY,          c->dstZ, c->dstPitch, c->dstHeight};
+    return (struct end){c->dstMemoryType, base,        c->dstArray,  c->dstXInBytes, c->dstY,
+                        c->dstZ,          c->dstPitch, c->dstHeight, c->dstLOD};
 }
 
 CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type,
@@ -60,13 +61,19 @@ CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemoryty
     return c;
 }
 
+static bool holds(size_t all, size_t from, size_t count)
+{
+    return from <= all && count <= all - from;
+}
+
 static CUresult array_side(const struct end *e, const CUDA_MEMCPY3D *c, struct side *out)
 {
     struct sim_array *a = sim_array_of(e->array);
     if (!a)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (e->x + c->WidthInBytes > a->row || e->y + c->Height > a->rows ||
-        e->z + c->Depth > a->slices)
+    size_t element = a->row / a->desc.Width;
+    if (e->x % element || !holds(a->row, e->x, c->WidthInBytes) ||
+        !holds(a->rows, e->y, c->Height) || !holds(a->slices, e->z, c->Depth))
         return CUDA_ERROR_INVALID_VALUE;
     out->pitch = a->row;
     out->slice = a->row * a->rows;
@@ -76,21 +83,54 @@ static CUresult array_side(const struct end *e, const CUDA_MEMCPY3D *c, struct s
     return CUDA_SUCCESS;
 }
 
+/* The steps from row to row and from slice to slice; false where rows or slices do not fit into
+ * them or a pitch is larger than CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
+static bool steps_of(const struct end *e, const CUDA_MEMCPY3D *c, struct side *out)
+{
+    bool flat = c->Height <= 1 && c->Depth <= 1;
+    size_t rows = e->height ? e->height : c->Height, packed = c->WidthInBytes;
+    if (e->pitch > SIM_MAX_PITCH || (!flat && __builtin_add_overflow(packed, e->x, &packed)))
+        return false;
+    out->pitch = e->pitch ? e->pitch : packed;
+    if (!flat && (out->pitch < packed || (c->Depth > 1 && !holds(rows, e->y, c->Height))))
+        return false;
+    bool one = c->Depth <= 1 && e->z == 0;
+    return !__builtin_mul_overflow(out->pitch, rows, &out->slice) || one;
+}
+
+/* *at += count * step; false where there are no such addresses. */
+static bool advance(size_t *at, size_t count, size_t step)
+{
+    size_t bytes;
+    return !__builtin_mul_overflow(count, step, &bytes) && !__builtin_add_overflow(*at, bytes, at);
+}
+
+/* The first byte of a side, and how many there are to behind the last. */
+static bool extent_of(const struct end *e, const CUDA_MEMCPY3D *c, const struct side *side,
+                      CUdeviceptr *first, size_t *span)
+{
+    size_t at = (size_t)e->base, bytes = c->WidthInBytes;
+    bool fine = advance(&at, e->z, side->slice) && advance(&at, e->y, side->pitch) &&
+                advance(&at, e->x, 1) && advance(&bytes, c->Depth - 1, side->slice) &&
+                advance(&bytes, c->Height - 1, side->pitch);
+    *first = at;
+    *span = bytes;
+    return fine;
+}
+
 static CUresult find_side(const struct end *e, const CUDA_MEMCPY3D *c, int device, bool write,
                           struct side *out)
 {
+    if (e->level)
+        return CUDA_ERROR_INVALID_VALUE;
     if (e->type == CU_MEMORYTYPE_ARRAY)
         return array_side(e, c, out);
     if (e->type < CU_MEMORYTYPE_HOST || e->type > CU_MEMORYTYPE_UNIFIED)
         return CUDA_ERROR_INVALID_VALUE;
-    bool flat = c->Height <= 1 && c->Depth <= 1;
-    size_t rows = e->height ? e->height : c->Height;
-    out->pitch = e->pitch ? e->pitch : c->WidthInBytes + (flat ? 0 : e->x);
-    out->slice = out->pitch * rows;
-    if (!flat && (out->pitch < c->WidthInBytes + e->x || (c->Depth > 1 && rows < c->Height + e->y)))
+    CUdeviceptr first;
+    size_t span;
+    if (!steps_of(e, c, out) || !extent_of(e, c, out, &first, &span))
         return CUDA_ERROR_INVALID_VALUE;
-    CUdeviceptr first = e->base + e->z * out->slice + e->y * out->pitch + e->x;
-    size_t span = (c->Depth - 1) * out->slice + (c->Height - 1) * out->pitch + c->WidthInBytes;
     CUresult r =
         sim_resolve(first, span, device, write, e->type != CU_MEMORYTYPE_DEVICE, &out->place);
     const struct sim_block *b = r == CUDA_SUCCESS ? sim_block_find(first) : NULL;

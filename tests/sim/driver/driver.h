@@ -8,6 +8,7 @@
 
 #define SIM_MAX_DEVICES 8
 #define SIM_PAGE ((size_t)2 << 20) /* granularity of device memory and of VMM, bytes */
+#define SIM_MAX_PITCH 0x7fffffff   /* CU_DEVICE_ATTRIBUTE_MAX_PITCH, bytes */
 
 struct sim_stream;
 struct sim_block;

@@ -122,6 +122,7 @@ SIM_API(cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3D *out), (nod
     if (!n || !out)
         return CUDA_ERROR_INVALID_VALUE;
     *out = n->work.u.copy.shape;
+    out->reserved0 = out->reserved1 = NULL; /* a captured peer copy keeps its contexts there */
     return CUDA_SUCCESS;
 }
 

@@ -52,7 +52,7 @@ CUresult sim_work_of_copy(struct sim_work *out, const CUDA_MEMCPY3D *shape, CUco
     int device;
     CUresult r = shape ? device_of(ctx, &device) : CUDA_ERROR_INVALID_VALUE;
     /* As an H200 answers: tests/gpu/graph_facts.h200.txt. */
-    if (r == CUDA_SUCCESS && !shape->WidthInBytes)
+    if (r == CUDA_SUCCESS && (!shape->WidthInBytes || shape->reserved0 || shape->reserved1))
         return CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !is_dormant(shape->srcDevice) && !is_dormant(shape->dstDevice))
         r = sim_copy_check(shape, device);

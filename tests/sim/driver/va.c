@@ -49,7 +49,8 @@ CUresult sim_memory_start(void)
     if (!base)
         return CUDA_ERROR_OUT_OF_MEMORY;
     va_base = base;
-    sim_ranges_give(&va_free, (uint64_t)(uintptr_t)base, VA_SIZE);
+    /* What lies just before the first block is the driver's as well. */
+    sim_ranges_give(&va_free, (uint64_t)(uintptr_t)base + SIM_PAGE, VA_SIZE - SIM_PAGE);
     return CUDA_SUCCESS;
 }
 
