@@ -145,7 +145,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
-.PHONY: deps deps-build deps-demo deps-check check check-gpu check-aarch64 check-headers demo bench \
+.PHONY: deps deps-build deps-demo deps-check check check-gpu check-suites check-aarch64 check-headers demo bench \
         bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-tune bench-vmm bench-managed bench-apps \
         soak fuzz install uninstall wheel deb dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
@@ -162,6 +162,10 @@ check: deps     ## build everything and run every test that needs no GPU
 # The scripts exit with 77 where they skip, for which make would exit with 2, as for a failure.
 check-gpu: all tests    ## the tests on a real GPU; without one it says `skipped` and exits with 0
 	@ZC_BUILD='$(B)' CUDA_HOME='$(CUDA_HOME)' tests/gpu/run.sh || [ $$? -eq 77 ]
+
+# Their files come from whoever runs it: a folder for each suite.
+check-suites: all       ## other projects' test suites (SUITES=FOLDER) bare and under policies, on a GPU
+	@cd tests && ZC_BUILD='$(B)' python3 -B -m gpu.suites '$(if $(SUITES),$(abspath $(SUITES)))' $(SUITE_ARGS)
 
 check-aarch64:  ## some of the tests on aarch64, under qemu; without its tools `skipped`, and 0
 	@tests/aarch64/run.sh || [ $$? -eq 77 ]

@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# `make check-suites`: what it says of a suite that was made for this, on the simulated GPU.
+
+load ../preload/common
+
+setup_file() {
+    bats_require_minimum_version 1.5.0
+    export PYTHONPATH=$PWD/build/deps/python PYTHONDONTWRITEBYTECODE=1
+    python3 -c 'import pytest' 2>/dev/null || return 0
+    need_built "$LIBZC" "$SIM/libcuda.so.1"
+    sim_env gather
+    export SUITES=$BATS_FILE_TMPDIR/suites STATE=$BATS_FILE_TMPDIR/state
+    export OUT_DIR=$BATS_FILE_TMPDIR/out KEPT=$BATS_FILE_TMPDIR/kept
+    mkdir -p "$SUITES/fake/deep" "$STATE" "$KEPT"
+    printf 'before\n<!-- suites: begin -->\nold\n<!-- suites: end -->\nafter\n' >"$KEPT/RESULTS.md"
+    write_suite
+    # What pytest is told by a suite's own settings does not count.
+    printf '[pytest]\naddopts = --no-such-option\n' >"$SUITES/fake/pytest.ini"
+    check --keep >"$BATS_FILE_TMPDIR/said" 2>&1 && echo "exit status 0" >>"$BATS_FILE_TMPDIR/said"
+    return 0
+}
+
+setup() {
+    python3 -c 'import pytest' 2>/dev/null || skip "no pytest"
+    said=$(<"$BATS_FILE_TMPDIR/said")
+}
+
+# Checks the suite: check OPTION...
+check() {
+    (cd tests && ZC_BUILD=${ZC_BUILD:-build} python3 -B -m gpu.suites "$SUITES" --policy vmm \
+        --jobs 2 --test-limit 20 --into "$KEPT/suites.jsonl" "$@")
+}
+
+write_suite() {
+    cat >"$SUITES/fake/deep/test_all.py" <<'PYTHON'
+import ctypes, os, signal, sys, unittest
+import pytest
+
+UNDER = "libzc" in os.environ.get("LD_PRELOAD", "")
+
+
+def times(name):
+    """How often this test has run, with this time, bare or under libzc."""
+    path = os.path.join(os.environ["STATE"], f"{name}.{UNDER}")
+    with open(path, "a") as file:
+        file.write("x")
+    return os.path.getsize(path)
+
+
+def test_first_crashes_there():
+    if UNDER:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_same():
+    times("same")
+    cuda = ctypes.CDLL("libcuda.so.1")
+    context, block = ctypes.c_void_p(), ctypes.c_uint64()
+    assert cuda.cuInit(0) == 0
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert cuda.cuCtxSetCurrent(context) == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_fails_there(number):
+    assert not UNDER or number == 1
+
+
+def test_fails_there_once():
+    assert times("once") != 1 or not UNDER
+
+
+def test_fails_bare_once():
+    assert times("bare_once") != 2 and not UNDER
+
+
+def test_fails():
+    assert False
+
+
+def test_skipped_there():
+    if UNDER:
+        pytest.skip()
+
+
+class Test(unittest.TestCase):
+    def test_parts(self):
+        for part in 1, 2, 3:
+            with self.subTest(part=part):
+                self.assertFalse(UNDER and part == 2)
+
+    def tearDown(self):
+        pass
+PYTHON
+    cat >"$SUITES/fake/test_hangs.py" <<'PYTHON'
+import os, signal
+def test_hangs_there():
+    if "libzc" in os.environ.get("LD_PRELOAD", ""):
+        signal.pause()
+def test_behind():
+    pass
+PYTHON
+    cat >"$SUITES/fake/test_not_collected.py" <<'PYTHON'
+import os
+if "libzc" in os.environ.get("LD_PRELOAD", ""):
+    raise AssertionError("because of this")
+def test_it():
+    pass
+PYTHON
+    cat >"$SUITES/fake/test_exit.py" <<'PYTHON'
+import atexit, os, signal
+def test_it():
+    if "libzc" in os.environ.get("LD_PRELOAD", ""):
+        atexit.register(os.kill, os.getpid(), signal.SIGABRT)
+PYTHON
+}
+
+@test "a test that fails under libzc alone, twice, is named with its reason" {
+    [[ $said == *$'\n    FAILED deep/test_all.py::test_fails_there[2]: assert (not True or 2 '* ]]
+    [[ $said == *$'\n    FAILED deep/test_all.py::Test::test_parts: '* ]]
+    [[ $said != *"exit status 0"* ]]
+}
+
+@test "tests that fail bare, or there once, and those that pass, are not" {
+    [[ $(grep -c FAILED <<<"$said") == 7 ]]
+    [[ $said == *"fake under vmm: 4 files; 12 tests pass bare, and of them 4 there, 6 FAILED, 2 "\
+"failed now and then, 1 skipped, 1 missing; 1 do not pass bare; memory was placed in 1 of 1 "* ]]
+}
+
+@test "a crash and a hang are failures of the test that ran, and those behind it run" {
+    [[ $said == *"FAILED deep/test_all.py::test_first_crashes_there: the process ended by SIG"* ]]
+    [[ $said == *"FAILED test_hangs.py::test_hangs_there: the process did nothing for 20 s"* ]]
+    [[ $(cat "$STATE/same.True") == xx && $said != *"FAILED test_hangs.py::test_behind"* ]]
+}
+
+@test "what happens before the first test, or behind the last, is a failure of the file" {
+    [[ $said == *"FAILED (the end of test_not_collected.py): pytest ended with status 2: "\
+"AssertionError: because of this"* ]]
+    [[ $said == *"FAILED (the end of test_exit.py): ended by SIGABRT"* ]]
+}
+
+@test "what has run does not run again, and what was broken off goes on behind its last test" {
+    run -1 check
+    [[ $(cat "$STATE/same.True") == xx ]]
+    [[ $(grep -c '^fake .* tests, ' <<<"$output") == 0 ]]
+    local events=$OUT_DIR/fake/deep_test_all.vmm.1.jsonl
+    sed -i '/test_fails_there\[2\]/,$d' "$events"
+    printf '{"test": "deep/test_a' >>"$events"
+    run -3 check --only all --limit 0
+    [[ $output == *"no time was left for 1 files under a policy: the same command goes on"* ]]
+    run -1 check
+    [[ $(cat "$STATE/same.True") == xx && $output == *", 6 FAILED, "* ]]
+}
+
+@test "another library or policy runs anew, bare runs stay" {
+    sed -i '1s/\[".*"\]/["another"]/' "$OUT_DIR/fake/test_exit.vmm.1.jsonl"
+    run -1 check --only exit
+    [[ $(grep -c '^fake .* tests, ' <<<"$output") == 1 && $output == *"test_exit.py vmm 1: "* ]]
+}
+
+@test "the page has a row for each suite and policy, and the failures' names" {
+    run -0 cat "$KEPT/RESULTS.md"
+    [[ ${lines[0]} == before && ${lines[-1]} == after && $output != *old* ]]
+    [[ $output == *"| fake | vmm | 12 | 4 | 1 | 1 | 2 | 1 | 6 | 1 of 1 |"* ]]
+    [[ $output == *$'\n- fake under vmm: `deep/test_all.py::test_fails_there[2]`\n'* ]]
+}
+
+@test "without a folder, or without tests that were asked for, it says so" {
+    SUITES= run -1 check
+    [[ $output == "check-suites: make check-suites SUITES=FOLDER, with a folder for each suite" ]]
+    run -1 check --only exit --keep
+    [[ $output == "check-suites: --keep is for whole suites, without --only and --select" ]]
+    run -1 check --only nothing
+    [[ $output == "check-suites: no tests in $SUITES that were asked for" ]]
+    SUITES_PYTHON=/bin/true run -1 check --suite none
+    SUITES_PYTHON=/bin/false run -1 check
+    [[ $output == "check-suites: /bin/false has no pytest; SUITES_PYTHON names another one" ]]
+}
