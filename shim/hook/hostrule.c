@@ -7,8 +7,8 @@
 #include "base/life.h"
 #include "base/lock.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "driver/real.h"
-#include "hook/front.h"
 #include "host/hostheap.h"
 #include "ledger/object.h"
 #include "ledger/rules.h"
@@ -28,7 +28,7 @@ static const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request wit
  * Guide, "Unified Memory").  Atomic. */
 static bool reachable;
 static bool shares;          /* Device blocks may be one with host blocks; set before `ready`. */
-static const char *disabled; /* Why this process converts nothing, or NULL. */
+static const char *disabled; /* Why this process converts nothing, or NULL.  Atomic. */
 static const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
 
 static const uint64_t host_apis =
@@ -110,18 +110,33 @@ void zc_hostrule_announce(void)
     }
 }
 
-static const char in_front[] = "another allocator comes before libzc";
-
-void zc_hostrule_disable(void)
+void zc_hostrule_disable(const char *why)
 {
-    disabled = in_front;
+    __atomic_store_n(&disabled, why, __ATOMIC_RELEASE);
 }
 
-void zc_hostrule_ask_front(void)
+void zc_hostrule_behind(const void *its, const void *libcs)
+{
+    static char why[256];
+    struct zc_object allocator = {.name = NULL}, libc = {.name = NULL};
+    if (!zc_object_find((uint64_t)(uintptr_t)its, &allocator) || !allocator.name ||
+        !zc_object_find((uint64_t)(uintptr_t)libcs, &libc) || allocator.start == libc.start)
+        return;
+    struct zc_text t = zc_text_on(why, sizeof(why));
+    zc_text_fmt(&t,
+                "%s serves malloc behind libzc, and its own functions must know every block; "
+                "preload libzc without it, or copy by threads (pageable_copy = parallel)",
+                allocator.name);
+    zc_text_cstr(&t);
+    zc_hostrule_disable(why);
+}
+
+void zc_hostrule_say_disabled(void)
 {
     const struct zc_rule *rule = first_rule(converts);
-    if (rule && zc_front_is_taken())
-        zc_hostrule_note(in_front, rule);
+    const char *why = __atomic_load_n(&disabled, __ATOMIC_ACQUIRE);
+    if (rule && why)
+        zc_hostrule_note(why, rule);
 }
 
 void zc_hostrule_leave(const char *why)
@@ -136,8 +151,9 @@ static void get_ready(void)
     shares = first_rule(promises);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
-        if (disabled || !zc_hostheap_open(&why)) {
-            zc_hostrule_note(disabled ? disabled : why, first_rule(converts));
+        const char *off = __atomic_load_n(&disabled, __ATOMIC_ACQUIRE);
+        if (off || !zc_hostheap_open(&why)) {
+            zc_hostrule_note(off ? off : why, first_rule(converts));
             threshold = SIZE_MAX;
         }
     }

@@ -26,9 +26,13 @@ bool zc_hostrule_ready(void);
 /* True if there is a host heap.  Starts like zc_hostrule_ready(). */
 bool zc_hostrule_open(void);
 
-/* Turns conversion off in this process, because another allocator comes before libzc.  Before the
- * first request. */
-void zc_hostrule_disable(void);
+/* Turns conversion off in this process.  Before the first request.  `why` is a string constant. */
+void zc_hostrule_disable(const char *why);
+
+/* The same if the function behind libzc's malloc, at `its`, is in another object than libc, of
+ * which `libcs` is an address: an allocator has functions of its own, which libzc does not see and
+ * which take what malloc returned.  The reason names it. */
+void zc_hostrule_behind(const void *its, const void *libcs);
 
 /* From now on libc's requests stay with libc.  Placed blocks remain until they are freed or
  * resized.  `why` is a string constant. */
@@ -52,9 +56,8 @@ void zc_hostrule_ask_devices(void);
  * `why` is a string constant. */
 void zc_hostrule_note(const char *why, const struct zc_rule *rule);
 
-/* Detects an allocator that comes before libzc and may get all requests.  Takes the loader's
- * lock. */
-void zc_hostrule_ask_front(void);
+/* Notes why requests stay pageable in a process that converts nothing, if there is a rule. */
+void zc_hostrule_say_disabled(void);
 
 /* Reports why requests stayed pageable before CUDA was up. */
 void zc_hostrule_announce(void);

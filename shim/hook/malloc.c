@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 
 #include "base/memory.h"
 #include "driver/real.h"
-#include "hook/front.h"
 #include "hook/hostmem.h"
 #include "hook/memory.h"
 #include "hook/process.h"
@@ -47,7 +47,7 @@ void cfree(void *p);
 FAMILY(FIRST)
 
 static struct __attribute__((aligned(64))) {
-    bool careful; /* A pointer may be to `boot`, which no other allocator gets.  Atomic. */
+    uint32_t careful; /* Live blocks in `boot`, which no other allocator gets.  Atomic. */
 #define NEXT(name, result, params, args) result(*name) params;
     FAMILY(NEXT)
 } next = {
@@ -56,11 +56,12 @@ static struct __attribute__((aligned(64))) {
 
 /*
  * In some glibc versions dlsym(3) calls calloc.  During the look-up it gets memory from here, which
- * is zero and never freed.  The size is stored in front of it.
+ * is zero and never used again.  The size is stored in front of it.
  */
 static char boot[16384] __attribute__((aligned(16)));
 static size_t boot_used; /* Atomic. */
 static __thread bool finding __attribute__((tls_model("initial-exec")));
+static __thread bool asked __attribute__((tls_model("initial-exec"))); /* For memory, meanwhile. */
 
 static bool is_boot(const void *p)
 {
@@ -69,6 +70,7 @@ static bool is_boot(const void *p)
 
 static void *boot_get(size_t n)
 {
+    asked = true;
     size_t step = ((n + 15) & ~(size_t)15) + 16;
     size_t at =
         n < sizeof(boot) ? __atomic_fetch_add(&boot_used, step, __ATOMIC_RELAXED) : sizeof(boot);
@@ -76,7 +78,7 @@ static void *boot_get(size_t n)
         errno = ENOMEM;
         return NULL;
     }
-    __atomic_store_n(&next.careful, true, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&next.careful, 1, __ATOMIC_RELAXED);
     memcpy(boot + at, &n, sizeof(n));
     return boot + at + 16;
 }
@@ -88,16 +90,40 @@ static size_t boot_size(const void *p)
     return n;
 }
 
+/* Frees `p` if it is such a block. */
+static bool boot_put(const void *p)
+{
+    if (!is_boot(p))
+        return false;
+    __atomic_sub_fetch(&next.careful, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
 static void *boot_move(void *to, const void *p, size_t n)
 {
     if (to && p)
         memcpy(to, p, boot_size(p) < n ? boot_size(p) : n);
+    if (to || !n)
+        boot_put(p);
     return to;
 }
 
 static void *boot_realloc(const void *p, size_t n)
 {
-    return n ? boot_move(next.malloc(n), p, n) : NULL;
+    return boot_move(n ? next.malloc(n) : NULL, p, n);
+}
+
+/* An object before libzc, the program or a library, may serve the family itself, and would be given
+ * libzc's blocks to free.  Whether requests come here is asked by making one as libc makes it: what
+ * dlsym(3) finds is no answer in a program that is not position-independent, but can be called in
+ * any.  Another thread that has found everything meanwhile has asked, too. */
+static bool passed_by(void)
+{
+    void (*put)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_DEFAULT, "free");
+    char *(*volatile copy)(const char *) = strdup;
+    asked = false;
+    put(copy(""));
+    return !asked && __atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) == first_malloc;
 }
 
 /* Several threads may run this at once; all store the same values. */
@@ -111,8 +137,10 @@ static void find_real_malloc(void)
 #define LOOK_UP(name, result, params, args)                                                        \
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)
-    if (zc_front_is_taken())
-        zc_hostrule_disable();
+    if (passed_by())
+        zc_hostrule_disable("another allocator comes before libzc");
+    else
+        zc_hostrule_behind((void *)found_malloc, (void *)gnu_get_libc_version);
     finding = false;
 #define KEEP(name, result, params, args)                                                           \
     __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);
@@ -153,8 +181,15 @@ FIRST_OR(valloc, void *, (size_t n), (n), nothing())
 FIRST_OR(pvalloc, void *, (size_t n), (n), nothing())
 FIRST_OR(malloc_usable_size, size_t, (void *p), (p), is_boot(p) ? boot_size(p) : 0)
 FIRST_OR(__libc_realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
-FIRST_OR(free, void, (void *p), (p), (void)0)
-FIRST_OR(__libc_free, void, (void *p), (p), (void)0)
+FIRST_OR(free, void, (void *p), (p), (void)boot_put(p))
+FIRST_OR(__libc_free, void, (void *p), (p), (void)boot_put(p))
+
+/* A constructor, because no request comes here where another allocator comes before libzc. */
+__attribute__((constructor)) static void find_first(void)
+{
+    if (__atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) == first_malloc)
+        find_real_malloc();
+}
 
 /* The slow paths are separate functions that the exported ones end in.  So the exported ones need
  * no frame, and the frame and return address seen here are the caller's. */
@@ -186,12 +221,21 @@ static bool power_of_two(size_t n)
     return n && !(n & (n - 1));
 }
 
+/* Who is before and behind libzc must be known first. */
+SLOW void *heap_get(const struct zc_hostmem_ask *ask)
+{
+    if (finding)
+        return NULL;
+    find_first();
+    return zc_hostmem_get(ask);
+}
+
 /* A function of the family whose request of `bytes` the heap takes if it `fits`. */
 #define REQUEST(name, params, args, bytes, boundary, fits)                                         \
     SLOW void *large_##name params                                                                 \
     {                                                                                              \
         const struct zc_hostmem_ask ask = ASK(name, bytes, boundary, false);                       \
-        void *p = (fits) ? zc_hostmem_get(&ask) : NULL;                                            \
+        void *p = (fits) ? heap_get(&ask) : NULL;                                                  \
         return p ? p : next.name args;                                                             \
     }                                                                                              \
     EXPORT void *name params                                                                       \
@@ -209,7 +253,7 @@ REQUEST(pvalloc, (size_t n), (n), zc_page_end(n), zc_page_end(1), ask.size >= n)
 SLOW void *large_calloc(size_t count, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(calloc, count * n, 1, true);
-    void *p = zc_hostmem_get(&ask);
+    void *p = heap_get(&ask);
     return p ? p : next.calloc(count, n);
 }
 
@@ -226,7 +270,7 @@ SLOW void free_with_care(void *p)
 {
     if (ours(p))
         zc_hostmem_put(p);
-    else if (!is_boot(p))
+    else if (!boot_put(p))
         next.free(p);
 }
 
@@ -253,7 +297,7 @@ static void *move_out(void *p, const struct zc_hostmem_ask *ask)
 /* Moves a block from libc to the heap; NULL if no rule wants it there. */
 static void *move_in(void *p, const struct zc_hostmem_ask *ask)
 {
-    void *moved = zc_hostmem_get(ask);
+    void *moved = heap_get(ask);
     size_t size = moved && p ? next.malloc_usable_size(p) : 0;
     if (size)
         memcpy(moved, p, size < ask->size ? size : ask->size);
@@ -307,7 +351,7 @@ SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(posix_memalign, n, alignment, false);
     bool good = power_of_two(alignment) && alignment % sizeof(void *) == 0;
-    void *p = good ? zc_hostmem_get(&ask) : NULL;
+    void *p = good ? heap_get(&ask) : NULL;
     int result = p ? 0 : next.posix_memalign(out, alignment, n);
     if (p)
         *out = p;
@@ -339,7 +383,7 @@ EXPORT void __libc_free(void *p)
 {
     if (ours(p))
         zc_hostmem_put(p);
-    else if (!is_boot(p))
+    else if (!boot_put(p))
         next.__libc_free(p);
 }
 

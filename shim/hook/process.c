@@ -162,7 +162,7 @@ bool zc_process_start(void)
     zc_modules_start(zc_rules());
     write_meta();
     announce();
-    zc_hostrule_ask_front();
+    zc_hostrule_say_disabled();
     zc_hostrule_announce();
     zc_hostrule_ask_devices();
     return zc_counters() != NULL;
