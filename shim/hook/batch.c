@@ -305,8 +305,8 @@ ZC_BODY(cuMemcpy3DBatchAsync_v2,
  * or pinned memory they are refused, as the driver would do. */
 static bool any_converted(const CUdeviceptr *ptrs, size_t count)
 {
-    for (size_t i = 0; ptrs && zc_life_on() && i < count; i++)
-        if (zc_placed_at(ptrs[i]))
+    for (size_t i = 0; ptrs && i < count; i++)
+        if (zc_placed_near(ptrs[i]))
             return true;
     return false;
 }

@@ -99,7 +99,7 @@ bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute
         *result = CUDA_ERROR_INVALID_VALUE;
         return true;
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-        memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
+        memset(data, 0, ZC_P2P_TOKENS);
         return true;
     default:
         return false;
@@ -238,7 +238,7 @@ static void note_retained(struct zc_handle *h, CUmemGenericAllocationHandle hand
 
 ZC_BODY(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address))
 {
-    if (zc_life_on() && zc_converted_at((CUdeviceptr)address))
+    if (zc_placed_near((CUdeviceptr)address))
         return CUDA_ERROR_INVALID_VALUE;
     const struct zc_block *b = zc_handle_any() ? zc_block_find((CUdeviceptr)address) : NULL;
     CUresult result = real(handle, address);

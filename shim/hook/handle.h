@@ -36,6 +36,9 @@ void zc_handle_unmap(struct zc_handle *handle);
 /* The mapping that contains an address, if a rule made its memory host memory; else NULL. */
 struct zc_block *zc_handle_mapping_at(CUdeviceptr address);
 
+/* What the driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS (measured). */
+#define ZC_P2P_TOKENS 12
+
 /*
  * Answers for an address in such a mapping as the driver would for device memory.  True if the
  * attribute needs that, with the answer stored.

@@ -71,8 +71,7 @@ static struct zc_block *hosted(const void *p)
  * unknown to it. */
 static bool is_converted(const void *p)
 {
-    return zc_life_on() &&
-           ((zc_placed_at((CUdeviceptr)p) && !hosted(p)) || zc_beside((CUdeviceptr)p));
+    return zc_placed_near((CUdeviceptr)p) && !hosted(p);
 }
 
 /* The program can't register or unregister the driver's own memory: the driver returns

@@ -25,7 +25,7 @@ static bool track(const struct zc_entry *entry, CUdeviceptr ptr, size_t bytes, s
 ZC_BODY(cuMemMap, (CUdeviceptr ptr, size_t bytes, size_t offset,
                    CUmemGenericAllocationHandle handle, unsigned long long flags))
 {
-    if (zc_life_on() && zc_converted_at(ptr))
+    if (zc_placed_near(ptr))
         return CUDA_ERROR_INVALID_VALUE;
     struct zc_handle *h = zc_handle_map(handle);
     CUresult result = real(ptr, bytes, offset, handle, flags);
@@ -41,7 +41,7 @@ ZC_BODY(cuMemMap, (CUdeviceptr ptr, size_t bytes, size_t offset,
 /* One call may unmap several consecutive mappings. */
 ZC_BODY(cuMemUnmap, (CUdeviceptr ptr, size_t bytes))
 {
-    if (zc_life_on() && zc_converted_at(ptr))
+    if (zc_placed_near(ptr))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = real(ptr, bytes);
     if (result != CUDA_SUCCESS || !zc_life_on())

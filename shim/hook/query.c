@@ -6,6 +6,7 @@
 #include "base/life.h"
 #include "base/module.h"
 #include "driver/lock.h"
+#include "driver/stream.h"
 #include "hook/diagnose.h"
 #include "hook/handle.h"
 #include "hook/request.h"
@@ -15,6 +16,7 @@
 #include "memory/limits.h"
 #include "place/freed.h"
 #include "place/room.h"
+#include "shared/backing.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
 #include "vmm/move.h"
@@ -43,10 +45,25 @@ static CUresult put_word(void *data, uint64_t value)
 /* The driver's ids, which only have to be unique, stay below. */
 #define OWN_IDS ((uint64_t)1 << 62)
 
-/* Attributes for which pinned host memory has other answers than device memory.  The memory may
- * have been another block's before, so its id is libzc's. */
-static bool answer_hosted(const struct zc_block *b, void *data, CUpointer_attribute attribute,
-                          CUdeviceptr ptr, CUresult *result)
+/* Attributes of later CUDA versions than the oldest header that libzc is built with, and the first
+ * drivers that know them. */
+#define HW_DECOMPRESS_CAPABLE 21
+#define HW_DECOMPRESS_SINCE 12080
+#define LOCALITY_DOMAIN_ORDINAL 22
+#define LOCALITY_DOMAIN_SINCE 13050
+
+static CUresult put_int_since(int since, void *data, int value)
+{
+    int version;
+    CUresult result = zc_real.cuDriverGetVersion(&version);
+    if (result == CUDA_SUCCESS && version < since)
+        result = CUDA_ERROR_INVALID_VALUE;
+    return result == CUDA_SUCCESS ? put_int(data, value) : result;
+}
+
+/* Attributes for which pinned host memory has other answers than device memory. */
+static bool answer_hosted(void *data, CUpointer_attribute attribute, CUdeviceptr ptr,
+                          CUresult *result)
 {
     *result = CUDA_SUCCESS;
     switch (attribute) {
@@ -58,10 +75,6 @@ static bool answer_hosted(const struct zc_block *b, void *data, CUpointer_attrib
         return true;
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
         *result = CUDA_ERROR_INVALID_VALUE;
-        return true;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-        *result = put_word(data, OWN_IDS | b->id);
         return true;
     default:
         return false;
@@ -97,11 +110,41 @@ static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct 
     return reached;
 }
 
+/* Before the driver is asked about a block: what it is asked about must be the device memory that
+ * the program believes in.  Says why where that fails. */
+static CUresult make_known(const struct zc_block *b, enum zc_fn fn)
+{
+    struct zc_shared *pair = zc_shared_of(b);
+    CUresult result =
+        pair ? zc_shared_to_own(pair, fn, "the driver is asked about it") : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && zc_block_paused(b))
+        return zc_diagnose(fn, b->base, CUDA_ERROR_ILLEGAL_STATE);
+    return result == CUDA_SUCCESS ? zc_grow_materialize(b, fn) : result;
+}
+
+/* An attribute that libzc does not know, of a block that the driver gets to know if it knows the
+ * attribute. */
+static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
+                           void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    uint64_t unknown[8];
+    void *answers = unknown;
+    bool lent = zc_stream_lend(b->context);
+    CUresult result =
+        zc_real.cuPointerGetAttributes(1, &attribute, &answers, (CUdeviceptr)&unknown);
+    zc_stream_lent(lent);
+    if (result != CUDA_ERROR_INVALID_VALUE)
+        result = make_known(b, ZC_FN_cuPointerGetAttribute);
+    return result == CUDA_SUCCESS
+               ? ZC_HOLDING_STILL(real(data, attribute, zc_block_spilled(b) ? b->base : ptr))
+               : result;
+}
+
 /*
- * One attribute of a converted block, answered as for the requested memory.  Three attributes tell
- * the truth.  Two say whether other processes and other bus devices can use the block, because a
- * program that asks has another way if they can't.  The third is the id, which only has to be
- * unique.
+ * One attribute of a converted block, answered as for the requested memory, whatever lies behind it
+ * at present.  Some attributes tell the truth: whether other processes, other bus devices and the
+ * decompression engine can use the block, because a program that asks has another way if they
+ * can't.  The id is libzc's, because the memory may have been another block's before, or change.
  */
 static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                        void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
@@ -110,12 +153,12 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     CUresult result;
     if (!data || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_INVALID_VALUE;
-    if (zc_block_hosted(b) && answer_hosted(b, data, attribute, ptr, &result))
+    if (zc_block_hosted(b) && answer_hosted(data, attribute, ptr, &result))
         return result;
-    if (zc_move_of(b) && (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
-                          attribute == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID))
-        return put_word(data, OWN_IDS | b->id); /* The memory changes, the block does not. */
-    switch (attribute) {
+    switch ((int)attribute) {
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        return put_word(data, OWN_IDS | b->id);
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         return put_word(data, pool ? 0 : (uint64_t)b->context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -125,7 +168,7 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         return CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-        memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
+        memset(data, 0, ZC_P2P_TOKENS);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         return put_int(data,
@@ -154,10 +197,12 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
                                   (b->base & ~(HUGE_PAGE - 1)));
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return put_word(data, b->base & ~(HUGE_PAGE - 1));
+    case HW_DECOMPRESS_CAPABLE:
+        return put_int_since(HW_DECOMPRESS_SINCE, data, 0);
+    case LOCALITY_DOMAIN_ORDINAL:
+        return put_int_since(LOCALITY_DOMAIN_SINCE, data, -1);
     default:
-        return zc_grow_materialize(b, ZC_FN_cuPointerGetAttribute) == CUDA_SUCCESS
-                   ? ZC_HOLDING_STILL(real(data, attribute, zc_block_spilled(b) ? b->base : ptr))
-                   : CUDA_ERROR_OUT_OF_MEMORY;
+        return ask_driver(real, b, data, attribute, ptr);
     }
 }
 
@@ -202,23 +247,18 @@ static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, unsigned c
 }
 
 /* Attributes that do not apply are 0, and the call succeeds (CUDA Driver API,
- * cuPointerGetAttributes).  A freed block is answered for like memory that the driver does not
- * know. */
+ * cuPointerGetAttributes).  About a block of libzc's the driver is asked as about memory that it
+ * does not know: that is the answer of a freed one, and of another one the call's own checks. */
 ZC_BODY(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
 {
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
-    if (b ? b->flags & ZC_BLOCK_QUARANTINED : zc_beside(ptr))
-        return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
     if (!b && zc_handle_mapping_at(ptr))
         return ask_mapping(real, count, attributes, data, ptr);
-    if (!b)
-        return ask_instead(real, count, attributes, data, zc_pinned_disguise(ptr), ptr);
-    if (zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = ZC_HOLDING_STILL(real(count, attributes, data, ptr));
-    if (result != CUDA_SUCCESS)
+    CUdeviceptr instead = b || zc_beside(ptr) ? (CUdeviceptr)&unknown : zc_pinned_disguise(ptr);
+    CUresult result = ask_instead(real, count, attributes, data, instead, ptr);
+    if (result != CUDA_SUCCESS || !b || b->flags & ZC_BLOCK_QUARANTINED)
         return result;
     for (unsigned i = 0; i < count; i++)
         if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
@@ -366,23 +406,27 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
     return result;
 }
 
-/* A dma-buf of host memory is not what the program asked for. */
+/* A dma-buf of host memory is not what the program asked for.  A block of `shared` is device memory
+ * from then on. */
 ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t bytes,
                                         CUmemRangeHandleType type, unsigned long long flags))
 {
     const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
-    CUresult refused = CUDA_SUCCESS, result = CUDA_SUCCESS;
-    if (b && b->place == ZC_PLACE_VMM && zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct zc_vmm *v = zc_vmm_of(b);
+    if (zc_beside(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult refused = CUDA_SUCCESS, result = v ? make_known(b, entry->fn) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        return result;
     bool mine = b && zc_driver_lock(); /* It is neither moved nor paused meanwhile. */
-    if (b && (b->place != ZC_PLACE_VMM || zc_block_spilled(b)))
+    if (b && (!v || zc_block_spilled(b)))
         refused = CUDA_ERROR_NOT_SUPPORTED;
     else if (zc_block_paused(b))
         refused = CUDA_ERROR_ILLEGAL_STATE;
     else
         result = real(handle, ptr, bytes, type, flags);
     if (b && !refused && result == CUDA_SUCCESS)
-        zc_vmm_of(b)->exported = true;
+        v->exported = true;
     if (mine)
         zc_driver_unlock();
     return refused ? zc_diagnose(entry->fn, ptr, refused) : result;
@@ -392,6 +436,8 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
  * driver's code for memory that can't be exported, and a message names the rule. */
 ZC_BODY(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr ptr))
 {
+    if (zc_beside(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
     if (zc_life_on() && zc_converted_at(ptr))
         return zc_diagnose(entry->fn, ptr, CUDA_ERROR_INVALID_VALUE);
     return real(handle, ptr);

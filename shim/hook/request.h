@@ -2,6 +2,7 @@
 /* A request: its caller, its rule, and its entry in the ledger. */
 #pragma once
 
+#include "base/life.h"
 #include "driver/call.h"
 #include "ledger/block.h"
 #include "memory/place.h"
@@ -67,6 +68,13 @@ struct zc_block *zc_placed_at(CUdeviceptr address);
 /* True for an address next to such a block, in memory that libzc mapped and the driver may know: to
  * the program nothing is there. */
 bool zc_beside(CUdeviceptr address);
+
+/* True for an address in such a block or next to it: what the driver has there is not what the
+ * program knows. */
+static inline bool zc_placed_near(CUdeviceptr address)
+{
+    return zc_life_on() && (zc_placed_at(address) || zc_beside(address));
+}
 
 /* As zc_placed_at(), for blocks requested as device memory, and as pinned host memory. */
 struct zc_block *zc_converted_at(CUdeviceptr address);

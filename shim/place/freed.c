@@ -337,7 +337,7 @@ static unsigned release_kept(struct freed *list)
 bool zc_freed_fits(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
-    return v && !v->lazy && !v->moves && !zc_vmm_spilled(v) && zc_vmm_whole(v) &&
+    return v && !v->lazy && !v->moves && !v->exported && !zc_vmm_spilled(v) && zc_vmm_whole(v) &&
            v->held == v->span && v->device < DEVICES_MAX && !zc_life_closing() &&
            zc_vmm_own(v) <= limit_of(v->device);
 }

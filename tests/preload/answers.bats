@@ -118,3 +118,48 @@ same_for_vmm() {
             "$BATS_TEST_TMPDIR/said"
     done
 }
+
+# What may differ is what may differ above, and whether there is a dma-buf.
+same_questions() {
+    grep -vE '^  (attribute|at once) (10|15|18):|DMA_BUF'
+}
+
+# Asks everything at every stage of blocks' lives under a policy: questions_under POLICY [FILTER]
+questions_under() {
+    local asks=$PWD/$ZC_BUILD/tests/preload/programs/questions
+    need_built "$asks"
+    "$asks" | same_questions >"$bare"
+    [[ $(wc -l <"$bare") -gt 5000 ]]
+    under_policy "$1" "$asks" 2>"$BATS_TEST_TMPDIR/said" >"$BATS_TEST_TMPDIR/placed"
+    diff "$bare" <(same_questions <"$BATS_TEST_TMPDIR/placed")
+}
+
+# The policy makes host blocks `shared`, too: shared_for ACCESS
+shared_for() {
+    printf '%s\n' '[rule host]' 'api = malloc' 'place = shared' '[rule all]' 'api = cudaMalloc' \
+        'place = shared' "access = $1"
+}
+
+@test "questions about memory elsewhere are answered at every stage of its life" {
+    questions_under 'place = mapped'
+    questions_under 'place = managed'
+}
+
+@test "questions about vmm blocks are answered before they have memory, and while it is away" {
+    local keys
+    for keys in '' 'commit = lazy' 'grow = yes' $'spill = host\nchunk = 2M\nbudget = 4M' \
+        $'spill = move\nchunk = 2M\nbudget = 6M'; do
+        echo "$keys"
+        questions_under $'place = vmm, mapped\n'"$keys"
+        grep 'DMA_BUF_FD, 0) -> 0' "$BATS_TEST_TMPDIR/placed"
+        [[ ! -s $BATS_TEST_TMPDIR/said ]]
+    done
+}
+
+@test "questions about shared blocks are answered whatever lies behind them" {
+    local access
+    for access in read write; do
+        questions_under "$(shared_for $access)"
+        grep 'DMA_BUF_FD, 0) -> 0' "$BATS_TEST_TMPDIR/placed"
+    done
+}

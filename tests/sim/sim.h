@@ -72,6 +72,9 @@ void sim_kernel_takes(unsigned microseconds);
  * read-only. */
 void *sim_gpu_pointer_write(CUdeviceptr va);
 
+/* An attribute that no version of CUDA has yet: 1 for memory that the driver knows. */
+#define SIM_POINTER_ATTRIBUTE_FUTURE 1000
+
 /* As cuMemRangeGetAttribute, for programs that libzc hides what is managed from. */
 CUresult sim_range_attribute(void *data, size_t size, CUmem_range_attribute attribute,
                              CUdeviceptr va, size_t count);

@@ -5,10 +5,12 @@
 #include "host_slab.h"
 #include "pool.h"
 #include "vmm.h"
+#include "../sim.h"
 #include <string.h>
 #include <unistd.h>
 
-#define TOKEN_BYTES 12 /* what a driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS */
+#define IS_HW_DECOMPRESS_CAPABLE 21 /* headers know it from CUDA 12.8 on */
+#define TOKEN_BYTES 12              /* what a driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS */
 
 static bool is_host(const struct sim_block *b)
 {
@@ -33,7 +35,7 @@ static unsigned access_flags(const struct sim_block *b, int device)
  * attribute. */
 static size_t attribute_size(CUpointer_attribute a)
 {
-    switch (a) {
+    switch ((int)a) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -55,6 +57,8 @@ static size_t attribute_size(CUpointer_attribute a)
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    case IS_HW_DECOMPRESS_CAPABLE:
+    case SIM_POINTER_ATTRIBUTE_FUTURE:
         return 4;
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
         return TOKEN_BYTES;
@@ -124,7 +128,7 @@ static uint64_t wide_value(const struct sim_block *b, CUpointer_attribute a, CUd
 /* The value of a smaller attribute. */
 static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, int device)
 {
-    switch (a) {
+    switch ((int)a) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         return on_host(b) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -138,7 +142,10 @@ static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, i
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         return b->kind == SIM_DEVICE;
     case CU_POINTER_ATTRIBUTE_MAPPED:
+    case SIM_POINTER_ATTRIBUTE_FUTURE:
         return 1;
+    case IS_HW_DECOMPRESS_CAPABLE: /* there is no such engine */
+        return 0;
     default: /* CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE */
         return b->kind == SIM_VMM ? sim_handle_props(b->handle)->allocFlags.gpuDirectRDMACapable
                                   : b->kind == SIM_DEVICE;
