@@ -107,6 +107,80 @@ static void a_reset_frees_the_devices_memory_and_the_next_call_starts_anew(void 
     assert_int_equal(cudaFree(block), cudaSuccess);
 }
 
+static void *allocate_in_a_thread(void *go)
+{
+    static void *block;
+
+    if (cudaFree(NULL) != cudaSuccess || pthread_barrier_wait(go) > 0 ||
+        pthread_barrier_wait(go) > 0 || cudaMalloc(&block, 64) != cudaSuccess)
+        return NULL;
+    return block;
+}
+
+static void
+a_reset_by_another_thread_leaves_the_context_current_and_the_next_call_starts_it(void **state)
+{
+    pthread_t thread;
+    pthread_barrier_t go;
+    void *block;
+
+    (void)state;
+    pthread_barrier_init(&go, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, allocate_in_a_thread, &go), 0);
+    pthread_barrier_wait(&go);
+    assert_int_equal(cudaDeviceReset(), cudaSuccess);
+    pthread_barrier_wait(&go);
+    assert_int_equal(pthread_join(thread, &block), 0);
+    pthread_barrier_destroy(&go);
+    assert_non_null(block);
+    assert_int_equal(cudaFree(block), cudaSuccess);
+}
+
+/* A context in which a kernel failed is one of them. */
+static void a_reset_ends_the_primary_context_whoever_retained_it(void **state)
+{
+    CUcontext context;
+    CUdeviceptr block;
+
+    (void)state;
+    assert_int_equal(cudaDeviceReset(), cudaSuccess);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    assert_int_equal(cuMemAlloc(&block, 64), CUDA_SUCCESS);
+    assert_int_equal(cudaDeviceReset(), cudaSuccess);
+    assert_int_equal(sim_leaks(SIM_LEAK_DEVICE), 0);
+    assert_int_equal(cuMemAlloc(&block, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    assert_int_equal(cudaMalloc((void **)&block, 64), cudaSuccess);
+    assert_int_equal(cuMemFree(block), CUDA_SUCCESS);
+    assert_int_equal(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+}
+
+static void a_reset_leaves_a_thread_the_context_of_its_own(void **state)
+{
+    CUcontext own, now, owner;
+    CUdevice device;
+    void *block;
+
+    (void)state;
+    assert_int_equal(cudaFree(NULL), cudaSuccess);
+    assert_int_equal(cuDeviceGet(&device, 0), CUDA_SUCCESS);
+#if CUDA_VERSION >= 13000
+    assert_int_equal(cuCtxCreate(&own, NULL, 0, device), CUDA_SUCCESS);
+#else
+    assert_int_equal(cuCtxCreate(&own, 0, device), CUDA_SUCCESS);
+#endif
+    assert_int_equal(cudaDeviceReset(), cudaSuccess);
+    assert_int_equal(cudaMalloc(&block, 64), cudaSuccess);
+    assert_int_equal(cuCtxGetCurrent(&now), CUDA_SUCCESS);
+    assert_ptr_equal(now, own);
+    assert_int_equal(
+        cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)block),
+        CUDA_SUCCESS);
+    assert_ptr_equal(owner, own);
+    assert_int_equal(cuCtxDestroy(own), CUDA_SUCCESS);
+    assert_int_equal(cudaSetDevice(0), cudaSuccess);
+}
+
 static void unknown_memory_has_attributes_and_they_say_unregistered(void **state)
 {
     struct cudaPointerAttributes attributes;
@@ -138,6 +212,11 @@ int main(void)
         cmocka_unit_test_setup(every_thread_has_a_last_error_of_its_own, clear),
         cmocka_unit_test_setup(a_reset_frees_the_devices_memory_and_the_next_call_starts_anew,
                                clear),
+        cmocka_unit_test_setup(
+            a_reset_by_another_thread_leaves_the_context_current_and_the_next_call_starts_it,
+            clear),
+        cmocka_unit_test_setup(a_reset_ends_the_primary_context_whoever_retained_it, clear),
+        cmocka_unit_test_setup(a_reset_leaves_a_thread_the_context_of_its_own, clear),
         cmocka_unit_test_setup(unknown_memory_has_attributes_and_they_say_unregistered, clear),
         cmocka_unit_test_setup(errors_have_the_names_of_the_header, clear),
     };

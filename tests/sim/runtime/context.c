@@ -6,16 +6,15 @@
 
 /* One device's primary context, as this runtime holds it. */
 struct primary {
-    CUcontext context;   /* NULL while not retained */
-    unsigned generation; /* counts cudaDeviceReset, which makes bindings of threads stale */
+    CUcontext context; /* as it was retained last */
+    bool retained;     /* false before the first call, and after a reset until the next one */
 };
 
 static struct primary primaries[RT_MAX_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards primaries */
+static bool was_reset; /* a device was reset, so that a current context may be one that is gone */
 
 static __thread int thread_device;
-static __thread bool thread_bound;          /* this runtime has set the thread's context */
-static __thread unsigned thread_generation; /* of primaries[thread_device] when it did */
 
 /* A device that an error has broken cannot be had again; the runtime's word for that is another. */
 static cudaError_t retain_error(CUresult result)
@@ -29,14 +28,16 @@ cudaError_t rt_primary_context(int device, CUcontext *context_out)
 {
     CUdevice handle;
     cudaError_t error = rt_device(device, &handle);
+    struct primary *primary = &primaries[device];
 
     if (error != cudaSuccess)
         return error;
     pthread_mutex_lock(&lock);
-    if (primaries[device].context == NULL)
-        error =
-            retain_error(rt_driver.cuDevicePrimaryCtxRetain(&primaries[device].context, handle));
-    *context_out = primaries[device].context;
+    if (!primary->retained) {
+        error = retain_error(rt_driver.cuDevicePrimaryCtxRetain(&primary->context, handle));
+        primary->retained = error == cudaSuccess;
+    }
+    *context_out = primary->context;
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -47,9 +48,9 @@ void rt_release_contexts(void)
 
     pthread_mutex_lock(&lock);
     for (int device = 0; device < rt_device_count(); device++) {
-        if (primaries[device].context != NULL && rt_device(device, &handle) == cudaSuccess)
+        if (primaries[device].retained && rt_device(device, &handle) == cudaSuccess)
             (void)rt_driver.cuDevicePrimaryCtxRelease(handle);
-        primaries[device].context = NULL;
+        primaries[device].retained = false;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -61,31 +62,40 @@ static cudaError_t bind_thread(int device)
 
     if (error == cudaSuccess)
         error = (cudaError_t)rt_driver.cuCtxSetCurrent(context);
-    if (error == cudaSuccess) {
+    if (error == cudaSuccess)
         thread_device = device;
-        thread_bound = true;
-        thread_generation = __atomic_load_n(&primaries[device].generation, __ATOMIC_ACQUIRE);
-    }
     return error;
 }
 
-/* Another thread may have reset the device under this thread's context. */
-static bool is_stale(void)
+/* The device whose primary context is current but was reset, or -1. A reset leaves the context
+ * current to its threads, and the next call of the runtime brings it back (CUDA Runtime API,
+ * "Interactions with the CUDA Driver API"). */
+static int device_to_restart(CUcontext current)
 {
-    unsigned *generation = &primaries[thread_device].generation;
+    int found = -1;
 
-    return thread_bound && thread_generation != __atomic_load_n(generation, __ATOMIC_ACQUIRE);
+    if (!__atomic_load_n(&was_reset, __ATOMIC_ACQUIRE))
+        return -1;
+    pthread_mutex_lock(&lock);
+    for (int device = 0; device < RT_MAX_DEVICES; device++)
+        if (primaries[device].context == current && !primaries[device].retained)
+            found = device;
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 
 cudaError_t rt_enter(void)
 {
     cudaError_t error = rt_load();
     CUcontext current = NULL;
+    int device = thread_device;
 
     if (error == cudaSuccess)
         error = (cudaError_t)rt_driver.cuCtxGetCurrent(&current);
-    if (error == cudaSuccess && (current == NULL || is_stale()))
-        error = bind_thread(thread_device);
+    if (error == cudaSuccess && current != NULL)
+        device = device_to_restart(current);
+    if (error == cudaSuccess && device >= 0)
+        error = bind_thread(device);
     return error == cudaSuccess ? cudaSuccess : rt_fail(error);
 }
 
@@ -110,31 +120,37 @@ cudaError_t cudaInitDevice(int device, unsigned int device_flags, unsigned int f
     return error == cudaSuccess ? cudaSuccess : rt_fail(error);
 }
 
-cudaError_t cudaGetDevice(int *device)
+/* A context that the program made itself counts, whatever cudaSetDevice said before. */
+static cudaError_t current_device(int *device_out)
 {
     cudaError_t error = rt_load();
     CUcontext current = NULL;
 
-    if (error == cudaSuccess && device == NULL)
-        error = cudaErrorInvalidValue;
+    *device_out = thread_device;
     if (error == cudaSuccess)
         error = (cudaError_t)rt_driver.cuCtxGetCurrent(&current);
-    if (error != cudaSuccess)
-        return rt_fail(error);
-    *device = thread_device;
-    /* A context that the program made itself counts, whatever cudaSetDevice said before. */
-    return current == NULL ? cudaSuccess : rt_return(rt_driver.cuCtxGetDevice(device, current));
+    if (error == cudaSuccess && current != NULL)
+        error = (cudaError_t)rt_driver.cuCtxGetDevice(device_out, current);
+    return error;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    cudaError_t error = device == NULL ? cudaErrorInvalidValue : current_device(device);
+
+    return error == cudaSuccess ? cudaSuccess : rt_fail(error);
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned int flags)
 {
-    cudaError_t error = rt_load();
+    int device;
     CUdevice handle;
+    cudaError_t error = current_device(&device);
 
     if (error == cudaSuccess && (flags & ~(unsigned)cudaDeviceMask) != 0)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
-        error = rt_device(thread_device, &handle);
+        error = rt_device(device, &handle);
     return error != cudaSuccess ? rt_fail(error)
                                 : rt_return(rt_driver.cuDevicePrimaryCtxSetFlags(handle, flags));
 }
@@ -143,11 +159,13 @@ cudaError_t cudaGetDeviceFlags(unsigned int *flags)
 {
     CUdevice handle;
     cudaError_t error = rt_enter();
-    int active;
+    int device, active;
 
     if (error != cudaSuccess)
         return error;
-    error = flags == NULL ? cudaErrorInvalidValue : rt_device(thread_device, &handle);
+    error = flags == NULL ? cudaErrorInvalidValue : current_device(&device);
+    if (error == cudaSuccess)
+        error = rt_device(device, &handle);
     return error != cudaSuccess
                ? rt_fail(error)
                : rt_return(rt_driver.cuDevicePrimaryCtxGetState(handle, flags, &active));
@@ -161,23 +179,30 @@ cudaError_t cudaDeviceSynchronize(void)
     return error != cudaSuccess ? error : rt_return(rt_driver.cuCtxSynchronize(current));
 }
 
-/* Destroys all of the device's memory, streams and events; the next call starts a new context. */
+/* Destroys all of the device's memory, streams and events, whoever retained its context; the next
+ * call starts a new one. */
 cudaError_t cudaDeviceReset(void)
 {
-    cudaError_t error = rt_load();
-    CUresult result = CUDA_SUCCESS;
+    int device, active = 0;
+    unsigned flags;
     CUdevice handle;
+    CUcontext context;
+    cudaError_t error = current_device(&device);
+    CUresult result;
 
     if (error == cudaSuccess)
-        error = rt_device(thread_device, &handle);
+        error = rt_device(device, &handle);
+    if (error == cudaSuccess)
+        error = (cudaError_t)rt_driver.cuDevicePrimaryCtxGetState(handle, &flags, &active);
+    if (error == cudaSuccess && active)
+        error = rt_primary_context(device, &context); /* to know it again in its threads */
     if (error != cudaSuccess)
         return rt_fail(error);
     pthread_mutex_lock(&lock);
-    if (primaries[thread_device].context != NULL)
-        result = rt_driver.cuDevicePrimaryCtxReset(handle);
+    result = rt_driver.cuDevicePrimaryCtxReset(handle);
     if (result == CUDA_SUCCESS) {
-        primaries[thread_device].context = NULL;
-        __atomic_add_fetch(&primaries[thread_device].generation, 1, __ATOMIC_RELEASE);
+        primaries[device].retained = false;
+        __atomic_store_n(&was_reset, true, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);
     return rt_return(result);
