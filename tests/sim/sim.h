@@ -5,7 +5,25 @@
  * Nothing here exists in a real driver. All functions may be called from any thread; none of them
  * needs cuInit. The environment gives the same controls to unmodified programs: SIM_DEVICES,
  * SIM_MEMORY_MIB, SIM_DELAY_US, SIM_KERNEL_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS,
- * SIM_TRACE, SIM_COPIES, SIM_MANAGED and SIM_LEAKS.
+ * SIM_TRACE, SIM_COPIES, SIM_MANAGED and SIM_LEAKS, and:
+ *
+ * SIM_HMM=1, SIM_ATS=1
+ *     Kernels, and copies and sets that name it as the device's, reach all host memory through the
+ *     CPU's page table (attribute 88; with ATS 100 as well): where the CPU may not, the GPU faults,
+ *     700. Registration for reading is refused, 801 (attribute 113 is 0). Registered ranges and
+ *     mappings stay the GPU's own; with ATS they switch it off for the 512 MiB around device
+ *     memory. cuInit asks ioctl(2) of libc for UVM_INITIALIZE (0x30000001), on a file of the name
+ *     nvidia-uvm, with struct { uint64_t flags; uint32_t status; }: bit 0 of the flags, which a
+ *     preloaded ioctl may set, leaves HMM off for the process.
+ *
+ * SIM_WRONG=WORD,...
+ *     A machine that is not as libzc needs it:
+ *       parted   where a file's page is looked for, by registration or by HMM and ATS, the GPU
+ *                finds the page that a private mapping of the file has in its place
+ *       upgrade  kernels write where the CPU may only read, or what is registered for reading
+ *       served   an address with mapped device memory shows the CPU's own pages
+ *       flag     the flag of UVM_INITIALIZE has no effect
+ *       refused  with HMM left off, registration for reading is refused all the same
  *
  * Pinned host memory (registered, or from the driver) has two mappings, the CPU's and the GPU's, as
  * on hardware: sets, kernels that ask sim_gpu_pointer and copies by the copy engine take the GPU's,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ordered table of blocks, and what a copy or a kernel may do at an address. */
+#include "hmm.h"
 #include "memory.h"
 #include "pool.h"
 #include "../sim.h"
@@ -204,6 +205,16 @@ static CUresult resolve_cpu_only(const struct sim_block *b, CUdeviceptr va, size
     return CUDA_SUCCESS;
 }
 
+/* Where the GPU finds a byte of a block. */
+static char *storage_of(const struct sim_block *b, CUdeviceptr va, int device)
+{
+    if (b->kind != SIM_VMM)
+        return b->kind == SIM_REGISTERED ? sim_wrong_view(b->storage + (va - b->va))
+                                         : b->storage + (va - b->va);
+    char *wrong = sim_wrong_mapping(va);
+    return wrong ? wrong : sim_alias(va, device);
+}
+
 CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool pageable,
                      struct sim_place *out)
 {
@@ -211,9 +222,10 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
     if (!b) {
         bool cpus = !sim_va_reserved(va) ||
                     (sim_reservation_holds(va, size) && !sim_block_overlap(va, size));
-        if (!pageable || va == 0 || !cpus)
+        if (!(pageable || sim_reaches_all(device)) || va == 0 || !cpus)
             return CUDA_ERROR_INVALID_VALUE;
-        *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1, false, false};
+        char *p = pageable ? (char *)(uintptr_t)va : sim_system_view(va, device);
+        *out = (struct sim_place){p, SIM_PAGEABLE, -1, false, false};
         return CUDA_SUCCESS;
     }
     if (b->dormant)
@@ -225,7 +237,7 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
     bool on_host = b->kind == SIM_VMM && b->device < 0;
     out->kind = traffic_kind(b, on_host);
     out->device = out->kind == SIM_ON_DEVICE || b->kind == SIM_MANAGED ? b->device : -1;
-    out->pointer = b->kind == SIM_VMM ? sim_alias(va, device) : b->storage + (va - b->va);
+    out->pointer = storage_of(b, va, device);
     return CUDA_SUCCESS;
 }
 
@@ -254,17 +266,18 @@ static void *gpu_view(CUdeviceptr va, int device, bool write)
 {
     struct sim_block *b = sim_block_find(va);
     if (!b && (b = page_mate(va)) == NULL)
-        return NULL;
+        return sim_system_view(va, device);
     if (b->dormant || (b->kind == SIM_VMM && b->access[device] < (write ? 3 : 1)))
         return NULL;
-    if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
+    if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY) &&
+        !sim_wrong(SIM_UPGRADE))
         return NULL;
     if (!sim_reaches(b, device))
         return NULL;
     /* A pool's rights are those of all its blocks, whenever these were made. */
     if (b->kind == SIM_POOLED && b->device != device && !b->pool->access[device])
         return NULL;
-    return b->kind == SIM_VMM ? sim_alias(va, device) : b->storage + (va - b->va);
+    return storage_of(b, va, device);
 }
 
 static void *gpu_pointer(CUdeviceptr va, bool write)

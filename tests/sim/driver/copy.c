@@ -14,7 +14,8 @@
 struct side {
     struct sim_place place; /* first byte of the extent */
     char *cpu;              /* the same as the program's CPU finds it; NULL for what only the GPU's
-                               copy engine moves here: arrays, and mappings for devices */
+                               copy engine moves here: arrays, mappings for devices, and pageable
+                               memory that is named as the device's */
     size_t pitch;           /* bytes from row to row */
     size_t slice;           /* bytes from slice to slice */
 };
@@ -135,7 +136,8 @@ static CUresult find_side(const struct end *e, const CUDA_MEMCPY3D *c, int devic
         sim_resolve(first, span, device, write, e->type != CU_MEMORYTYPE_DEVICE, &out->place);
     const struct sim_block *b = r == CUDA_SUCCESS ? sim_block_find(first) : NULL;
     bool mapping = b && b->kind == SIM_VMM && out->place.kind != SIM_PAGEABLE;
-    out->cpu = mapping ? NULL : (char *)(uintptr_t)first;
+    bool reached = e->type == CU_MEMORYTYPE_DEVICE && out->place.kind == SIM_PAGEABLE;
+    out->cpu = mapping || reached ? NULL : (char *)(uintptr_t)first;
     return r;
 }
 
@@ -304,7 +306,7 @@ static bool cpu_reads(const struct sim_stream *stream, const struct side *src,
                       const struct side *dst, const CUDA_MEMCPY3D *c)
 {
     if (src->place.kind != SIM_PINNED || !src->cpu)
-        return src->place.kind == SIM_PAGEABLE;
+        return src->place.kind == SIM_PAGEABLE && src->cpu;
     return on_host(dst) || (dst->place.kind == SIM_ON_DEVICE && c->Height == 1 && c->Depth == 1 &&
                             c->WidthInBytes <= SHORT && sim_stream_idle(stream));
 }
@@ -312,8 +314,8 @@ static bool cpu_reads(const struct sim_stream *stream, const struct side *src,
 /* Whether the driver writes the target with the CPU before the call returns. */
 static bool cpu_writes(const struct side *src, const struct side *dst)
 {
-    return dst->place.kind == SIM_PAGEABLE ||
-           (dst->place.kind == SIM_PINNED && dst->cpu && on_host(src));
+    return dst->cpu &&
+           (dst->place.kind == SIM_PAGEABLE || (dst->place.kind == SIM_PINNED && on_host(src)));
 }
 
 /* Makes a copy in the order of its stream, with the caller's CPU where the driver uses it. Takes

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Devices: how many, how large, and their attributes. */
+#include "hmm.h"
 #include "memory.h"
 #include "pool.h"
 #include "stream.h"
@@ -10,8 +11,8 @@
 struct sim_device sim_devices[SIM_MAX_DEVICES];
 int sim_device_count;
 
-/* Attributes that are not 0; those of one H200, as far as policies read them, and none that HMM
- * would need. */
+/* Attributes that are not 0; those of one H200, as far as policies read them. HMM and ATS have
+ * others (hmm.h). */
 static const struct {
     int attribute; /* CUdevice_attribute */
     int value;     /* what cuDeviceGetAttribute gives */
@@ -105,6 +106,7 @@ static int environment(const char *name, int fallback, int low, int high)
 CUresult sim_devices_start(void)
 {
     attribute_text = getenv("SIM_ATTR");
+    sim_hmm_start();
     sim_device_count = environment("SIM_DEVICES", 1, 0, SIM_MAX_DEVICES);
     if (sim_device_count == 0)
         return CUDA_ERROR_NO_DEVICE;
@@ -127,9 +129,9 @@ CUresult sim_device_attribute(int *value, int attribute, int device)
 {
     if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
-    *value = 0;
-    if (attribute_override(attribute, value))
+    if (attribute_override(attribute, value) || sim_hmm_attribute(attribute, value))
         return CUDA_SUCCESS;
+    *value = 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
         *value = device + 1;
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
@@ -141,8 +143,6 @@ CUresult sim_device_attribute(int *value, int attribute, int device)
 bool sim_supports(int device, CUdevice_attribute attribute)
 {
     int value;
-    if (!attribute_text)
-        return true;
     return sim_device_attribute(&value, (int)attribute, device) == CUDA_SUCCESS && value != 0;
 }
 

@@ -71,7 +71,7 @@ void sim_device_give(int device, size_t bytes);
 /* Value of a device attribute (SIM_ATTR first); CUDA_ERROR_INVALID_VALUE for an unknown one. */
 CUresult sim_device_attribute(int *value, int attribute, int device);
 
-/* Whether SIM_ATTR left the device a capability that it has by default. */
+/* Whether the device has a capability: its attribute is not 0. */
 bool sim_supports(int device, CUdevice_attribute attribute);
 
 /* The calling thread's context: CUDA_ERROR_INVALID_CONTEXT without one,

@@ -91,6 +91,9 @@ SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, si
     if (!p || size == 0 || va + size < va || (flags & ~(unsigned)REGISTER_FLAGS) ||
         (sim_va_reserved(va) && !sim_reservation_holds(va, size)))
         return CUDA_ERROR_INVALID_VALUE;
+    if ((flags & CU_MEMHOSTREGISTER_READ_ONLY) &&
+        !sim_supports(ctx->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct sim_block *b = sim_block_overlap(va, size);
     if (b)
         return b->kind == SIM_REGISTERED ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED

@@ -5,6 +5,7 @@
  * touched, as on real hardware, and take nothing of the device. */
 #define _GNU_SOURCE
 #include "capture.h"
+#include "hmm.h"
 #include "memory.h"
 #include "pages.h"
 #include "stream.h"
@@ -94,6 +95,14 @@ static CUmemLocation location_of(CUdevice dev)
     return at;
 }
 
+/* Memory that nobody gave to the driver, and that the device reaches all the same, takes advice
+ * (CUDA driver API, cuMemAdvise); what comes of it is not simulated. */
+static bool is_system(CUdeviceptr va, size_t count, int device)
+{
+    return sim_reaches_all(device) && va && count && !sim_va_reserved(va) &&
+           !sim_block_overlap(va, count);
+}
+
 /* The location counts for advice that names one; the others ignore it (CUDA driver API,
  * cuMemAdvise). */
 static CUresult advise(CUdeviceptr va, size_t count, CUmem_advise advice, CUmemLocation at)
@@ -107,13 +116,15 @@ static CUresult advise(CUdeviceptr va, size_t count, CUmem_advise advice, CUmemL
     bool needs_user = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
                       advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
                       advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
-    if (!b)
+    if (!b && !is_system(va, count, ctx->device))
         return CUDA_ERROR_INVALID_VALUE;
-    if (b->pool)
+    if (b && b->pool)
         return CUDA_ERROR_NOT_SUPPORTED; /* measured */
     if (needs_user && user < 0)
         return at.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
                                                       : CUDA_ERROR_INVALID_VALUE;
+    if (!b)
+        return CUDA_SUCCESS;
     switch (advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
@@ -156,7 +167,7 @@ static CUresult prefetch(CUdeviceptr va, size_t count, CUmemLocation at, unsigne
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_block *b = managed(va, count);
-    if (!b || flags)
+    if ((!b && !is_system(va, count, s->ctx->device)) || flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (user_of(at) < 0)
         return at.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
@@ -166,7 +177,8 @@ static CUresult prefetch(CUdeviceptr va, size_t count, CUmemLocation at, unsigne
     r = sim_capture_implicit(s);
     if (r != CUDA_SUCCESS)
         return r;
-    b->prefetched = at;
+    if (b)
+        b->prefetched = at;
     return sim_submit(s, &nothing);
 }
 

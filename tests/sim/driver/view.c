@@ -4,6 +4,7 @@
  * is. */
 #define _GNU_SOURCE
 #include "view.h"
+#include "hmm.h"
 #include "maps.h"
 #include "pages.h"
 #include <string.h>
@@ -137,7 +138,8 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
     *view = (struct sim_view){0};
     bool fine = !own || (fd = file_new(SIM_VIEW_NAME)) >= 0;
     fine = fine && place(view, bytes, fd, at) && fill(view, &maps, fd, (uintptr_t)first);
-    fine = fine && (!read_only || sim_mprotect(view->alias, bytes, PROT_READ) == 0);
+    int rights = PROT_READ | (sim_wrong(SIM_UPGRADE) ? PROT_WRITE : 0);
+    fine = fine && (!read_only || sim_mprotect(view->alias, bytes, rights) == 0);
     if (fd >= 0)
         close(fd);
     sim_maps_free(&maps);
