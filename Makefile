@@ -73,7 +73,7 @@ ZC_LDFLAGS := -shared -static-libgcc -Wl,-soname,libzc.so -Wl,--version-script=s
 COMPILE = $(CC) $(CPPFLAGS) $(ZC_CPPFLAGS) $(CFLAGS) $(ZC_CFLAGS) $(WARNINGS)
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
-SRC := $(sort $(wildcard shim/*.c shim/*/*.c policy/*.c shim/hook/dlsym_$(ARCH).S))
+SRC := $(sort $(wildcard shim/*.c shim/*/*.c policy/*.c shim/*/*_$(ARCH).S))
 # Files that end in _x86_64.c or _aarch64.c belong to that processor alone.
 SRC := $(filter-out $(foreach a,$(filter-out $(ARCH),x86_64 aarch64),%_$(a).c),$(SRC))
 OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(SRC))))

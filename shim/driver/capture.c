@@ -72,6 +72,11 @@ static CUresult begun(CUresult result, const struct origin *o)
     return result;
 }
 
+void zc_capture_unknown(void)
+{
+    __atomic_fetch_add(&captures, 1, __ATOMIC_ACQ_REL);
+}
+
 /* A body of the calls that begin a capture.  None begins while another thread asks streams whether
  * they rest, which would end it. */
 #define BEGIN(...)                                                                                 \

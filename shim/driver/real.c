@@ -4,6 +4,9 @@
 
 #include <dlfcn.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "driver/unknown.h"
 
 struct zc_real zc_real;
 void *(*zc_real_dlsym)(void *handle, const char *name);
@@ -23,14 +26,21 @@ static const struct {
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == ZC_FN_COUNT, "one row an entry point");
 _Static_assert(sizeof(struct zc_real) == ZC_FN_COUNT * sizeof(void *), "one pointer a row");
 
-/* A hash table with open addressing, from real addresses to row numbers plus one.  Slots are
- * claimed by compare and swap, so several threads may fill it with the same pairs. */
-#define BUCKETS 1024u
+/* The names of passthrough.def, those of a row with commas in between. */
+static const char *const passed[] = {
+#define ZC_PASSTHROUGH(why, ...) #__VA_ARGS__,
+#include "passthrough.def"
+};
+
+/* A hash table with open addressing, from real addresses to row numbers plus one, ZC_FN_COUNT for
+ * functions that are passed.  Slots are claimed by compare and swap, so several threads may fill it
+ * with the same pairs. */
+#define BUCKETS 2048u
 static struct {
     void *real;
     uint32_t row;
 } buckets[BUCKETS];
-_Static_assert(ZC_FN_COUNT * 2 < BUCKETS, "the table stays half empty");
+_Static_assert(ZC_FN_COUNT * 4 < BUCKETS, "half empty, with as many functions passed");
 
 static bool found;
 
@@ -55,17 +65,27 @@ static void remember_real(void *real, uint32_t row)
     }
 }
 
-void *zc_wrapper_of(void *real)
+/* The number of the row plus one; 0: none. */
+static uint32_t row_of(const void *real)
 {
-    if (!real)
-        return real;
-    for (unsigned i = bucket_of(real); __atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE);
+    for (unsigned i = bucket_of(real); real && __atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE);
          i = (i + 1) % BUCKETS) {
         uint32_t row = __atomic_load_n(&buckets[i].row, __ATOMIC_ACQUIRE);
         if (__atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE) == real && row)
-            return rows[row - 1].wrapper ? rows[row - 1].wrapper : real;
+            return row;
     }
-    return real;
+    return 0;
+}
+
+void *zc_wrapper_of(void *real)
+{
+    uint32_t row = row_of(real);
+    return row && row <= ZC_FN_CAUGHT ? rows[row - 1].wrapper : real;
+}
+
+bool zc_real_known(const void *real)
+{
+    return row_of(real);
 }
 
 bool zc_is_wrapper(const void *address)
@@ -78,7 +98,7 @@ bool zc_is_wrapper(const void *address)
 
 const char *zc_fn_name(enum zc_fn fn)
 {
-    return fn < ZC_FN_COUNT ? rows[fn].name : "?";
+    return fn < ZC_FN_COUNT ? rows[fn].name : zc_unknown_name(fn - ZC_FN_COUNT);
 }
 
 /* Checks the name exactly: libcufile's begins in the same way. */
@@ -125,6 +145,22 @@ bool zc_driver_has(const void *wrapper)
     return false;
 }
 
+static void remember_passed(void *handle, const char *names)
+{
+    char name[128];
+    while (*names) {
+        size_t n = strcspn(names, ",");
+        if (n < sizeof(name)) {
+            memcpy(name, names, n);
+            name[n] = '\0';
+            void *real = zc_real_dlsym(handle, name);
+            if (real && !zc_is_wrapper(real))
+                remember_real(real, ZC_FN_COUNT);
+        }
+        names += n + strspn(names + n, ", ");
+    }
+}
+
 bool zc_real_find(void *near)
 {
     if (__atomic_load_n(&found, __ATOMIC_ACQUIRE))
@@ -144,6 +180,8 @@ bool zc_real_find(void *near)
             remember_real(real, i);
         __atomic_store_n(&slots[i], real, __ATOMIC_RELEASE);
     }
+    for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
+        remember_passed(handle, passed[i]);
     __atomic_store_n(&found, true, __ATOMIC_RELEASE);
     return true;
 }

@@ -55,11 +55,14 @@ bool zc_real_find(void *near);
 #define ZC_FLAVOURED(flavour, name)                                                                \
     ((flavour) == ZC_PER_THREAD && zc_real.name##_ptsz ? zc_real.name##_ptsz : zc_real.name)
 
-/* Exported name of an entry point. */
+/* Exported name of an entry point, or of one that libzc does not know (driver/unknown.h). */
 const char *zc_fn_name(enum zc_fn fn);
 
 /* The wrapper for a driver address, or the address itself if there is none. */
 void *zc_wrapper_of(void *real);
+
+/* True for a driver address that one of both tables names: driver.def, passthrough.def. */
+bool zc_real_known(const void *real);
 
 /* True if the address is one of libzc's wrappers. */
 bool zc_is_wrapper(const void *address);

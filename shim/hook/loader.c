@@ -48,10 +48,10 @@ zc_dlsym_choose(void *handle, const char *name)
         bool behind = zc_real_find(NULL) && zc_driver_has(address);
         return answer(behind ? address : zc_real_dlsym(RTLD_NEXT, name));
     }
-    void *wrapper = address && zc_real_find(address) ? zc_wrapper_of(address) : address;
+    void *given = address && zc_real_find(address) ? zc_real_answer(name, address) : address;
     /* RTLD_DEFAULT includes the caller's own libraries, and dlerror(3) names the caller: so the
-     * real function looks up everything that has no wrapper. */
-    return wrapper != address ? answer(wrapper) : go_on((void *)zc_real_dlsym);
+     * real function looks up everything that libzc leaves alone. */
+    return given != address ? answer(given) : go_on((void *)zc_real_dlsym);
 }
 
 /* The first object of each kind that was opened out of libzc's reach. */
@@ -97,6 +97,7 @@ void zc_loader_report(void)
 {
     say(&deepbind);
     say(&dlmopened);
+    zc_unknown_report();
 }
 
 struct zc_choice zc_dlopen_choose(const char *file, int mode)

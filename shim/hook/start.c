@@ -2,6 +2,7 @@
 /* cuInit and the functions that look up driver functions. */
 #include "base/life.h"
 #include "driver/call.h"
+#include "driver/unknown.h"
 #include "ledger/counters.h"
 
 /* The first successful cuInit starts libzc; processes that only look for a driver are not
@@ -17,14 +18,14 @@ ZC_BODY(cuInit, (unsigned int flags))
 }
 
 /* The driver answers first, with the program's own arguments; then the returned address is mapped
- * to its wrapper.  The name alone would be ambiguous, because it stands for several functions by
- * version and flags. cuGetProcAddress is a row, too, so a program that asks for it gets the
- * wrapper. */
+ * to what the program gets for it.  The name alone would be ambiguous, because it stands for
+ * several functions by version and flags. cuGetProcAddress is a row, too, so a program that asks
+ * for it gets the wrapper. */
 static void substitute(const char *symbol, void **pfn)
 {
     if (!symbol || !*symbol || !pfn || !*pfn)
         return;
-    *pfn = zc_wrapper_of(*pfn);
+    *pfn = zc_real_answer(symbol, *pfn);
 }
 
 ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags))

@@ -7,12 +7,16 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "base/wait.h"
+#include "driver/await.h"
 #include "driver/capture.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/extent.h"
 #include "host/hostheap.h"
 #include "host/overlay.h"
 #include "ledger/block.h"
+#include "ledger/rules.h"
+#include "log/refusals.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
@@ -32,7 +36,12 @@
 /* Means that other processes hold what max_pinned allows.  Nor this. */
 #define OTHERS CUDA_ERROR_MPS_MAX_CLIENTS_REACHED
 
+/* How long a call that libzc does not know waits for the GPU where streams may wait for the
+ * program. */
+#define RESTS_MS 5000u
+
 static ZC_OWN uint64_t registrations; /* Atomic. */
+static ZC_OWN bool forgone;           /* Of blocks with 'async = staged' none are made.  Atomic. */
 static uint64_t most;                 /* MAPS_PERCENT of vm.max_map_count; 0 until asked. */
 
 static bool room_for_one(void)
@@ -185,6 +194,24 @@ void zc_pinned_put_off(struct zc_extent *e, uint64_t bytes)
     __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
 }
 
+/* The rule of a block in the extent whose asynchronous copies libzc has to complete while it is
+ * registered, or NULL. */
+static const struct zc_rule *staged_in(const struct zc_extent *e)
+{
+    for (unsigned i = 0; i < ZC_HOST_SLOTS; i++) {
+        int rule = e->slot[i].size ? e->slot[i].rule : -1;
+        if (rule >= 0 && zc_rules()->rules[rule].async == ZC_ASYNC_STAGED)
+            return &zc_rules()->rules[rule];
+    }
+    return NULL;
+}
+
+static bool may_register(const struct zc_extent *e, uint64_t copied)
+{
+    return worth(e, copied) && !zc_capture_any() && !zc_life_closing() &&
+           !(__atomic_load_n(&forgone, __ATOMIC_SEQ_CST) && staged_in(e));
+}
+
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 {
     if (__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && !as_malloc_gave_them(e))
@@ -194,7 +221,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
     if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))
         return pin == ZC_PIN_DONE && zc_hostheap_mine(e);
     uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
-    if (!worth(e, copied) || zc_capture_any() || zc_life_closing())
+    if (!may_register(e, copied))
         return false;
     if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
@@ -293,6 +320,77 @@ void zc_pinned_trim(void)
         zc_pinned_let_go(e, ZC_PIN_NONE);
         zc_hostheap_drop(e);
     }
+}
+
+/* The next extent to give up, from an address on. */
+struct search {
+    uintptr_t from;
+    struct zc_extent *found;
+};
+
+/* Free memory in the pool, too: its next block would be registered. */
+static void look_for_staged(struct zc_extent *e, void *arg)
+{
+    struct search *s = arg;
+    enum zc_extent_pin pin = pin_of(e);
+    if (!s->found && zc_extent_base(e) >= s->from && !e->owner && zc_hostheap_mine(e) &&
+        (pin == ZC_PIN_DONE || pin == ZC_PIN_MAKING) && (!e->live || staged_in(e)))
+        s->found = e;
+}
+
+/* Ending a registration waits for the device.  A stream that waits for the program would make that
+ * last for ever. */
+static bool rests(CUcontext context)
+{
+    bool entered;
+    if (!zc_await_any() || zc_capture_any())
+        return true;
+    bool mine = zc_driver_lock();
+    bool rest = zc_stream_enter(context, &entered) == CUDA_SUCCESS && zc_stream_rests(RESTS_MS);
+    zc_stream_lent(entered);
+    if (mine)
+        zc_driver_unlock();
+    return rest;
+}
+
+static CUresult keep_registered(const struct zc_extent *e, enum zc_fn fn)
+{
+    const struct zc_policy *policy = zc_rules();
+    const struct zc_rule *rule = staged_in(e);
+    CUresult code = CUDA_ERROR_NOT_SUPPORTED;
+    if (!rule)
+        return CUDA_SUCCESS;
+    zc_refusal_count(policy, rule);
+    zc_message(ZC_ERROR, "refused",
+               "%s returned %u: libzc does not know it, and can't end the registration of host "
+               "blocks of rule %s (%s:%u) while a stream waits for the program; give that rule "
+               "'place = pageable'",
+               zc_fn_name(fn), (unsigned)code, rule->name, policy->file, rule->line);
+    return code;
+}
+
+CUresult zc_pinned_forgo(enum zc_fn fn)
+{
+    struct search s = {0, NULL};
+    CUresult result = CUDA_SUCCESS;
+    __atomic_store_n(&forgone, true, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&registrations, __ATOMIC_SEQ_CST))
+        return CUDA_SUCCESS;
+    CUstreamCaptureMode before = zc_capture_relax();
+    do {
+        s.found = NULL;
+        zc_hostheap_each(look_for_staged, &s);
+        if (!s.found)
+            break;
+        s.from = zc_extent_base(s.found) + 1;
+        enum zc_extent_pin pin = zc_pinned_hold(s.found);
+        bool ended = pin == ZC_PIN_DONE && rests(s.found->context) && zc_pinned_unregister(s.found);
+        if (pin == ZC_PIN_DONE && !ended)
+            result = keep_registered(s.found, fn);
+        zc_pinned_let_go(s.found, ended ? ZC_PIN_NONE : pin);
+    } while (result == CUDA_SUCCESS);
+    zc_capture_restore(before);
+    return result;
 }
 
 static void forget_registration(struct zc_extent *e, void *context)

@@ -40,6 +40,14 @@ CUresult zc_pinned_now(struct zc_extent *extent, const char **why);
 /* Ends a registration; waits for the device.  False if the driver keeps it. */
 bool zc_pinned_unregister(struct zc_extent *extent);
 
+/*
+ * Before a call `fn` that libzc does not know, and so can't complete as a copy of pageable memory
+ * if it is one: ends the registrations of blocks with 'async = staged', and makes no more.  Returns
+ * CUDA_SUCCESS, or the code for the program's call, which was explained, where that would wait for
+ * streams that may wait for the program.
+ */
+CUresult zc_pinned_forgo(enum zc_fn fn);
+
 /* True for an address of the host heap that must look pageable in the driver's answers.  Extents of
  * cuMemHostAlloc count, too, outside of the ledger's blocks. */
 bool zc_pinned_hides(uint64_t address);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/module.h"
 #include "base/options.h"
+#include "base/own.h"
 #include "ledger/site.h"
 #include "log/budgets.h"
 #include "log/log.h"
@@ -18,6 +19,8 @@
 
 /* Room for every site in every direction; unused pages cost nothing. */
 #define LINE_BYTES ((size_t)4 << 20)
+
+ZC_OWN struct zc_unknown_calls zc_log_unknown;
 
 static bool add_live_block(struct zc_block *block, void *arg)
 {
@@ -167,6 +170,7 @@ static void write_line(const struct zc_summary *s)
     zc_line_u64(&line, "pageable_moved_bytes", s->pageable_moved);
     zc_line_u64(&line, "untracked", s->untracked);
     zc_line_u64(&line, "lost_lines", zc_log_lost());
+    zc_line_u64(&line, "unknown_calls", zc_log_unknown.calls);
     zc_refusals_line(&line);
     places(&line, s);
     zc_line_budgets(&line);
@@ -186,7 +190,7 @@ static void write_line(const struct zc_summary *s)
 /* A program that only checked for a GPU has nothing to report. */
 static bool has_content(const struct zc_summary *s)
 {
-    uint64_t seen = s->untracked;
+    uint64_t seen = s->untracked + zc_log_unknown.calls;
     for (int outcome = 0; outcome < ZC_OUTCOME_COUNT; outcome++)
         seen += s->copies[outcome].calls;
     for (unsigned place = 0; place < ZC_COUNTERS_PLACES; place++)

@@ -24,6 +24,13 @@ struct zc_summary {
     uint64_t pageable_moved; /* Bytes that the driver moved from or to it. */
 };
 
+/* Driver calls that libzc does not know. */
+struct zc_unknown_calls {
+    uint64_t functions; /* Different ones that were called.  Atomic. */
+    uint64_t calls;     /* Atomic. */
+};
+extern struct zc_unknown_calls zc_log_unknown;
+
 /*
  * Writes the last line, and the table on stderr (ZC_SUMMARY): totals of all copies, by flow, by
  * place, and in the line by site, and untracked requests.  At ALLOCS and EVENTS a `block` line for

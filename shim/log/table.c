@@ -185,6 +185,9 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
         pairs_line(t, &zc_log_pairs);
     if (s->untracked > 0)
         zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
+    if (zc_log_unknown.calls > 0)
+        zc_text_fmt(t, "%U calls of %U functions that libzc does not know\n", zc_log_unknown.calls,
+                    zc_log_unknown.functions);
     if (zc_log_path() == NULL)
         return;
     size_t start = t->len;

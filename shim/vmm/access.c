@@ -152,12 +152,18 @@ CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to)
     return result == CUDA_SUCCESS && !va->closed ? open_host(va, from, to) : result;
 }
 
-CUresult zc_access_open_host(struct zc_va *va)
+static CUresult open_host_locked(struct zc_va *va)
 {
-    bool mine = zc_access_lock();
     bool mapped = zc_va_holds(va, va->host * ZC_VA_UNIT, va->host_end * ZC_VA_UNIT);
     CUresult result = va->closed && mapped ? open_host(va, 0, va->size) : CUDA_SUCCESS;
     va->closed = result != CUDA_SUCCESS;
+    return result;
+}
+
+CUresult zc_access_open_host(struct zc_va *va)
+{
+    bool mine = zc_access_lock();
+    CUresult result = open_host_locked(va);
     if (mine)
         zc_access_unlock();
     return result;
@@ -369,21 +375,26 @@ static bool can_reach(int device, int memory)
 
 /* Opens a range to a device that makes a copy; copies need no peer access (CUDA Driver API,
  * cuMemcpy).  If the devices can't reach each other, the driver is left to refuse. */
+static CUresult let_copy_locked(struct zc_va *va, int device)
+{
+    if (va->device == device || (va->devices & bit(device)))
+        return CUDA_SUCCESS;
+    CUstreamCaptureMode before = zc_capture_relax();
+    va->copying |= bit(device);
+    CUresult result = apply_rights(va);
+    if (result != CUDA_SUCCESS)
+        va->copying &= ~bit(device);
+    if (result != CUDA_SUCCESS && !can_reach(device, va->device))
+        result = CUDA_SUCCESS;
+    zc_capture_restore(before);
+    return result;
+}
+
 static CUresult let_copy(struct zc_va *va, int device)
 {
-    CUresult result = CUDA_SUCCESS;
     if (va->device == device || !zc_access_lock())
         return CUDA_SUCCESS;
-    if (!(va->devices & bit(device))) {
-        CUstreamCaptureMode before = zc_capture_relax();
-        va->copying |= bit(device);
-        result = apply_rights(va);
-        if (result != CUDA_SUCCESS)
-            va->copying &= ~bit(device);
-        if (result != CUDA_SUCCESS && !can_reach(device, va->device))
-            result = CUDA_SUCCESS;
-        zc_capture_restore(before);
-    }
+    CUresult result = let_copy_locked(va, device);
     zc_access_unlock();
     return result;
 }
@@ -443,6 +454,28 @@ CUresult zc_vmm_open(const struct zc_copy *c)
     else if (result == CUDA_SUCCESS)
         result = open_side(c->dst.block, device);
     return result == CUDA_SUCCESS && !set ? open_side(c->src.block, device) : result;
+}
+
+static CUresult open_to_all(struct zc_va *va, int devices)
+{
+    CUresult result = va->closed ? open_host_locked(va) : CUDA_SUCCESS;
+    for (int d = 0; d < devices && d < DEVICES_MAX && result == CUDA_SUCCESS; d++)
+        result = let_copy_locked(va, d);
+    return result;
+}
+
+CUresult zc_access_open_all(void)
+{
+    int devices = 0;
+    CUresult result = CUDA_SUCCESS;
+    if (__atomic_load_n(&many, __ATOMIC_RELAXED))
+        result = zc_real.cuDeviceGetCount(&devices);
+    if (!__atomic_load_n(&ranges, __ATOMIC_RELAXED) || result != CUDA_SUCCESS || !zc_access_lock())
+        return result;
+    for (struct zc_va *va = ranges; va && result == CUDA_SUCCESS; va = va->next)
+        result = open_to_all(va, devices);
+    zc_access_unlock();
+    return result;
 }
 
 CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour)

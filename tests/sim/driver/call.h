@@ -86,6 +86,11 @@ CUstream sim_default_stream(void);
 #define SIM_ALIAS(name, body, params, args)                                                        \
     SIM_ENTRY(name, body, SIM_AFTER_INIT, CU_STREAM_LEGACY, params, args)
 
+/* The same with a per-thread twin NAME_ptsz. */
+#define SIM_ALIAS_PTSZ(name, body, params, args)                                                   \
+    SIM_ENTRY(name, body, SIM_AFTER_INIT, CU_STREAM_LEGACY, params, args)                          \
+    SIM_ENTRY(name##_ptsz, body, SIM_AFTER_INIT, CU_STREAM_PER_THREAD, params, args)
+
 #define SIM_TWINS_(name, twin, params, args)                                                       \
     static CUresult body_##name params;                                                            \
     SIM_ENTRY(name, body_##name, SIM_AFTER_INIT, CU_STREAM_LEGACY, params, args)                   \

@@ -32,6 +32,10 @@ SIM_API_PTSZ(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode
     return begin(stream, NULL, NULL, 0, mode);
 }
 
+/* Of no CUDA, see future.c. */
+SIM_ALIAS_PTSZ(cuStreamBeginFutureCapture, body_cuStreamBeginCapture_v2,
+               (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+
 #if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamBeginCaptureToGraph,
              (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,

@@ -32,6 +32,10 @@ SIM_API_PTSZ(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstrea
     return linear(ANY, dst, ANY, src, n, stream, SIM_COPY_ASYNC);
 }
 
+/* Of no CUDA, see future.c. */
+SIM_ALIAS_PTSZ(cuMemcpyFutureAsync, body_cuMemcpyAsync,
+               (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream), (dst, src, n, stream))
+
 SIM_API_PTDS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t n), (dst, src, n))
 {
     return linear(DEVICE, dst, HOST, address(src), n, NULL, SIM_COPY_SYNC);

@@ -176,6 +176,10 @@ SIM_API_PTSZ(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stre
     return fn ? host_call(stream, &work) : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Of no CUDA, see future.c. */
+SIM_ALIAS_PTSZ(cuLaunchFutureFunc, body_cuLaunchHostFunc,
+               (CUstream stream, CUhostFn fn, void *data), (stream, fn, data))
+
 SIM_API_PTSZ(cuStreamAddCallback,
              (CUstream stream, CUstreamCallback fn, void *data, unsigned int flags),
              (stream, fn, data, flags))

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Which trampoline stands for which of the driver's functions. */
+#include "driver/unknown.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+#include "base/life.h"
+#include "base/lock.h"
+#include "base/message.h"
+#include "ledger/rules.h"
+
+#define SLOTS ZC_UNKNOWN_SLOTS
+
+/* The trampolines. */
+extern const char zc_unknown_entries[SLOTS][16];
+
+/* Names may be the program's, and not live as long. */
+struct slot {
+    void *real;
+    char name[56];
+};
+
+static struct slot slots[SLOTS]; /* Constant once they are counted. */
+static unsigned count;           /* Atomic. */
+static ZC_LOCK(lock, ZC_RANK_UNKNOWN);
+
+static char beyond[sizeof(slots->name)]; /* The first name that found no slot. */
+static uint32_t state;                   /* Of `beyond`: 0 none, 1 noted, 2 said.  Atomic. */
+
+static void copy_name(char to[sizeof(slots->name)], const char *name)
+{
+    strncpy(to, name, sizeof(slots->name) - 1);
+}
+
+void zc_unknown_report(void)
+{
+    uint32_t noted = 1;
+    if (zc_rules()->rule_count &&
+        __atomic_compare_exchange_n(&state, &noted, 2, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        zc_message(ZC_ERROR, "trampolines",
+                   "this program asks for more than %u driver calls that libzc does not know: with "
+                   "%s and later ones its results may be wrong; use a newer libzc",
+                   (unsigned)SLOTS, beyond);
+}
+
+/* Under the lock; SLOTS where none is left. */
+static unsigned slot_of(const char *name, void *real)
+{
+    unsigned i = 0;
+    while (i < count && slots[i].real != real)
+        i++;
+    if (i == count && i < SLOTS) {
+        slots[i].real = real;
+        copy_name(slots[i].name, name);
+        __atomic_store_n(&count, i + 1, __ATOMIC_RELEASE);
+    } else if (i == SLOTS && !state) {
+        copy_name(beyond, name);
+        state = 1;
+    }
+    return i;
+}
+
+/* False for data, and for other libraries whose names begin in the same way.  A function that the
+ * driver exports has that name, which tells the twins apart. */
+static bool is_drivers_function(void *address, const char **name)
+{
+    Dl_info at, driver;
+    const ElfW(Sym) *symbol = NULL;
+    if (!dladdr1(address, &at, (void **)&symbol, RTLD_DL_SYMENT) ||
+        !dladdr((void *)zc_real.cuInit, &driver) || at.dli_fbase != driver.dli_fbase)
+        return false;
+    if (at.dli_saddr != address)
+        return true;
+    *name = at.dli_sname;
+    return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC ||
+           ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
+}
+
+void *zc_real_answer(const char *name, void *real)
+{
+    void *wrapper = zc_wrapper_of(real);
+    if (wrapper != real || zc_real_known(real) || !is_drivers_function(real, &name) ||
+        !zc_lock_take(&lock))
+        return wrapper;
+    unsigned slot = slot_of(name, real);
+    zc_lock_drop(&lock);
+    if (slot < SLOTS)
+        return (void *)zc_unknown_entries[slot];
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
+        zc_unknown_report();
+    return real;
+}
+
+const char *zc_unknown_name(unsigned slot)
+{
+    return slot < __atomic_load_n(&count, __ATOMIC_ACQUIRE) ? slots[slot].name : "?";
+}
+
+void *zc_unknown_real(unsigned slot)
+{
+    return slots[slot].real;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Driver calls that neither driver.def nor passthrough.def names: those of a newer CUDA.  The
+ * program gets a trampoline for each, which keeps all arguments, asks zc_unknown_before() and jumps
+ * to the driver's function, whatever its signature.
+ */
+#pragma once
+
+#define ZC_UNKNOWN_SLOTS 256 /* Most functions that get one. */
+
+#ifndef __ASSEMBLER__
+
+#include "driver/real.h"
+
+/* Returned in two registers: where to continue, or the answer if `answered` is not NULL. */
+struct zc_choice {
+    void *address;
+    void *answered;
+};
+
+/* What the program gets for an address that the driver gave for a name: libzc's wrapper, the
+ * address itself where libzc knows it and does not hook it, or a trampoline, for one function
+ * always the same. */
+void *zc_real_answer(const char *name, void *real);
+
+/* Says, now that libzc is on, that there were more such calls than trampolines. */
+void zc_unknown_report(void);
+
+/* The exported name, or else the one that the program asked for, and the driver's function. */
+const char *zc_unknown_name(unsigned slot);
+void *zc_unknown_real(unsigned slot);
+
+/* The call's number where those of known ones are asked for: in messages, and as a launch. */
+static inline enum zc_fn zc_unknown_fn(unsigned slot)
+{
+    return (enum zc_fn)(ZC_FN_COUNT + slot);
+}
+
+/* What happens before such a call; the answer is the error code for the program.  Called by the
+ * trampolines.  Defined in hook/unknown.c, above all rooms that have a part in it. */
+struct zc_choice zc_unknown_before(unsigned slot);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Before a driver call that libzc does not know, the memory of rules is made what the program
+ * believes it to be.  The trampoline jumps to the driver, so nothing of libzc's runs behind the
+ * call: whatever it gives the GPU or waits for, libzc needs no part in it.
+ */
+#include "driver/unknown.h"
+
+#include <string.h>
+
+#include "base/life.h"
+#include "base/message.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "driver/capture.h"
+#include "driver/launch.h"
+#include "host/pinned.h"
+#include "ledger/rules.h"
+#include "log/lines.h"
+#include "log/summary.h"
+#include "shared/backing.h"
+#include "vmm/access.h"
+
+static ZC_OWN bool said[ZC_UNKNOWN_SLOTS]; /* Atomic. */
+
+/* Such a call may give a stream work that waits for the CPU, and use any block from any device, by
+ * the CPU as well.  Registered memory first: whether ending that may wait depends on what streams
+ * were given before. */
+static CUresult prepare(enum zc_fn fn)
+{
+    CUresult result = zc_life_closing() ? CUDA_SUCCESS : zc_pinned_forgo(fn);
+    if (result == CUDA_SUCCESS)
+        result = zc_shared_quiesce(fn);
+    if (result == CUDA_SUCCESS)
+        result = zc_launch_before(fn, ZC_LEGACY, NULL);
+    return result == CUDA_SUCCESS ? zc_access_open_all() : result;
+}
+
+/* Once for each name.  Without rules nothing changes but the log. */
+static void say(const char *name)
+{
+    char text[256];
+    if (zc_rules()->rule_count) {
+        zc_message(
+            ZC_WARN, "unknown",
+            "libzc %s does not know %s, so it prepares all memory of rules for any use before "
+            "each call, and from here on pins no blocks with 'async = staged' and makes no "
+            "pairs; a newer libzc may know it",
+            ZC_VERSION, name);
+        return;
+    }
+    struct zc_text line = zc_text_on(text, sizeof(text));
+    zc_text_fmt(&line, "libzc %s does not know %s", ZC_VERSION, name);
+    zc_log_warn(ZC_NOTE, "unknown", zc_text_cstr(&line));
+}
+
+/* "Recapture", too. */
+static bool begins_capture(const char *name)
+{
+    return strstr(name, "Begin") && strstr(name, "apture");
+}
+
+struct zc_choice zc_unknown_before(unsigned slot)
+{
+    const char *name = zc_unknown_name(slot);
+    CUresult result = CUDA_SUCCESS;
+    /* Before the first call that libzc knows there is nothing to prepare. */
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
+        return (struct zc_choice){zc_unknown_real(slot), NULL};
+    __atomic_fetch_add(&zc_log_unknown.calls, 1, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&said[slot], true, __ATOMIC_RELAXED)) {
+        __atomic_fetch_add(&zc_log_unknown.functions, 1, __ATOMIC_RELAXED);
+        say(name);
+    }
+    if (begins_capture(name))
+        zc_capture_unknown();
+    if (zc_rules()->rule_count)
+        result = prepare(zc_unknown_fn(slot));
+    return result == CUDA_SUCCESS ? (struct zc_choice){zc_unknown_real(slot), NULL}
+                                  : (struct zc_choice){(void *)(uintptr_t)result, (void *)1};
+}

@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Driver calls that neither table of libzc's names: they find the memory of rules as the program
+# believes it to be, whatever their signature, and are told.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/unknown
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+}
+
+staged='[rule host]
+api = malloc
+size = 1M..
+place = pinned
+'
+
+# Policies of device and host blocks, by name.
+declare -gA policies=(
+    [nothing]='[defaults]
+log_level = allocs'
+    [mapped]="$staged[rule device]
+api = cudaMalloc
+place = mapped"
+    [managed]="$staged[rule device]
+api = cudaMalloc
+place = managed"
+    [vmm]="$staged[rule device]
+api = cudaMalloc
+place = vmm"
+    [lazy]="$staged[rule device]
+api = cudaMalloc
+place = vmm
+commit = lazy"
+    [growing]="$staged[rule device]
+api = cudaMalloc
+place = vmm
+grow = yes"
+    [moving]="$staged[rule device]
+api = cudaMalloc
+place = vmm
+spill = move"
+    [tables]="${staged/pinned/shared}[rule device]
+api = cudaMalloc
+place = shared
+access = read"
+    [outputs]="${staged/pinned/shared}[rule device]
+api = cudaMalloc
+place = shared
+access = write"
+)
+
+# Runs a scenario under a policy: under POLICY SCENARIO
+under() {
+    rm -f "$SIM_LEAKS"
+    run --separate-stderr under_policy "${policies[$1]}" timeout 60 "$program" "$2"
+    echo "under $1, status $status: $output"
+    echo "$stderr"
+}
+
+# A scenario prints under the policies what it prints bare, and leaves nothing: as_bare SCENARIO
+# POLICY...
+as_bare() {
+    local bare policy
+    run -0 --separate-stderr timeout 60 "$program" "$1"
+    bare=$output
+    for policy in "${@:2}"; do
+        under "$policy" "$1"
+        [[ $status -eq 0 && $output == "$bare" && $stderr != *'by rule'* &&
+            $stderr != *'do not trust'* ]]
+        [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
+    done
+}
+
+everything=(nothing mapped managed vmm lazy growing moving tables outputs)
+
+@test "an unknown function has one trampoline by all routes, its twin another, data has none" {
+    run -0 timeout 60 "$program" routes
+    [[ $output == 'function in libcuda.so.1, twin in libcuda.so.1
+known function in libcuda.so.1
+data in libcuda.so.1: 7' ]]
+    under nothing routes
+    [[ $output == 'function in libzc.so, twin in libzc.so
+known function in libcuda.so.1
+data in libcuda.so.1: 7' && -z $stderr ]]
+}
+
+@test "all registers and the stack reach an unknown function as the program set them" {
+    as_bare registers "${everything[@]}"
+}
+
+@test "unknown copies move what they do bare in every place, and as pageable memory wants it" {
+    as_bare copies "${everything[@]}"
+}
+
+@test "unknown copies find both memories of a pair" {
+    as_bare tables "${everything[@]}"
+}
+
+@test "an unknown copy finds an array whose copy into a larger one was put off" {
+    as_bare grows "${everything[@]}"
+}
+
+@test "an unknown call may give a stream work that waits for the program" {
+    as_bare waits "${everything[@]}"
+}
+
+@test "unknown calls are captured, and may begin a capture" {
+    as_bare captured "${everything[@]}"
+}
+
+@test "unknown calls of several threads" {
+    as_bare threads "${everything[@]}"
+}
+
+# The names in the messages about unknown calls on standard error.
+told() { sed -nE 's/^libzc: libzc [0-9.]+ does not know (\w+),.*/\1/p' <<<"$stderr"; }
+
+@test "each unknown call is told once, on standard error and in the log, and all are counted" {
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_SUMMARY=1
+    under vmm threads
+    [[ $(told | sort) == $'cuMemcpyFutureAsync\ncuMemcpyFutureAsync_ptsz' ]]
+    [[ $stderr == *'216 calls of 2 functions that libzc does not know'* ]]
+    [[ $(grep -c '"type":"warn".*"code":"unknown".*know cuMemcpyFutureAsync' "$ZC_LOG") -eq 2 ]]
+    tail -n 1 "$ZC_LOG" | grep -q '"unknown_calls":216,'
+}
+
+@test "without rules the log tells of unknown calls, and nothing else does" {
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+    under nothing copies
+    [[ -z $stderr && $(grep -c '"type":"warn"' "$ZC_LOG") -eq 2 ]]
+}
+
+@test "a program that asks for calls beyond libzc's room gets the driver's, and a message" {
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+    under vmm many
+    [[ $status -eq 0 && $output == '48 at the driver'"'"'s' ]]
+    [[ $(grep -c 'asks for more than 256 driver calls' <<<"$stderr") -eq 1 ]]
+}
+
+@test "an unknown call is refused where a registration can't end, and the rule is named" {
+    under vmm stuck
+    [[ $status -eq 0 && $output == *'other) -> 801'*'-> 0'*'host: 1' ]]
+    [[ $stderr == *'cuMemcpyFutureAsync returned 801:'*'rule host'*'do not trust'* ]]
+}
