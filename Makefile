@@ -65,11 +65,13 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpo
 # The internal API version makes cuda.h declare every ABI version under its own name.
 ZC_CPPFLAGS := -D_GNU_SOURCE -D__CUDA_API_VERSION_INTERNAL -Ishim -I. -isystem third_party/uthash \
                -isystem $(CUDA_HOME)/include
+# Debugging information, which the build id is made of, names files from this folder on: what is
+# built does not depend on where.
 ZC_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fno-semantic-interposition \
-             -ftls-model=initial-exec -pthread
-ZC_LDFLAGS := -shared -static-libgcc -Wl,-soname,libzc.so -Wl,--version-script=shim/exports.map \
-              -Wl,-Bsymbolic-functions -Wl,-z,now,-z,relro,-z,nodelete,-z,noexecstack \
-              $(if $(SAN),,-Wl,-z,defs)
+             -ftls-model=initial-exec -pthread -ffile-prefix-map=$(CURDIR)=.
+SHIPPED_LDFLAGS := -static-libgcc -Wl,-z,now,-z,relro,-z,noexecstack -Wl,--build-id=sha1
+ZC_LDFLAGS := -shared $(SHIPPED_LDFLAGS) -Wl,-soname,libzc.so -Wl,--version-script=shim/exports.map \
+              -Wl,-Bsymbolic-functions -Wl,-z,nodelete $(if $(SAN),,-Wl,-z,defs)
 COMPILE = $(CC) $(CPPFLAGS) $(ZC_CPPFLAGS) $(CFLAGS) $(ZC_CFLAGS) $(WARNINGS)
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
@@ -82,6 +84,13 @@ OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(SRC))))
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0
+
+# These goals build by a make of their own, which must not make what other goals make meanwhile.
+ifneq ($(filter check demo,$(MAKECMDGOALS)),)
+ifneq ($(words $(MAKECMDGOALS)),1)
+.NOTPARALLEL:
+endif
+endif
 
 # `check` and `demo` get what is missing before they build; these goals build nothing themselves.
 NO_BUILD := clean dist deps deps-build deps-demo deps-check docs help uninstall check check-aarch64 check-headers demo
@@ -135,13 +144,13 @@ $(B)/libzc.so: $(OBJ) shim/exports.map
 # A test program keeps the malloc that it has; it tests what lies behind ours.
 $(B)/libzc.a: $(filter-out %/hook/malloc.o $(if $(SAN),%/dlsym_$(ARCH).o),$(OBJ))
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcsD $@ $^
 
 # What zc asks of policy files, by the library's own parser.
 ZC_POLICY_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/policy/*.c)))
 $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl
+	$(Q)$(CC) $(CFLAGS) -pie $(SHIPPED_LDFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl
 
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
@@ -249,7 +258,7 @@ STAGE := $(B)/install
 ZCLIB := $(shell find scripts/zclib -type f ! -path '*/__pycache__/*' | LC_ALL=C sort)
 MAN := $(wildcard docs/man/*.[1-8])
 # Made by the command itself, from its parsers and from the keys that zc-policy knows.
-COMPLETIONS := $(addprefix $(B)/install/,$(if $(shell command -v python3),zc.bash/zc zc.zsh/_zc zc.fish/zc.fish))
+COMPLETIONS := $(addprefix $(B)/completion/,$(if $(shell command -v python3),zc.bash/zc zc.zsh/_zc zc.fish/zc.fish))
 INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(BINDIR):755:$(STAGE)/zc \
              $(LIBEXECDIR):755:$(B)/zc-policy \
@@ -284,7 +293,8 @@ $(STAGE)/installed: FORCE
 
 $(COMPLETIONS): $(B)/zc-policy $(ZCLIB) $(wildcard policy/presets/*.conf)
 	@mkdir -p $(@D)
-	$(Q)ZC_BUILD='$(abspath $(B))' python3 -B scripts/zc --completion $(patsubst zc.%,%,$(notdir $(@D))) > $@
+	$(Q)ZC_BUILD='$(abspath $(B))' python3 -B scripts/zc --completion $(patsubst zc.%,%,$(notdir $(@D))) > $@.new
+	@mv $@.new $@
 
 install: all $(STAGE)/zc $(STAGE)/installed $(COMPLETIONS)    ## install below $(DESTDIR)$(PREFIX)
 	$(Q)$(foreach i,$(INSTALLED),install -D -m $(call field,2,$(i)) $(call field,3,$(i)) \
@@ -299,7 +309,8 @@ uninstall:      ## remove what install put there
 	$(Q)rmdir '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' '$(DESTDIR)$(LIBEXECDIR)' \
 	    2>/dev/null || true
 
-# Installs into an empty folder and makes a package of it.
+# Installs into an empty folder and makes a package of it.  Two may be made at a time, so that what
+# both install and is not in a folder of its own must have been made before.
 # $(1) kind, $(2) folders of the installation
 PACKAGE_OUT ?= $(B)
 define PACKAGE
@@ -310,12 +321,12 @@ define PACKAGE
 endef
 
 WHEEL_DATA = /libzc-$(VERSION).data/data/share
-wheel: all      ## a package for pip, build/libzc-VERSION-py3-none-manylinux_*.whl
+wheel: all $(COMPLETIONS)   ## a package for pip, build/libzc-VERSION-py3-none-manylinux_*.whl
 	$(call PACKAGE,wheel,DATADIR=/libzc BINDIR=/libzc LIBDIR=/libzc/lib LIBEXECDIR=/libzc/libexec INCLUDEDIR=/libzc/include \
 	    MANDIR=$(WHEEL_DATA)/man BASHDIR=$(WHEEL_DATA)/bash-completion/completions \
 	    ZSHDIR=$(WHEEL_DATA)/zsh/site-functions FISHDIR=$(WHEEL_DATA)/fish/vendor_completions.d)
 
-deb: all        ## a package for Debian and its kin, build/libzc_VERSION-1_*.deb
+deb: all $(COMPLETIONS)     ## a package for Debian and its kin, build/libzc_VERSION-1_*.deb
 	$(call PACKAGE,deb,PREFIX=/usr LIBDIR=/usr/lib/$(ARCH)-linux-gnu \
 	    ZSHDIR=/usr/share/zsh/vendor-completions)
 

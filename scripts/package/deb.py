@@ -13,9 +13,8 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 
-from . import binaries
+from . import binaries, date
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -105,7 +104,7 @@ def main(root: str, upstream: str, architecture: str, out: str) -> None:
             os.remove(os.path.join(root, name))
     doc = os.path.join(root, "usr/share/doc/libzc")
     os.makedirs(doc)
-    when = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+    when = date.committed()
     _gzip(doc + "/changelog.gz", _read(os.path.join(TOP, "CHANGELOG.md")))
     _gzip(doc + "/changelog.Debian.gz", CHANGELOG.format(
         version=version, upstream=upstream, maintainer=maintainer,
@@ -132,7 +131,9 @@ def main(root: str, upstream: str, architecture: str, out: str) -> None:
         os.chmod(folder, 0o755)
     os.makedirs(out, exist_ok=True)
     path = os.path.join(out, f"libzc_{version}_{ARCHITECTURES[architecture]}.deb")
-    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", root, path], check=True,
+    # The same bytes whatever the date, and the number of processors, which xz's blocks depend on.
+    env = {**os.environ, "SOURCE_DATE_EPOCH": str(when), "DPKG_DEB_THREADS_MAX": "1"}
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", root, path], check=True, env=env,
                    stdout=subprocess.DEVNULL)
     print(path)
 
