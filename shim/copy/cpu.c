@@ -214,8 +214,10 @@ bool zc_cpu_able(const struct zc_copy *c)
 uint32_t zc_cpu_facts(const struct zc_copy *c)
 {
     bool line = c->shape == ZC_SHAPE_LINE, copy = line || c->shape == ZC_SHAPE_STRIDED;
+    bool in_order = c->order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    bool in_call = c->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
     return ZC_FACT_IF(MAPPED, copy && (mapped(&c->dst) || mapped(&c->src))) |
-           ZC_FACT_IF(SHORT, line && c->bytes <= STAGE_MAX) |
+           ZC_FACT_IF(SHORT, line && c->bytes <= STAGE_MAX && !in_order) |
            ZC_FACT_IF(TO_PAGEABLE, pageable(&c->dst)) |
-           ZC_FACT_IF(FROM_PAGEABLE, pageable(&c->src));
+           ZC_FACT_IF(FROM_PAGEABLE, pageable(&c->src) || in_call);
 }

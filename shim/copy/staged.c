@@ -32,12 +32,13 @@ static CUresult send(const struct zc_copy *c, size_t at, size_t n)
     return result;
 }
 
-/* No part may be sent if the driver would refuse the whole copy. */
+/* No part may be sent if the driver would refuse the whole copy, or before its turn if the source
+ * may only be read then. */
 static bool splittable(const struct zc_copy *c)
 {
-    return c->shape == ZC_SHAPE_LINE && c->bytes <= ZC_RING_BYTES &&
-           zc_operand_on_device(&c->dst, c->bytes) && zc_hostheap_block(c->src.address) &&
-           zc_real.cuMemcpyHtoDAsync_v2;
+    return c->order != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && c->shape == ZC_SHAPE_LINE &&
+           c->bytes <= ZC_RING_BYTES && zc_operand_on_device(&c->dst, c->bytes) &&
+           zc_hostheap_block(c->src.address) && zc_real.cuMemcpyHtoDAsync_v2;
 }
 
 void zc_staged_send(struct zc_copy *c)

@@ -17,24 +17,20 @@
 static inline bool zc_await_call(enum zc_fn fn)
 {
     switch (fn) {
-    case ZC_FN_cuLaunchHostFunc:
-    case ZC_FN_cuLaunchHostFunc_ptsz:
-    case ZC_FN_cuStreamAddCallback:
-    case ZC_FN_cuStreamAddCallback_ptsz:
-    case ZC_FN_cuStreamWaitValue32:
-    case ZC_FN_cuStreamWaitValue32_ptsz:
-    case ZC_FN_cuStreamWaitValue64:
-    case ZC_FN_cuStreamWaitValue64_ptsz:
-    case ZC_FN_cuStreamWaitValue32_v2:
-    case ZC_FN_cuStreamWaitValue32_v2_ptsz:
-    case ZC_FN_cuStreamWaitValue64_v2:
-    case ZC_FN_cuStreamWaitValue64_v2_ptsz:
-    case ZC_FN_cuStreamBatchMemOp:
-    case ZC_FN_cuStreamBatchMemOp_ptsz:
-    case ZC_FN_cuStreamBatchMemOp_v2:
-    case ZC_FN_cuStreamBatchMemOp_v2_ptsz:
-    case ZC_FN_cuWaitExternalSemaphoresAsync:
-    case ZC_FN_cuWaitExternalSemaphoresAsync_ptsz:
+#define ZC_AWAIT(name, base, flavour, params, args, describe) case ZC_FN_##name:
+#include "driver.def"
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* True for those of them whose work looks at no device memory. */
+static inline bool zc_await_host(enum zc_fn fn)
+{
+    switch (fn) {
+#define ZC_HOST(name, base, flavour, params, args, describe) case ZC_FN_##name:
+#include "driver.def"
         return true;
     default:
         return false;

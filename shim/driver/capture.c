@@ -20,12 +20,41 @@ static struct origin {
     CUstream stream;    /* While it captures no other stream has this handle, except the
                          * default streams, which are never destroyed. */
     CUcontext context;  /* Context of the stream. */
+    bool graphics;      /* For a graphics library: the driver may not call the stream capturing. */
 } origins[ORIGINS_MAX]; /* Streams in which captures began, */
-static ZC_OWN unsigned origin_count; /* and their number. */
+static ZC_OWN unsigned origin_count; /* and their number, */
+static ZC_OWN unsigned graphics;     /* of them for graphics libraries. */
 
 bool zc_capture_any(void)
 {
     return __builtin_expect(__atomic_load_n(&captures, __ATOMIC_ACQUIRE) > 0, 0);
+}
+
+/* A capturing stream is identified by its handle, because asking for its id would end the
+ * capture. */
+static struct origin origin_of(CUstream stream, enum zc_flavour flavour)
+{
+    return (struct origin){stream, zc_stream_context(stream, flavour), false};
+}
+
+static bool is_origin(unsigned i, const struct origin *o)
+{
+    return origins[i].context == o->context && origins[i].stream == o->stream;
+}
+
+/* True for a stream whose work is recorded for a graphics library. */
+static bool for_graphics(CUstream stream, enum zc_flavour flavour)
+{
+    bool found = false;
+    if (!__atomic_load_n(&graphics, __ATOMIC_ACQUIRE))
+        return false;
+    const struct origin o = origin_of(stream, flavour);
+    if (!zc_lock_take(&lock))
+        return false;
+    for (unsigned i = 0; i < origin_count && !found; i++)
+        found = origins[i].graphics && is_origin(i, &o);
+    zc_lock_drop(&lock);
+    return found;
 }
 
 bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
@@ -34,8 +63,9 @@ bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
     /* If a blocking stream captures, the driver refuses the status of the legacy stream, and calls
      * on that stream as well. */
     return zc_capture_any() &&
-           ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+           ((ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+             status != CU_STREAM_CAPTURE_STATUS_NONE) ||
+            for_graphics(stream, flavour));
 }
 
 CUstreamCaptureMode zc_capture_relax(void)
@@ -52,13 +82,6 @@ void zc_capture_restore(CUstreamCaptureMode before)
         zc_real.cuThreadExchangeStreamCaptureMode(&before);
 }
 
-/* A capturing stream is identified by its handle, because asking for its id would end the
- * capture. */
-static struct origin origin_of(CUstream stream, enum zc_flavour flavour)
-{
-    return (struct origin){stream, zc_stream_context(stream, flavour)};
-}
-
 static CUresult begun(CUresult result, const struct origin *o)
 {
     if (result != CUDA_SUCCESS)
@@ -66,8 +89,10 @@ static CUresult begun(CUresult result, const struct origin *o)
     __atomic_fetch_add(&captures, 1, __ATOMIC_ACQ_REL);
     if (!zc_lock_take(&lock))
         return result;
-    if (origin_count < ORIGINS_MAX)
+    if (origin_count < ORIGINS_MAX) {
         origins[origin_count++] = *o;
+        __atomic_store_n(&graphics, graphics + o->graphics, __ATOMIC_RELEASE);
+    }
     zc_lock_drop(&lock);
     return result;
 }
@@ -79,10 +104,11 @@ void zc_capture_unknown(void)
 
 /* A body of the calls that begin a capture.  None begins while another thread asks streams whether
  * they rest, which would end it. */
-#define BEGIN(...)                                                                                 \
+#define BEGIN(for_graphics, ...)                                                                   \
     {                                                                                              \
         CUresult result = zc_launch_before(entry->fn, entry->flavour, stream);                     \
-        const struct origin o = origin_of(stream, entry->flavour);                                 \
+        struct origin o = origin_of(stream, entry->flavour);                                       \
+        o.graphics = for_graphics;                                                                 \
         bool mine = result == CUDA_SUCCESS && zc_driver_lock();                                    \
         if (result == CUDA_SUCCESS)                                                                \
             result = begun(real(__VA_ARGS__), &o);                                                 \
@@ -99,7 +125,8 @@ static int take_out(const struct origin *o, bool all, int most)
     if (!zc_lock_take(&lock))
         return 0;
     for (unsigned i = origin_count; i-- > 0 && found < most;)
-        if (origins[i].context == o->context && (all || origins[i].stream == o->stream)) {
+        if (all ? origins[i].context == o->context : is_origin(i, o)) {
+            __atomic_store_n(&graphics, graphics - origins[i].graphics, __ATOMIC_RELEASE);
             origins[i] = origins[--origin_count];
             found++;
         }
@@ -109,21 +136,37 @@ static int take_out(const struct origin *o, bool all, int most)
 
 void zc_capture_lost(CUstream stream, CUcontext context)
 {
-    const struct origin o = {stream, context};
+    const struct origin o = {stream, context, false};
     int found = take_out(&o, !stream, ORIGINS_MAX);
     __atomic_fetch_sub(&captures, found, __ATOMIC_ACQ_REL);
 }
 
 ZC_BODY(cuStreamBeginCapture, (CUstream stream))
-BEGIN(stream)
+BEGIN(false, stream)
 
 ZC_BODY(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
-BEGIN(stream, mode)
+BEGIN(false, stream, mode)
 
 ZC_BODY(cuStreamBeginCaptureToGraph,
         (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
          const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))
-BEGIN(stream, graph, dependencies, edges, count, mode)
+BEGIN(false, stream, graph, dependencies, edges, count, mode)
+
+ZC_BODY(cuStreamBeginRecaptureToGraph, (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+                                        CUgraphRecaptureCallback callback, void *data))
+BEGIN(false, stream, mode, graph, callback, data)
+
+ZC_BODY(cuStreamBeginCaptureToCig, (CUstream stream, CUstreamCigCaptureParams *params))
+BEGIN(true, stream, params)
+
+ZC_BODY(cuStreamEndCaptureToCig, (CUstream stream))
+{
+    CUresult result = real(stream);
+    const struct origin o = origin_of(stream, entry->flavour);
+    if (result == CUDA_SUCCESS)
+        __atomic_fetch_sub(&captures, take_out(&o, false, 1), __ATOMIC_ACQ_REL);
+    return result;
+}
 
 /* A capture ends whatever the result is, unless this stream had none: an invalidated capture
  * returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */

@@ -108,6 +108,78 @@ void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
     c->src.context = p->srcContext;
 }
 
+/* Bytes of an array's elements; 0 for compressed and planar formats. */
+static size_t element_of(const CUmemcpy3DOperand *o)
+{
+    CUDA_ARRAY3D_DESCRIPTOR d;
+    if (o->type != CU_MEMCPY_OPERAND_TYPE_ARRAY || zc_life_closing() ||
+        zc_real.cuArray3DGetDescriptor_v2(&d, o->op.array.array) != CUDA_SUCCESS)
+        return 0;
+    switch (d.Format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return d.NumChannels;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 2 * (size_t)d.NumChannels;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+        return 4 * (size_t)d.NumChannels;
+    default:
+        return 0;
+    }
+}
+
+#define ELEMENT_MOST 16 /* Bytes of an array's largest elements. */
+
+/* Fills one side of a description, `side` being src or dst. */
+#define SET_SIDE(as, side, o, unit, e)                                                             \
+    do {                                                                                           \
+        if ((o)->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {                                           \
+            (as)->side##MemoryType = CU_MEMORYTYPE_ARRAY;                                          \
+            (as)->side##Array = (o)->op.array.array;                                               \
+            (as)->side##XInBytes = zc_product((o)->op.array.offset.x, unit);                       \
+            (as)->side##Y = (o)->op.array.offset.y;                                                \
+            (as)->side##Z = (o)->op.array.offset.z;                                                \
+        } else {                                                                                   \
+            (as)->side##MemoryType = CU_MEMORYTYPE_UNIFIED;                                        \
+            (as)->side##Device = (o)->op.ptr.ptr;                                                  \
+            (as)->side##Pitch =                                                                    \
+                zc_product((o)->op.ptr.rowLength ? (o)->op.ptr.rowLength : (e)->width, unit);      \
+            (as)->side##Height = (o)->op.ptr.layerHeight ? (o)->op.ptr.layerHeight : (e)->height;  \
+        }                                                                                          \
+    } while (0)
+
+static bool is_operand(const CUmemcpy3DOperand *o)
+{
+    return o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY || o->type == CU_MEMCPY_OPERAND_TYPE_POINTER;
+}
+
+/* Lengths count elements: of the array where one side is an array, else of one byte. */
+void zc_describe_op(struct zc_copy *c, CUDA_MEMCPY3D *as, const CUDA_MEMCPY3D_BATCH_OP *op,
+                    unsigned long long flags)
+{
+    if (!op || flags || !is_operand(&op->src) || !is_operand(&op->dst)) {
+        zc_describe_order(c, 0); /* The driver refuses it. */
+        return;
+    }
+    bool arrays = op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ||
+                  op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
+    size_t element = element_of(&op->src) ? element_of(&op->src) : element_of(&op->dst);
+    size_t unit = !arrays ? 1 : element ? element : ELEMENT_MOST;
+    *as = (CUDA_MEMCPY3D){.WidthInBytes = zc_product(op->extent.width, unit),
+                          .Height = op->extent.height,
+                          .Depth = op->extent.depth};
+    SET_SIDE(as, src, &op->src, unit, &op->extent);
+    SET_SIDE(as, dst, &op->dst, unit, &op->extent);
+    zc_describe_3d(c, as);
+    zc_describe_order(c, (int)op->srcAccessOrder);
+    if (arrays && !element)
+        c->given = NULL; /* The size is only a bound. */
+}
+
 void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
                         uint8_t unit, size_t width, size_t height)
 {
@@ -171,6 +243,8 @@ static bool rows_fit(const struct zc_operand *b, const size_t e[3])
 bool zc_copy_well_formed(const struct zc_copy *c)
 {
     const size_t *e = c->extent;
+    if (c->order < 0)
+        return false;
     if (c->shape == ZC_SHAPE_SET) /* Elements of 1, 2, 4 or 8 bytes. */
         return c->unit && !(c->unit & (c->unit - 1)) && c->dst.address % c->unit == 0 &&
                (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));

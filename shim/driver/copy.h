@@ -71,6 +71,8 @@ struct zc_copy {
     bool word;       /* A set: a single value that a stream writes or waits for. */
     uint8_t unit;    /* Sets: bytes of an element; 0: of no element. */
     unsigned value;  /* Sets: the value of each element. */
+    int order;       /* The CUmemcpySrcAccessOrder that the call gives; 0: it can't give one, -1: it
+                      * gives none that there is. */
     CUstream stream; /* As the program gave it; NULL for calls without one. */
     struct zc_operand dst, src;
     size_t extent[3]; /* Strided: bytes of a row, rows of a slice, slices.  Sets: rows, and if there
@@ -109,6 +111,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
         false;
     c->behind = NULL;
     c->given = NULL;
+    c->order = 0;
     c->facts = 0;
     c->way = ZC_WAY_FORWARD;
     c->stream = NULL;
@@ -165,6 +168,17 @@ void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
                       CUcontext src_context, size_t n);
 void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p);
 void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p);
+/* A box whose elements may be those of an array.  `as` takes its description in bytes, and has to
+ * live as long as `c`.  The driver takes no flags. */
+void zc_describe_op(struct zc_copy *c, CUDA_MEMCPY3D *as, const CUDA_MEMCPY3D_BATCH_OP *op,
+                    unsigned long long flags);
+/* When the source may be read.  Behind the shape. */
+static inline void zc_describe_order(struct zc_copy *c, int order)
+{
+    c->order = order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY
+                   ? order
+                   : -1;
+}
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
 /* Sets: `count` elements of `unit` bytes, and rows of `width` elements. */
 static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned value, uint8_t unit,

@@ -15,6 +15,8 @@ typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 typedef struct CUgraphNodeParams_st CUgraphNodeParams;
 typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
+typedef cuuint32_t CUlogicalEndpointId;
 
 #if CUDA_VERSION < 12020
 #define CU_MEM_LOCATION_TYPE_HOST ((CUmemLocationType)2)
@@ -22,12 +24,37 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
 #define CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ((CUmemLocationType)4)
 #define CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID ((CUdevice_attribute)134)
 #endif
+#if CUDA_VERSION < 12030
+#define CU_GRAPH_NODE_TYPE_CONDITIONAL ((CUgraphNodeType)13)
+#endif
 #if CUDA_VERSION < 13000
 #define CU_MEM_LOCATION_TYPE_NONE ((CUmemLocationType)0)
 #define CU_MEM_ALLOCATION_TYPE_MANAGED ((CUmemAllocationType)2)
 #endif
 
+#if CUDA_VERSION < 13040
+#define CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN ((CUmemLocationType)6)
+#define CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL ((CUpointer_attribute)22)
+#endif
+#if CUDA_VERSION < 13050
+#define CU_GRAPH_NODE_TYPE_MEMCPY_BATCH ((CUgraphNodeType)14)
+#define CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH ((CUgraphNodeType)18)
+#endif
+
+#if CUDA_VERSION < 12060
+typedef struct CUmemDecompressParams_st {
+    size_t srcNumBytes, dstNumBytes;
+    cuuint32_t *dstActBytes;
+    const void *src;
+    void *dst;
+    int algo;
+    unsigned char padding[20];
+} CUmemDecompressParams;
+#endif
+
 #if CUDA_VERSION < 12080
+#define CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE ((CUpointer_attribute)21)
+
 typedef enum CUmemcpySrcAccessOrder_enum {
     CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 1,
     CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL = 2,
@@ -78,6 +105,47 @@ typedef struct CUDA_MEMCPY3D_BATCH_OP_st {
 } CUDA_MEMCPY3D_BATCH_OP;
 #endif
 
+#if CUDA_VERSION < 13030
+typedef enum CUgraphRecaptureStatus_enum {
+    CU_GRAPH_RECAPTURE_ELIGIBLE_FOR_UPDATE = 0,
+    CU_GRAPH_RECAPTURE_INELIGIBLE_FOR_UPDATE = 1,
+    CU_GRAPH_RECAPTURE_ERROR = 2
+} CUgraphRecaptureStatus;
+
+typedef CUresult(CUDA_CB *CUgraphRecaptureCallback)(void *data, CUgraphNode node,
+                                                    const CUgraphNodeParams *before,
+                                                    const CUgraphNodeParams *now,
+                                                    CUgraphRecaptureStatus status);
+#endif
+
+#if CUDA_VERSION < 13050
+typedef enum CUfabricCpyOperandType_enum {
+    CU_FABRIC_COPY_OPERAND_TYPE_POINTER = 1,
+    CU_FABRIC_COPY_OPERAND_TYPE_LOGICAL_ENDPOINT = 2,
+    CU_FABRIC_COPY_OPERAND_TYPE_MAX = 0x7FFFFFFF
+} CUfabricCpyOperandType;
+
+typedef struct CUfabricCpyOperand_st {
+    CUfabricCpyOperandType type;
+    union {
+        struct {
+            CUdeviceptr ptr;
+            CUmemLocation locHint;
+        } ptr;
+        struct {
+            CUlogicalEndpointId id;
+            cuuint64_t offset;
+        } le;
+    } op;
+} CUfabricCpyOperand;
+
+typedef struct CUDA_FABRIC_COPY_BATCH_OP_st {
+    CUfabricCpyOperand src, dst;
+    size_t size;
+    unsigned int flags;
+} CUDA_FABRIC_COPY_BATCH_OP;
+#endif
+
 /* What libzc reads of a CUmemPoolProps; until 12.3 the largest size is among the reserved bytes. */
 struct zc_pool_props {
     char begin[24];
@@ -99,6 +167,27 @@ struct zc_node_params {
             CUcontext context;
         } set;
         CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+        struct {
+            cuuint64_t handle;
+            int type;
+            unsigned count;
+            CUgraph *bodies;
+            CUcontext context;
+        } conditional;
+        struct {
+            size_t count;
+            CUdeviceptr *dsts, *srcs;
+            size_t *sizes;
+            CUmemcpyAttributes *attributes;
+            size_t *indices, attribute_count;
+            CUcontext context;
+        } batch;
+        struct {
+            size_t count;
+            CUDA_FABRIC_COPY_BATCH_OP *ops;
+            unsigned long long flags;
+            CUcontext context;
+        } fabric;
         char bytes[240];
     };
 } __attribute__((may_alias));
@@ -106,6 +195,7 @@ struct zc_node_params {
 /* Called by libzc alone. */
 CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction f);
 CUresult CUDAAPI cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *bytes);
+CUresult CUDAAPI cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *params);
 CUresult CUDAAPI cuKernelGetName(const char **name, CUkernel kernel);
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes);
 
@@ -124,20 +214,35 @@ ZC_NUMBER(CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL, 2);
 ZC_NUMBER(CU_MEMCPY_SRC_ACCESS_ORDER_ANY, 3);
 ZC_NUMBER(CU_MEMCPY_OPERAND_TYPE_POINTER, 1);
 ZC_NUMBER(CU_MEMCPY_OPERAND_TYPE_ARRAY, 2);
+ZC_NUMBER(CU_GRAPH_NODE_TYPE_CONDITIONAL, 13);
+ZC_NUMBER(CU_GRAPH_NODE_TYPE_MEMCPY_BATCH, 14);
+ZC_NUMBER(CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH, 18);
+ZC_NUMBER(CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, 6);
+ZC_NUMBER(CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, 21);
+ZC_NUMBER(CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL, 22);
+ZC_NUMBER(CU_FABRIC_COPY_OPERAND_TYPE_POINTER, 1);
 ZC_LAYOUT(CUmemLocation, id, 4, 8);
+ZC_LAYOUT(CUmemDecompressParams, dst, 32, 64);
+ZC_LAYOUT(CUfabricCpyOperand, op, 8, 24);
+ZC_LAYOUT(CUDA_FABRIC_COPY_BATCH_OP, flags, 56, 64);
 ZC_LAYOUT(CUmemcpyAttributes, flags, 20, 24);
 ZC_LAYOUT(CUmemcpy3DOperand, op, 8, 40);
 ZC_LAYOUT(CUDA_MEMCPY3D_BATCH_OP, flags, 108, 112);
 _Static_assert(offsetof(CUmemPoolProps, win32SecurityAttributes) + sizeof(void *) ==
                    offsetof(struct zc_pool_props, max_size),
                "CUmemPoolProps");
+#define ZC_MEMBER(ours, its)                                                                       \
+    _Static_assert(offsetof(struct zc_node_params, ours) == offsetof(CUgraphNodeParams, its), #its)
 #if CUDA_VERSION >= 12030
 _Static_assert(sizeof(CUgraphNodeParams) == sizeof(struct zc_node_params), "CUgraphNodeParams");
-_Static_assert(offsetof(CUgraphNodeParams, memcpy.copyParams) ==
-                       offsetof(struct zc_node_params, copy.params) &&
-                   offsetof(CUgraphNodeParams, memset.ctx) ==
-                       offsetof(struct zc_node_params, set.context) &&
-                   offsetof(CUgraphNodeParams, alloc.dptr) ==
-                       offsetof(struct zc_node_params, alloc.dptr),
-               "CUgraphNodeParams");
+ZC_MEMBER(copy.params, memcpy.copyParams);
+ZC_MEMBER(set.context, memset.ctx);
+ZC_MEMBER(alloc.dptr, alloc.dptr);
+ZC_MEMBER(conditional.count, conditional.size);
+ZC_MEMBER(conditional.bodies, conditional.phGraph_out);
+#endif
+#if CUDA_VERSION >= 13050
+ZC_MEMBER(batch.sizes, memcpyBatch.sizes);
+ZC_MEMBER(batch.attribute_count, memcpyBatch.numAttrs);
+ZC_MEMBER(fabric.ops, fabricCpyBatch.opList);
 #endif

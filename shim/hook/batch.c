@@ -16,62 +16,71 @@
 #include "vmm/access.h"
 #include "vmm/move.h"
 
-/* A batch: lines or prefetches, or with `ops` 3D copies. */
+/* A batch: lines or prefetches, or with one of the lists 3D copies, copies over a fabric, or
+ * decompressions. */
 struct batch {
     CUdeviceptr *dsts, *srcs; /* `srcs` is NULL for prefetches. */
     size_t *sizes;
     const CUDA_MEMCPY3D_BATCH_OP *ops;
+    const CUDA_FABRIC_COPY_BATCH_OP *fabric;
+    const CUmemDecompressParams *packed;
     size_t count; /* 0 if the program gives no elements. */
     CUstream stream;
     size_t *fail_index; /* Receives the index of the first element that fails; or NULL. */
     bool held;          /* Blocks stay where they are from begin() to end() (vmm/move.h). */
 };
 
-#define OPERANDS(ops, count, stream, fail_index)                                                   \
-    {                                                                                              \
-        NULL, NULL, NULL, ops, (ops) ? (count) : 0, stream, fail_index, false                      \
-    }
-
-/* Arrays have no address. */
-static struct zc_operand operand(const CUmemcpy3DOperand *o, size_t span)
+/* Behind a logical endpoint is memory without an address. */
+static struct zc_operand fabric_operand(const CUfabricCpyOperand *o, size_t size)
 {
-    if (o->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
-        return (struct zc_operand){.side = ZC_SIDE_ARRAY};
-    return (struct zc_operand){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = span};
+    if (o->type != CU_FABRIC_COPY_OPERAND_TYPE_POINTER)
+        return (struct zc_operand){.side = ZC_SIDE_DEVICE};
+    return (struct zc_operand){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = size};
 }
 
-#define ELEMENT_MOST 16 /* Bytes of an array's largest elements. */
-
-/* Bytes from the first to the last one of an operand that is not an array.  Next to an array
- * lengths count its elements, of at least a byte. */
-static size_t span_of(const CUmemcpy3DOperand *o, const CUextent3D *e)
+/* The size that a decompression expects is optional; it writes no further than its block. */
+static struct zc_operand unpacked_to(const CUmemDecompressParams *p)
 {
-    size_t row = o->op.ptr.rowLength ? o->op.ptr.rowLength : e->width;
-    size_t rows = o->op.ptr.layerHeight ? o->op.ptr.layerHeight : e->height;
-    if (!e->width || !e->height || !e->depth)
-        return 0;
-    size_t before = zc_sum(zc_product(e->depth - 1, rows), e->height - 1); /* Rows. */
-    return zc_sum(zc_product(before, row), e->width);
+    struct zc_operand o = {
+        .side = ZC_SIDE_ANY, .address = (CUdeviceptr)p->dst, .span = p->dstNumBytes};
+    const struct zc_block *block = o.span ? NULL : zc_block_find(o.address);
+    if (block)
+        o.span = block->base + block->size - o.address;
+    return o;
 }
 
 /* One side of an element: its destination if `side` is 0, else its source. */
 static struct zc_operand operand_of(const struct batch *b, size_t i, int side)
 {
-    if (!b->ops)
-        return (struct zc_operand){
-            .side = ZC_SIDE_ANY, .address = (side ? b->srcs : b->dsts)[i], .span = b->sizes[i]};
-    const CUmemcpy3DOperand *o = side ? &b->ops[i].src : &b->ops[i].dst;
-    return operand(o,
-                   o->type == CU_MEMCPY_OPERAND_TYPE_POINTER ? span_of(o, &b->ops[i].extent) : 0);
+    if (b->fabric)
+        return fabric_operand(side ? &b->fabric[i].src : &b->fabric[i].dst, b->fabric[i].size);
+    if (b->packed && side)
+        return (struct zc_operand){.side = ZC_SIDE_ANY,
+                                   .address = (CUdeviceptr)b->packed[i].src,
+                                   .span = b->packed[i].srcNumBytes};
+    if (b->packed)
+        return unpacked_to(&b->packed[i]);
+    if (b->ops) {
+        struct zc_copy c;
+        CUDA_MEMCPY3D as;
+        zc_copy_init(&c, ZC_FN_cuMemcpy3DBatchAsync_v2, ZC_LEGACY);
+        zc_describe_op(&c, &as, &b->ops[i], 0);
+        return side ? c.src : c.dst;
+    }
+    return (struct zc_operand){
+        .side = ZC_SIDE_ANY, .address = (side ? b->srcs : b->dsts)[i], .span = b->sizes[i]};
 }
 
 static void describe(const struct batch *b, size_t i, struct zc_copy *c)
 {
+    CUDA_MEMCPY3D as;
     if (b->ops) {
-        const CUextent3D *e = &b->ops[i].extent;
-        c->dst = operand(&b->ops[i].dst, e->width);
-        c->src = operand(&b->ops[i].src, e->width);
-        c->bytes = e->width * e->height * e->depth;
+        zc_describe_op(c, &as, &b->ops[i], 0);
+        c->given = NULL;
+    } else if (b->fabric) {
+        c->dst = operand_of(b, i, 0);
+        c->src = operand_of(b, i, 1);
+        c->bytes = b->fabric[i].size;
     } else if (b->srcs) {
         zc_describe_line(c, ZC_SIDE_ANY, b->dsts[i], ZC_SIDE_ANY, b->srcs[i], b->sizes[i]);
     } else {
@@ -105,35 +114,56 @@ static CUresult record(const struct zc_entry *entry, const struct batch *b, uint
                : CUDA_SUCCESS;
 }
 
-/* True for an operand of a box that may cross a border. */
-static bool crosses(const struct batch *b, size_t i, struct zc_operand *o)
+/* Boxes and what a fabric copies can't be cut at a border. */
+static bool crosses(const struct batch *b, struct zc_operand *o)
 {
-    const CUDA_MEMCPY3D_BATCH_OP *op = &b->ops[i];
-    bool array = op->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
-                 op->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER;
     o->block = zc_block_find(o->address);
-    o->span = zc_product(o->span, array ? ELEMENT_MOST : 1);
-    return zc_parts_border(o);
+    return (b->ops || b->fabric || b->packed) && zc_parts_border(o);
+}
+
+/* What a graph copies is read and written at its launches. */
+static CUresult leave_to_graph(const struct zc_entry *entry, const struct zc_operand *o)
+{
+    CUresult result = zc_shared_source(entry->fn, o->address);
+    return result == CUDA_SUCCESS ? zc_move_never(o->block) : result;
 }
 
 /* Prepares an operand for the driver; returns an error if the driver may not be given it. */
-static CUresult leave(const struct zc_entry *entry, const struct batch *b, size_t i, int side)
+static CUresult leave(const struct zc_entry *entry, const struct batch *b,
+                      const struct zc_operand *operand, bool written)
 {
-    struct zc_operand o = operand_of(b, i, side);
-    if (o.side == ZC_SIDE_ARRAY)
+    struct zc_operand o = *operand;
+    if (!o.address || !zc_life_on())
         return CUDA_SUCCESS;
-    if (zc_life_on() && zc_copy_leaves(o.address, o.span))
+    if (zc_copy_leaves(o.address, o.span))
         return CUDA_ERROR_INVALID_VALUE;
-    if (b->ops && zc_life_on() && crosses(b, i, &o))
+    if (crosses(b, &o))
         return zc_diagnose(entry->fn, zc_parts_placed(&o), CUDA_ERROR_INVALID_VALUE);
-    CUresult result = side ? CUDA_SUCCESS : zc_shared_forward(entry->fn, o.address, o.span);
+    CUresult result = written ? zc_shared_forward(entry->fn, o.address, o.span) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && zc_capture_holds(b->stream, entry->flavour))
+        result = leave_to_graph(entry, &o);
     if (result != CUDA_SUCCESS)
         return result;
-    const struct zc_block *block = zc_block_find(o.address);
-    if (zc_move_of(block) && !zc_migrate_meets(b->stream, entry->flavour))
-        zc_move_never(block);
+    if (zc_move_of(o.block) && !zc_migrate_meets(b->stream, entry->flavour))
+        zc_move_never(o.block);
     result = zc_vmm_named(o.address, b->stream, entry->flavour);
     return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, o.address, result);
+}
+
+/* The same for both sides of an element, and for the word where a decompression counts. */
+static CUresult leave_both(const struct zc_entry *entry, const struct batch *b, size_t i)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (int side = 0; side < 2 && result == CUDA_SUCCESS; side++) {
+        const struct zc_operand o = operand_of(b, i, side);
+        result = leave(entry, b, &o, !side);
+    }
+    if (result != CUDA_SUCCESS || !b->packed)
+        return result;
+    const struct zc_operand word = {.side = ZC_SIDE_ANY,
+                                    .address = (CUdeviceptr)b->packed[i].dstActBytes,
+                                    .span = sizeof(cuuint32_t)};
+    return leave(entry, b, &word, true);
 }
 
 /* The start time of the call; 0 if libzc is off. */
@@ -146,12 +176,12 @@ static uint64_t started(void)
 static CUresult begin(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
 {
     b->held = zc_move_enter();
-    for (size_t i = 0; i < 2 * b->count; i++) {
-        CUresult result = leave(entry, b, i / 2, i % 2);
+    for (size_t i = 0; i < b->count; i++) {
+        CUresult result = leave_both(entry, b, i);
         if (result == CUDA_SUCCESS)
             continue;
         if (b->fail_index)
-            *b->fail_index = i / 2;
+            *b->fail_index = i;
         zc_move_leave(b->held);
         return result;
     }
@@ -162,14 +192,15 @@ static CUresult begin(const struct zc_entry *entry, struct batch *b, uint64_t *s
     return result;
 }
 
-/* A refused batch names its first converted block.  An invalid value is invalid in any memory. */
+/* A refused batch names its first converted block.  An invalid value is invalid in any memory, but
+ * not every memory can be decompressed or sent over a fabric. */
 static CUresult end(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                     CUresult result)
 {
     zc_move_leave(b->held);
     if (result == CUDA_SUCCESS)
-        return record(entry, b, start);
-    if (result == CUDA_ERROR_INVALID_VALUE || !zc_life_on())
+        return b->packed ? result : record(entry, b, start);
+    if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed && !b->fabric) || !zc_life_on())
         return result;
     for (size_t i = 0; i < 2 * b->count; i++) {
         const struct zc_operand o = operand_of(b, i / 2, i % 2);
@@ -255,8 +286,12 @@ static CUresult end_lines(const struct zc_entry *entry, const struct cut *cut,
 /* A body of the calls that copy lines; `...` are the last arguments of the driver's call. */
 #define COPY_LINES(fails, ...)                                                                     \
     {                                                                                              \
-        struct batch b = {dsts,   srcs,  sizes, NULL, dsts && srcs && sizes ? count : 0,           \
-                          stream, fails, false};                                                   \
+        struct batch b = {.dsts = dsts,                                                            \
+                          .srcs = srcs,                                                            \
+                          .sizes = sizes,                                                          \
+                          .count = dsts && srcs && sizes ? count : 0,                              \
+                          .stream = stream,                                                        \
+                          .fail_index = fails};                                                    \
         uint64_t start;                                                                            \
         CUresult result = begin(entry, &b, &start);                                                \
         if (result != CUDA_SUCCESS)                                                                \
@@ -276,16 +311,19 @@ ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *size
                              size_t *fail_index, CUstream stream))
 COPY_LINES(fail_index, fail_index, stream)
 
+/* A body of the calls that take a list; `...` are the arguments of the driver's call. */
+#define COPY_LIST(list, name, fails, ...)                                                          \
+    {                                                                                              \
+        struct batch b = {                                                                         \
+            .list = name, .count = (name) ? count : 0, .stream = stream, .fail_index = fails};     \
+        uint64_t start;                                                                            \
+        CUresult result = begin(entry, &b, &start);                                                \
+        return result == CUDA_SUCCESS ? end(entry, &b, start, real(__VA_ARGS__)) : result;         \
+    }
+
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
-{
-    struct batch b = OPERANDS(ops, count, stream, fail_index);
-    uint64_t start;
-    CUresult result = begin(entry, &b, &start);
-    return result == CUDA_SUCCESS
-               ? end(entry, &b, start, real(count, ops, fail_index, flags, stream))
-               : result;
-}
+COPY_LIST(ops, ops, fail_index, count, ops, fail_index, flags, stream)
 
 ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
@@ -294,12 +332,15 @@ COPY_LINES(NULL, stream)
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
-{
-    struct batch b = OPERANDS(ops, count, stream, NULL);
-    uint64_t start;
-    CUresult result = begin(entry, &b, &start);
-    return result == CUDA_SUCCESS ? end(entry, &b, start, real(count, ops, flags, stream)) : result;
-}
+COPY_LIST(ops, ops, NULL, count, ops, flags, stream)
+
+ZC_BODY(cuFabricCpyBatchAsync,
+        (size_t count, CUDA_FABRIC_COPY_BATCH_OP *ops, unsigned long long flags, CUstream stream))
+COPY_LIST(fabric, ops, NULL, count, ops, flags, stream)
+
+ZC_BODY(cuMemBatchDecompressAsync, (CUmemDecompressParams * params, size_t count,
+                                    unsigned int flags, size_t *error_index, CUstream stream))
+COPY_LIST(packed, params, error_index, params, count, flags, error_index, stream)
 
 /* Prefetching and discarding need managed memory.  In blocks that the program requested as device
  * or pinned memory they are refused, as the driver would do. */

@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "ledger/rules.h"
 #include "memory/budget.h"
+#include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "place/fallback.h"
@@ -102,7 +103,12 @@ bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute
         memset(data, 0, ZC_P2P_TOKENS);
         return true;
     default:
-        return false;
+        if (attribute != CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL)
+            return false;
+        *result = zc_device_since(13040);
+        if (*result == CUDA_SUCCESS)
+            *(int *)data = -1;
+        return true;
     }
 }
 
@@ -111,8 +117,8 @@ bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute
 static CUresult forwarded(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *handle,
                           size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
 {
-    if (zc_life_on() && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-        !zc_limits_device_holds(prop->location.id, bytes, false))
+    int device = zc_life_on() && prop ? zc_location_device(&prop->location) : -1;
+    if (device >= 0 && !zc_limits_device_holds(device, bytes, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return ZC_RECLAIMING(real(handle, bytes, prop, flags));
 }

@@ -227,6 +227,9 @@ static void make_part(struct zc_copy *c, const struct box *box)
         part.result = c->shape == ZC_SHAPE_LINE  ? line(&part)
                       : c->shape == ZC_SHAPE_SET ? set(&part)
                                                  : strided(&part, box);
+    /* These forms read the source in the order of their stream. */
+    if (part.way == ZC_WAY_FORWARD && c->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)
+        part.way = ZC_WAY_FORWARD_WAIT;
     c->result = zc_copy_end(&part);
     c->answered = c->result != CUDA_SUCCESS;
     c->continues = true;

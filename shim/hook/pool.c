@@ -12,6 +12,7 @@
 #include "driver/stream.h"
 #include "hook/request.h"
 #include "ledger/rules.h"
+#include "memory/device.h"
 #include "place/freed.h"
 #include "vmm/access.h"
 
@@ -224,14 +225,16 @@ static void remember_pool(CUmemoryPool handle, enum zc_kind kind, const char *un
 /* The CPU can access memory that is not on a device, and the program relies on it. */
 static enum zc_kind kind_of(const CUmemLocation *location, CUmemAllocationType type)
 {
-    return type != CU_MEM_ALLOCATION_TYPE_PINNED           ? ZC_KIND_MANAGED
-           : location->type != CU_MEM_LOCATION_TYPE_DEVICE ? ZC_KIND_PINNED
-                                                           : ZC_KIND_DEVICE;
+    return type != CU_MEM_ALLOCATION_TYPE_PINNED ? ZC_KIND_MANAGED
+           : zc_location_device(location) < 0    ? ZC_KIND_PINNED
+                                                 : ZC_KIND_DEVICE;
 }
 
-static const char *unfit_of(enum zc_kind kind)
+static const char *unfit_of(enum zc_kind kind, const CUmemLocation *location)
 {
-    return kind == ZC_KIND_DEVICE ? NULL : "its pool is not of a device's memory";
+    return kind != ZC_KIND_DEVICE                          ? "its pool is not of a device's memory"
+           : location->type != CU_MEM_LOCATION_TYPE_DEVICE ? "its pool is of a part of a device"
+                                                           : NULL;
 }
 
 static bool limited(const CUmemPoolProps *props)
@@ -258,9 +261,9 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
     remember_pool(*pool, kind,
                   props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
                   : limited(props)                              ? "its pool has a largest size"
-                                                                : unfit_of(kind));
+                                                                : unfit_of(kind, &props->location));
     if (kind == ZC_KIND_DEVICE && zc_rules()->rule_count)
-        remember_device(*pool, props->location.id);
+        remember_device(*pool, zc_location_device(&props->location));
     return result;
 }
 
@@ -268,7 +271,7 @@ void zc_pool_note_handed_out(CUmemoryPool pool, const CUmemLocation *location,
                              CUmemAllocationType type)
 {
     enum zc_kind kind = kind_of(location, type);
-    remember_pool(pool, kind, unfit_of(kind));
+    remember_pool(pool, kind, unfit_of(kind, location));
 }
 
 void zc_pool_note_imported(CUmemoryPool pool)

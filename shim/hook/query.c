@@ -13,6 +13,7 @@
 #include "host/pinned.h"
 #include "ledger/rules.h"
 #include "memory/budget.h"
+#include "memory/device.h"
 #include "memory/limits.h"
 #include "place/freed.h"
 #include "place/room.h"
@@ -45,19 +46,9 @@ static CUresult put_word(void *data, uint64_t value)
 /* The driver's ids, which only have to be unique, stay below. */
 #define OWN_IDS ((uint64_t)1 << 62)
 
-/* Attributes of later CUDA versions than the oldest header that libzc is built with, and the first
- * drivers that know them. */
-#define HW_DECOMPRESS_CAPABLE 21
-#define HW_DECOMPRESS_SINCE 12080
-#define LOCALITY_DOMAIN_ORDINAL 22
-#define LOCALITY_DOMAIN_SINCE 13050
-
-static CUresult put_int_since(int since, void *data, int value)
+static CUresult put_int_since(int version, void *data, int value)
 {
-    int version;
-    CUresult result = zc_real.cuDriverGetVersion(&version);
-    if (result == CUDA_SUCCESS && version < since)
-        result = CUDA_ERROR_INVALID_VALUE;
+    CUresult result = zc_device_since(version);
     return result == CUDA_SUCCESS ? put_int(data, value) : result;
 }
 
@@ -197,10 +188,10 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
                                   (b->base & ~(HUGE_PAGE - 1)));
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return put_word(data, b->base & ~(HUGE_PAGE - 1));
-    case HW_DECOMPRESS_CAPABLE:
-        return put_int_since(HW_DECOMPRESS_SINCE, data, 0);
-    case LOCALITY_DOMAIN_ORDINAL:
-        return put_int_since(LOCALITY_DOMAIN_SINCE, data, -1);
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+        return put_int_since(12080, data, 0);
+    case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
+        return put_int_since(13040, data, -1);
     default:
         return ask_driver(real, b, data, attribute, ptr);
     }
@@ -290,6 +281,32 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     else
         __atomic_fetch_and(&b->flags, (uint16_t)~ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
+}
+
+/* A host block that libzc has registered is in host memory as a whole.  What the driver calls that
+ * it says of pageable memory beside the block. */
+static CUresult locate_pageable(__typeof__(cuMemGetLocationInfo) *real, CUdeviceptr ptr,
+                                size_t bytes, size_t summary, size_t sampling,
+                                CUmemLocation *locations)
+{
+    CUmemLocation here;
+    if (!locations || !summary || summary > bytes || sampling > summary)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = real(zc_pinned_disguise(ptr), 1, 1, 0, &here);
+    for (size_t at = 0; result == CUDA_SUCCESS && at < bytes; at += summary)
+        *locations++ = here;
+    return result;
+}
+
+/* Of managed and pageable memory alone (CUDA Driver API, cuMemGetLocationInfo). */
+ZC_BODY(cuMemGetLocationInfo,
+        (CUdeviceptr ptr, size_t bytes, size_t summary, size_t sampling, CUmemLocation *locations))
+{
+    if (zc_placed_near(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    return zc_life_on() && zc_pinned_hides(ptr)
+               ? locate_pageable(real, ptr, bytes, summary, sampling, locations)
+               : real(ptr, bytes, summary, sampling, locations);
 }
 
 ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
@@ -430,17 +447,6 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
     if (mine)
         zc_driver_unlock();
     return refused ? zc_diagnose(entry->fn, ptr, refused) : result;
-}
-
-/* Only memory of cuMemAlloc itself can be exported this way.  A converted block is refused with the
- * driver's code for memory that can't be exported, and a message names the rule. */
-ZC_BODY(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr ptr))
-{
-    if (zc_beside(ptr))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (zc_life_on() && zc_converted_at(ptr))
-        return zc_diagnose(entry->fn, ptr, CUDA_ERROR_INVALID_VALUE);
-    return real(handle, ptr);
 }
 
 ZC_BODY(cuIpcCloseMemHandle, (CUdeviceptr ptr))

@@ -71,6 +71,16 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         return CUDA_ERROR_INVALID_VALUE;                                                           \
     return zc_check_sticky(ZC_FN_##name, real args);                                               \
     }
+#define ZC_LEND(name, base, flavour, params, args, address)                                        \
+    ENTER(name, base, params)                                                                      \
+    if (zc_beside(address))                                                                        \
+        return CUDA_ERROR_INVALID_VALUE;                                                           \
+    CUresult result =                                                                              \
+        zc_life_on() && zc_converted_at(address) ? CUDA_ERROR_INVALID_VALUE : real args;           \
+    return zc_check_sticky(ZC_FN_##name, result == CUDA_SUCCESS                                    \
+                                             ? result                                              \
+                                             : zc_diagnose(ZC_FN_##name, address, result));        \
+    }
 #define ZC_WATCH(name, base, flavour, params, args, describe)                                      \
     ENTER(name, base, params)                                                                      \
     struct zc_copy c;                                                                              \

@@ -21,6 +21,21 @@ bool zc_device_concurrent(int device)
            zc_device_has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
 }
 
+/* Until CUDA 13.4 a location has a number alone, whose first byte is the device of a domain. */
+int zc_location_device(const CUmemLocation *location)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE                   ? location->id
+           : location->type == CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN ? location->id & 0xff
+                                                                           : -1;
+}
+
+CUresult zc_device_since(int version)
+{
+    int its = 0;
+    CUresult result = zc_real.cuDriverGetVersion(&its);
+    return result == CUDA_SUCCESS && its < version ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
 int zc_node_of_device(int device)
 {
     int node = ZC_NODE_ANY;

@@ -15,6 +15,12 @@ bool zc_device_one_address(int device);
 /* True if CPU and device may use managed memory at the same time, and pages move one by one. */
 bool zc_device_concurrent(int device);
 
+/* The device that a location names, also by a part of it; -1 for other locations. */
+int zc_location_device(const CUmemLocation *location);
+
+/* What a driver before a CUDA version says of an attribute that came with it: an error. */
+CUresult zc_device_since(int version);
+
 /* NUMA nodes; the kernel's own numbers begin at 0. */
 #define ZC_NODE_ANY (-1)   /* Any node, as the kernel likes. */
 #define ZC_NODE_LOCAL (-2) /* The node nearest to the device that will use it. */

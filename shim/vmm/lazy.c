@@ -10,6 +10,7 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "driver/call.h"
+#include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/leaving.h"
 #include "driver/lock.h"
@@ -160,20 +161,13 @@ CUresult zc_lazy_diagnose(const struct zc_vmm *v, enum zc_fn fn, CUresult code, 
     return code;
 }
 
-/* Host functions do not look at device memory. */
-static bool looks_at_none(enum zc_fn fn)
-{
-    return fn == ZC_FN_cuLaunchHostFunc || fn == ZC_FN_cuLaunchHostFunc_ptsz ||
-           fn == ZC_FN_cuStreamAddCallback || fn == ZC_FN_cuStreamAddCallback_ptsz;
-}
-
 /* A launch can touch every block.  Making a pending copy closes both its blocks, so the loop starts
  * again after each block that leaves the list. */
 static CUresult before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
-    if (looks_at_none(launch->fn) || !zc_driver_lock())
+    if (zc_await_host(launch->fn) || !zc_driver_lock())
         return CUDA_SUCCESS;
     for (struct zc_vmm *v = zc_lazy_list; v && result == CUDA_SUCCESS;
          v = v->open ? v->next : zc_lazy_list) {

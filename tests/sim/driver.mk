@@ -5,9 +5,10 @@ SIM_DRIVER_DIR := tests/sim/driver
 SIM_DRIVER_SRC := $(sort $(wildcard $(SIM_DRIVER_DIR)/*.c))
 SIM_DRIVER_OBJ := $(SIM_DRIVER_SRC:%.c=$(B)/%.o) $(B)/sim/driver-stubs.o
 
-# Every ABI version has to be itself, so call.h turns off cuda.h's renaming of the newest ones.
+# Every ABI version has to be itself, so call.h turns off cuda.h's renaming of the newest ones.  Of
+# the library the simulation has what cuda.h may lack, driver/newer.h.
 SIM_DRIVER_COMPILE = $(CC) -isystem third_party/uthash -isystem $(CUDA_HOME)/include \
-                     -I$(SIM_DRIVER_DIR) $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden \
+                     -I$(SIM_DRIVER_DIR) -Ishim $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden \
                      -pthread $(WARNINGS) -MMD -MP
 
 .PHONY: sim-driver
@@ -25,7 +26,7 @@ $(B)/$(SIM_DRIVER_DIR)/%.o: $(SIM_DRIVER_DIR)/%.c
 	$(Q)$(SIM_DRIVER_COMPILE) -c -o $@ $<
 
 # What programs ask for and the simulation does not have answers CUDA_ERROR_NOT_SUPPORTED.
-$(B)/sim/driver-stubs.c: tests/sim/stubs.awk $(SIM_DRIVER_DIR)/versions.def \
+$(B)/sim/driver-stubs.c: tests/sim/stubs.awk tests/driver-names.tsv \
                          tests/preload/driver-requests.tsv
 	@mkdir -p $(@D)
 	$(Q)awk -f $^ > $@

@@ -12,16 +12,10 @@
 #define __CUDA_API_VERSION_INTERNAL /* every ABI version and stream flavour is itself (cuda.h,     \
                                        "API versioning support") */
 #endif
-#include <cuda.h>
+#include "driver/newer.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#if CUDA_VERSION < 12020 /* places of host memory, which older headers do not name */
-#define CU_MEM_LOCATION_TYPE_HOST 2
-#define CU_MEM_LOCATION_TYPE_HOST_NUMA 3
-#define CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT 4
-#endif
 
 #define SIM_EXPORT __attribute__((visibility("default")))
 

@@ -286,10 +286,19 @@ static bool on_host(const struct side *s)
  * anything to pageable memory. */
 static bool caller_waits(enum sim_copy_mode mode, const struct side *src, const struct side *dst)
 {
+    if (mode == SIM_COPY_IN_CALL || (mode == SIM_COPY_IN_ORDER && src->place.kind == SIM_PAGEABLE))
+        return true;
     if (mode == SIM_COPY_SYNC)
         return on_host(src) || on_host(dst) || src->place.kind == SIM_UNIFIED ||
                dst->place.kind == SIM_UNIFIED;
     return dst->place.kind == SIM_PAGEABLE || (on_host(src) && on_host(dst));
+}
+
+enum sim_copy_mode sim_copy_mode_of(int order)
+{
+    return order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM            ? SIM_COPY_IN_ORDER
+           : order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ? SIM_COPY_IN_CALL
+                                                                 : SIM_COPY_ASYNC;
 }
 
 /* Memory of a graph allocation node can be named in a capture before a launch allocates it. */

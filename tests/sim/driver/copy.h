@@ -8,14 +8,23 @@
 
 /* How a copy call behaves towards its caller. */
 enum sim_copy_mode {
-    SIM_COPY_SYNC, /* returns when the bytes are there; between devices, when it is queued */
-    SIM_COPY_ASYNC /* returns when queued, or as CUDA's rules for pageable memory want it */
+    SIM_COPY_SYNC,     /* returns when the bytes are there; between devices, when it is queued */
+    SIM_COPY_ASYNC,    /* returns when queued, or as CUDA's rules for pageable memory want it */
+    SIM_COPY_IN_ORDER, /* the same; the source is read at the copy's turn in the stream */
+    SIM_COPY_IN_CALL   /* the source has been read when it returns */
 };
+
+/* The mode for a CUmemcpySrcAccessOrder; of an order that there is. */
+enum sim_copy_mode sim_copy_mode_of(int order);
 
 /* The shape of a linear copy. memory types: of the host (any address), of the device, or
  * CU_MEMORYTYPE_UNIFIED. */
 CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type,
                               CUdeviceptr src, size_t n);
+
+/* The shape of a copy whose lengths may count elements of an array; CUDA_ERROR_INVALID_VALUE for
+ * what is none. */
+CUresult sim_copy_of_op(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *shape);
 
 /* Checks a copy and does or queues it on the stream of `handle`. */
 CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode);

@@ -4,8 +4,6 @@
 #include "array.h"
 #include "copy.h"
 
-#if CUDA_VERSION >= 12080
-
 static CUresult batch_stream(CUstream handle)
 {
     struct sim_stream *s;
@@ -38,6 +36,7 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
                       CUmemcpyAttributes *attrs, size_t *starts, size_t n, size_t *fail,
                       CUstream stream)
 {
+    size_t attribute = 0;
     CUDA_MEMCPY3D shape;
     struct sim_context *ctx;
     CUresult r = batch_stream(stream);
@@ -61,7 +60,9 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
     for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
         shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i],
                                 sizes[i]);
-        r = sim_copy(&shape, stream, SIM_COPY_ASYNC);
+        while (attribute + 1 < n && starts[attribute + 1] <= i)
+            attribute++;
+        r = sim_copy(&shape, stream, sim_copy_mode_of((int)attrs[attribute].srcAccessOrder));
     }
     return r;
 }
@@ -85,8 +86,8 @@ static void source_of(const CUmemcpy3DOperand *o, size_t unit, CUDA_MEMCPY3D *c)
     }
     c->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
     c->srcDevice = o->op.ptr.ptr;
-    c->srcPitch = o->op.ptr.rowLength * unit;
-    c->srcHeight = o->op.ptr.layerHeight;
+    c->srcPitch = (o->op.ptr.rowLength ? o->op.ptr.rowLength * unit : c->WidthInBytes);
+    c->srcHeight = o->op.ptr.layerHeight ? o->op.ptr.layerHeight : c->Height;
 }
 
 static void target_of(const CUmemcpy3DOperand *o, size_t unit, CUDA_MEMCPY3D *c)
@@ -101,16 +102,23 @@ static void target_of(const CUmemcpy3DOperand *o, size_t unit, CUDA_MEMCPY3D *c)
     }
     c->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
     c->dstDevice = o->op.ptr.ptr;
-    c->dstPitch = o->op.ptr.rowLength * unit;
-    c->dstHeight = o->op.ptr.layerHeight;
+    c->dstPitch = (o->op.ptr.rowLength ? o->op.ptr.rowLength * unit : c->WidthInBytes);
+    c->dstHeight = o->op.ptr.layerHeight ? o->op.ptr.layerHeight : c->Height;
+}
+
+static bool is_operand(const CUmemcpy3DOperand *o)
+{
+    return o->type == CU_MEMCPY_OPERAND_TYPE_POINTER || o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
 }
 
 /* Extents and rows are in elements: of the array where one side is an array, else of one byte. */
-static CUresult shape_of(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
+CUresult sim_copy_of_op(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
 {
     size_t element = element_of(&op->src) ? element_of(&op->src) : element_of(&op->dst);
     size_t unit = element ? element : 1;
     if (op->extent.width == 0 || op->extent.height == 0 || op->extent.depth == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!is_operand(&op->src) || !is_operand(&op->dst))
         return CUDA_ERROR_INVALID_VALUE;
     *c = (CUDA_MEMCPY3D){.WidthInBytes = op->extent.width * unit,
                          .Height = op->extent.height,
@@ -135,15 +143,15 @@ static CUresult batch_3d(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail
     if (!ops || count == 0 || flags)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++)
-        if (shape_of(&ops[i], &shape) != CUDA_SUCCESS ||
+        if (sim_copy_of_op(&ops[i], &shape) != CUDA_SUCCESS ||
             sim_copy_check(&shape, ctx->device) != CUDA_SUCCESS) {
             if (fail)
                 *fail = i;
             return CUDA_ERROR_INVALID_VALUE;
         }
     for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
-        shape_of(&ops[i], &shape);
-        r = sim_copy(&shape, stream, SIM_COPY_ASYNC);
+        sim_copy_of_op(&ops[i], &shape);
+        r = sim_copy(&shape, stream, sim_copy_mode_of((int)ops[i].srcAccessOrder));
     }
     return r;
 }
@@ -164,7 +172,6 @@ SIM_API_PTSZ(cuMemcpy3DBatchAsync,
     return batch_3d(count, ops, fail, flags, stream);
 }
 
-#if CUDA_VERSION >= 13000
 SIM_API_PTSZ(cuMemcpyBatchAsync_v2,
              (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
               CUmemcpyAttributes *attrs, size_t *starts, size_t n, CUstream stream),
@@ -179,6 +186,3 @@ SIM_API_PTSZ(cuMemcpy3DBatchAsync_v2,
 {
     return batch_3d(count, ops, NULL, flags, stream);
 }
-#endif
-
-#endif

@@ -6,8 +6,6 @@
 #include "pool.h"
 #include <string.h>
 
-#if CUDA_VERSION >= 12020
-
 static CUresult kernel_work(struct sim_work *out, const CUDA_KERNEL_NODE_PARAMS_v3 *p)
 {
     CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = p->func,
@@ -110,7 +108,6 @@ SIM_API(cuGraphAddNode,
     return add(out, graph, deps, count, p);
 }
 
-#if CUDA_VERSION >= 12030
 SIM_API(cuGraphAddNode_v2,
         (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
          size_t count, CUgraphNodeParams *p),
@@ -119,7 +116,10 @@ SIM_API(cuGraphAddNode_v2,
     (void)edges;
     return add(out, graph, deps, count, p);
 }
-#endif
+SIM_ALIAS(cuGraphAddNode_v3, body_cuGraphAddNode_v2,
+          (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
+           size_t count, CUgraphNodeParams *p),
+          (out, graph, deps, edges, count, p))
 
 SIM_API(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *p), (node, p))
 {
@@ -130,6 +130,9 @@ SIM_API(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *p), (node, p
     CUresult r = work_of(&work, p);
     return r == CUDA_SUCCESS ? sim_node_set_work(n, &work) : r;
 }
+
+SIM_ALIAS(cuGraphNodeSetParams_v2, body_cuGraphNodeSetParams,
+          (CUgraphNode node, CUgraphNodeParams *p), (node, p))
 
 SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p),
         (exec, node, p))
@@ -142,5 +145,3 @@ SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     CUresult r = work_of(&work, p);
     return r == CUDA_SUCCESS ? sim_node_set_work(n, &work) : r;
 }
-
-#endif

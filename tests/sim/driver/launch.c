@@ -180,6 +180,14 @@ SIM_API_PTSZ(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stre
 SIM_ALIAS_PTSZ(cuLaunchFutureFunc, body_cuLaunchHostFunc,
                (CUstream stream, CUhostFn fn, void *data), (stream, fn, data))
 
+/* How the driver waits for what is before does not change what is done. */
+SIM_API_PTSZ(cuLaunchHostFunc_v2, (CUstream stream, CUhostFn fn, void *data, unsigned int mode),
+             (stream, fn, data, mode))
+{
+    struct sim_work work = {.kind = SIM_WORK_HOST, .u.host = {fn, data}};
+    return fn && mode <= 1 ? host_call(stream, &work) : CUDA_ERROR_INVALID_VALUE;
+}
+
 SIM_API_PTSZ(cuStreamAddCallback,
              (CUstream stream, CUstreamCallback fn, void *data, unsigned int flags),
              (stream, fn, data, flags))

@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIM_VERSION(base, version, symbol) {#base, version, #symbol},
-const struct sim_version sim_versions[] = {
-#include "versions.def"
-    {NULL, 0, NULL}};
-#undef SIM_VERSION
-
 /* SIM_WITHOUT is a list of names that a driver without them would not know. */
 static bool withheld(const char *name)
 {
@@ -42,11 +36,6 @@ static const char *symbol_of(const char *name, int version, bool *known)
         }
     if (*known)
         return symbol;
-    for (const struct sim_version *v = sim_recorded; v->base; v++)
-        if (strcmp(v->base, name) == 0) {
-            *known = true;
-            return v->version <= version ? name : NULL;
-        }
     *known = sim_call_find(name) != NULL;
     return *known ? name : NULL;
 }

@@ -10,11 +10,7 @@ struct sim_version {
     const char *symbol; /* exported symbol */
 };
 
-/* Names with several ABI versions, from versions.def; ends with a NULL base. */
+/* All names, generated, with the versions of a name in rising order; ends with a NULL base. */
 extern const struct sim_version sim_versions[];
-
-/* The names recorded from real programs with the lowest version asked for, generated; ends with a
- * NULL base. */
-extern const struct sim_version sim_recorded[];
 
 #endif

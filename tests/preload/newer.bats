@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Calls that CUDA 13.1 to 13.5 brought mean the same in all memory, and are accounted.
+
+load common.bash
+load pairs.bash
+
+PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/newer
+
+setup() {
+    pairs_setup
+}
+
+# Bare, in every place, under the presets that place without being told, and with pairs.
+everywhere() {
+    in_every_place "$PROGRAM" "$1"
+    for policy in 'place = vmm
+commit = lazy' 'place = vmm
+grow = yes' $'[defaults]\nmax_device = 4M\n[rule all]\nplace = vmm\nspill = host' \
+        $'[rule host]\napi = malloc\nplace = pinned'; do
+        echo "$policy"
+        run -0 --separate-stderr under_policy "$policy" timeout 60 "$PROGRAM" "$1"
+    done
+    both "$1"
+}
+
+@test "copies with attributes reach device blocks of all kinds, and their host block" {
+    everywhere to_device
+}
+
+@test "what a copy with attributes brings to pageable memory is there when it returns" {
+    everywhere to_pageable
+}
+
+@test "a source is read when the call's attributes say" {
+    everywhere source
+}
+
+@test "boxes are copied with attributes, also from and to arrays" {
+    everywhere boxes
+}
+
+@test "batches over a fabric reach what lies in other memory" {
+    everywhere fabric
+}
+
+@test "a host function with a mode may wait for the program" {
+    everywhere host_function
+}
+
+@test "copies whose attributes there are not are refused as in any memory" {
+    everywhere malformed
+    [[ $output == *'-> 1'* && $output != *'-> 0'* && $stderr != *returned* ]]
+}
