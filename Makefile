@@ -83,7 +83,8 @@ OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(SRC))))
 # Builds that one goal starts use all processors, unless the caller chose a number by -j.
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
-HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0
+# The oldest headers that build the library, the newest, and some between.
+HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0 13.5
 
 # These goals build by a make of their own, which must not make what other goals make meanwhile.
 ifneq ($(filter check demo,$(MAKECMDGOALS)),)
@@ -185,11 +186,14 @@ check-mutants: all tests  ## which changes of a line in the library no test sees
 mutants-measure: all tests  ## which tests run which function, for check-mutants
 	@cd tests && python3 -B -m mutants '$(B)' measure
 
-check-headers:  ## build against the headers of other CUDA versions (downloads them)
-	$(Q)for v in $(HEADER_VERSIONS); do \
-	    { [ -e $(DEPS)/cuda-$$v ] || DEPS='$(DEPS)' scripts/deps.sh headers $$v; } && \
-	    $(SUBMAKE) B=$(B)/cuda-$$v CUDA_HOME=$(DEPS)/cuda-$$v WERROR=1 all \
-	        || exit 1; \
+# The wrappers are the same with each; `newest` are those that pip finds, maybe newer than the list.
+check-headers:  ## build against the headers of other CUDA versions (downloads them), and look for new calls
+	$(Q)for v in $(HEADER_VERSIONS) newest; do \
+	    { [ $$v != newest -a -e $(DEPS)/cuda-$$v ] || DEPS='$(DEPS)' scripts/deps.sh headers $$v; } && \
+	    $(SUBMAKE) B=$(B)/cuda-$$v CUDA_HOME=$(DEPS)/cuda-$$v WERROR=1 all && \
+	    python3 -B tests/driver_names.py missing $$v $(DEPS)/cuda-$$v/include && \
+	    nm -D --defined-only $(B)/cuda-$$v/libzc.so | cut -d ' ' -f 3 | sort >$(B)/cuda-$$v/exports && \
+	    cmp $(B)/cuda-$(firstword $(HEADER_VERSIONS))/exports $(B)/cuda-$$v/exports || exit 1; \
 	done
 
 # Where nothing is built yet, the demo's own build spares a third of the time: compilers do less.

@@ -7,7 +7,7 @@
 #   scripts/deps.sh check              the same, what `make check` needs
 #   scripts/deps.sh build              what `make` needs, the compiler of CUDA left out
 #   scripts/deps.sh demo               what `make demo` needs
-#   scripts/deps.sh headers VERSION    the headers of one more CUDA version (12.4, 13.0, 12.8.90)
+#   scripts/deps.sh headers VERSION    the headers of one more CUDA version (12.4, 12.8.90, newest)
 #                                      in build/deps/cuda-VERSION, for make CUDA_HOME=...
 #
 # Packages are installed on Debian and its kin alone.  On Fedora, Arch and openSUSE their names are
@@ -270,8 +270,12 @@ get_extras() {
 get_headers() {
     local version=$1 name=nvidia-cuda-runtime
     [[ $version == 12.* ]] && name=nvidia-cuda-runtime-cu12
-    [[ $version == *.*.* ]] || version+=.'*'
-    unpack_wheels "$deps/cuda-$1" "$name==$version"
+    case $version in
+        newest) ;;
+        *.*.*) name+="==$version" ;;
+        *) name+="==$version.*" ;;
+    esac
+    unpack_wheels "$deps/cuda-$1" "$name"
     rm -f "$deps/cuda-$1/__init__.py"
     ln -sfn lib "$deps/cuda-$1/lib64"
     make_driver_stub "$deps/cuda-$1"

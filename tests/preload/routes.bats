@@ -61,6 +61,9 @@ expect_routes() {
         echo "$name $version: $output"
         [[ $output == "0 0 libzc.so $symbol" ]]
     done <<-END
+	cuLaunchHostFunc 10000 cuLaunchHostFunc
+	cuLaunchHostFunc 13010 cuLaunchHostFunc_v2
+	cuMemcpyWithAttributesAsync 13020 cuMemcpyWithAttributesAsync
 	cuMemAdvise 8000 cuMemAdvise
 	cuMemAdvise 12020 cuMemAdvise_v2
 	cuMemPrefetchAsync 8000 cuMemPrefetchAsync
@@ -110,6 +113,17 @@ expect_routes() {
         grep -oE '\<cu[A-Z]\w*' | sort - "$BATS_TEST_TMPDIR/wrappers" >"$BATS_TEST_TMPDIR/known"
     [[ -z $(uniq -d "$BATS_TEST_TMPDIR/known") ]]
     [[ -z $(comm -23 "$BATS_TEST_TMPDIR/passed" "$BATS_TEST_TMPDIR/known") ]]
+}
+
+@test "the tables name all that the newest headers declare" {
+    run -0 python3 -B tests/driver_names.py missing
+    [[ -z $output ]]
+    # As make check-headers tells of headers that are newer still.
+    mkdir "$BATS_TEST_TMPDIR/include"
+    echo 'typedef int CUresult; CUresult cuMemNotThere_v2(void); CUresult cuInit(unsigned int f);' \
+        >"$BATS_TEST_TMPDIR/include/cuda.h"
+    run -1 python3 -B tests/driver_names.py missing 99.9 "$BATS_TEST_TMPDIR/include"
+    [[ $output == 'cuMemNotThere_v2: declared by CUDA 99.9, and in neither table:'*'driver.def'* ]]
 }
 
 @test "the recorded symbol of a request is the one whose wrapper it gets" {
