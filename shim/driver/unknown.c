@@ -79,10 +79,12 @@ static bool is_drivers_function(void *address, const char **name)
            ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
 }
 
+/* Another thread may be finding the driver, and know less than all of its functions yet. */
 void *zc_real_answer(const char *name, void *real)
 {
+    bool found = zc_real_find(real);
     void *wrapper = zc_wrapper_of(real);
-    if (wrapper != real || zc_real_known(real) || !is_drivers_function(real, &name) ||
+    if (!found || wrapper != real || zc_real_known(real) || !is_drivers_function(real, &name) ||
         !zc_lock_take(&lock))
         return wrapper;
     unsigned slot = slot_of(name, real);

@@ -48,7 +48,7 @@ zc_dlsym_choose(void *handle, const char *name)
         bool behind = zc_real_find(NULL) && zc_driver_has(address);
         return answer(behind ? address : zc_real_dlsym(RTLD_NEXT, name));
     }
-    void *given = address && zc_real_find(address) ? zc_real_answer(name, address) : address;
+    void *given = address ? zc_real_answer(name, address) : address;
     /* RTLD_DEFAULT includes the caller's own libraries, and dlerror(3) names the caller: so the
      * real function looks up everything that libzc leaves alone. */
     return given != address ? answer(given) : go_on((void *)zc_real_dlsym);
