@@ -83,7 +83,7 @@ static void run_job(struct job *job)
     for (int i = 0; i < BLOCKS; i++)
         if (blocks[i].at)
             drop_block(&blocks[i]);
-    CHECK(cuCtxSynchronize());
+    CHECK(synchronize_context());
 }
 
 static void *start_thread(void *data)

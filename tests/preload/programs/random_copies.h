@@ -319,7 +319,7 @@ static inline void through_array(void)
     say("from array to %d: %d", (int)(b - blocks),
         (int)(on_device(b) ? cuMemcpyAtoD(address(b, 0), array, 0, n)
                            : cuMemcpyAtoH(b->at, array, 0, n)));
-    CHECK(cuCtxSynchronize());
+    CHECK(synchronize_context());
     CHECK(cuArrayDestroy(array));
     show_content("array:", b);
 }

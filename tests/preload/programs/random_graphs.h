@@ -104,6 +104,7 @@ static inline CUgraph capture(const struct parts *parts, struct stream *s)
     CUgraph graph = NULL;
     CUresult code;
     bool relaxed = threads > 1 || one_in(2);
+    pthread_mutex_lock(&capturing);
     CHECK(cuStreamBeginCapture(s->handle, relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED
                                                   : CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (unsigned i = 1 + below(5); i > 0; i--)
@@ -120,6 +121,7 @@ static inline CUgraph capture(const struct parts *parts, struct stream *s)
         say("forbidden: %d", (int)cuMemFree(address(parts->block[0], 1)));
     }
     code = cuStreamEndCapture(s->handle, &graph);
+    pthread_mutex_unlock(&capturing);
     say("captured graph: %d", (int)code);
     return code == CUDA_SUCCESS ? graph : NULL;
 }

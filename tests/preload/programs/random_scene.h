@@ -5,6 +5,7 @@
 #ifndef RANDOM_SCENE_H
 #define RANDOM_SCENE_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 
@@ -56,6 +57,17 @@ static int threads = 1;
 static bool gates = true;      /* Whether streams are held until the program has gone on. */
 static bool awaits_cpu = true; /* Whether streams may wait for the CPU. */
 static bool reads_only;        /* Kernels write no block of cuMemAlloc. */
+
+/* Waiting for a context ends the captures in it, also another thread's. */
+static pthread_mutex_t capturing = PTHREAD_MUTEX_INITIALIZER;
+
+static inline CUresult synchronize_context(void)
+{
+    pthread_mutex_lock(&capturing);
+    CUresult result = cuCtxSynchronize();
+    pthread_mutex_unlock(&capturing);
+    return result;
+}
 
 /* All that follows belongs to one thread. */
 static __thread int thread_number;

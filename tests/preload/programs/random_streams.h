@@ -123,7 +123,7 @@ static inline void gate_a_stream(void)
     if (!awaits_cpu)
         return;
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    CHECK(cuCtxSynchronize());
+    CHECK(synchronize_context());
     say("gate on %d: %d", (int)(s - streams),
         (int)cuLaunchHostFunc(s->handle, slow_gate_wait, &gate));
     gated = true;
@@ -161,7 +161,7 @@ static inline void write_value(void)
 
 static inline void synchronize(void)
 {
-    say("synchronize: %d", (int)cuCtxSynchronize());
+    say("synchronize: %d", (int)synchronize_context());
 }
 
 /* A stream is destroyed behind its work, and another one takes its place. */
