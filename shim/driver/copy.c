@@ -36,26 +36,46 @@ static enum zc_side side_of(CUmemorytype type)
     }
 }
 
-/* One side of a 2D or 3D copy.  A pitch or height of 0 means "tightly packed", as the driver takes
- * it for copies of one row or one slice. */
-static void set_region(struct zc_operand *b, CUmemorytype type, const void *host,
-                       CUdeviceptr device, size_t pitch, size_t slice_height, const size_t at[3],
+/* CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices. */
+#define MOST ((size_t)INT32_MAX)
+
+/* True if no driver can object to how rows and slices follow each other.  A pitch or height may be
+ * left out where there is one row or one slice. */
+static bool steps_fit(size_t pitch, size_t height, const size_t at[3], const size_t extent[3])
+{
+    bool one_slice = extent[2] < 2 && !at[2];
+    bool one_row = one_slice && extent[1] < 2 && !at[1];
+    return (pitch ? pitch <= MOST && pitch >= zc_sum(at[0], extent[0]) : one_row) &&
+           (height ? height <= MOST && height >= zc_sum(at[1], extent[1]) : one_slice);
+}
+
+/* One side of a 2D or 3D copy.  A pitch or height of 0 means "tightly packed".  An array has its
+ * own layout, whatever the pitch says (cuda.h).  False for what a driver may refuse in any memory.
+ */
+static bool set_region(struct zc_operand *b, CUmemorytype type, const void *host,
+                       CUdeviceptr device, size_t pitch, size_t height, const size_t at[3],
                        const size_t extent[3])
 {
     enum zc_side side = side_of(type);
-    size_t slice = zc_product(pitch, slice_height ? slice_height : extent[1]), first = 0, span = 0;
+    CUdeviceptr base = side == ZC_SIDE_HOST ? (CUdeviceptr)host : device;
+    size_t packed = pitch ? pitch : zc_sum(at[0], extent[0]);
+    size_t slice = zc_product(packed, height ? height : extent[1]), first = 0, span = 0;
     if (extent[0] && extent[1] && extent[2]) {
-        first = at[2] * slice + at[1] * pitch + at[0];
-        span = zc_sum(zc_product(extent[2] - 1, slice), zc_product(extent[1] - 1, pitch));
+        first = zc_sum(zc_product(at[2], slice), zc_sum(zc_product(at[1], packed), at[0]));
+        span = zc_sum(zc_product(extent[2] - 1, slice), zc_product(extent[1] - 1, packed));
         span = zc_sum(span, extent[0]);
     }
-    set_operand(b, side, (side == ZC_SIDE_HOST ? (CUdeviceptr)host : device) + first, span);
-    b->pitch = pitch;
+    set_operand(b, side, zc_sum(base, first), span);
+    b->pitch = packed;
     b->slice = slice;
+    return side == ZC_SIDE_ARRAY ||
+           (type >= CU_MEMORYTYPE_HOST && type <= CU_MEMORYTYPE_UNIFIED && b->address != SIZE_MAX &&
+            steps_fit(pitch, height, at, extent));
 }
 
-static void remember_extent(struct zc_copy *c, const size_t extent[3])
+static void remember_extent(struct zc_copy *c, const size_t extent[3], bool fits)
 {
+    c->unit = fits;
     for (int i = 0; i < 3; i++)
         c->extent[i] = extent[i];
     c->bytes = zc_product(zc_product(extent[0], extent[1]), extent[2]);
@@ -68,27 +88,35 @@ void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p)
         return;
     const size_t extent[3] = {p->WidthInBytes, p->Height, 1};
     const size_t dst_at[3] = {p->dstXInBytes, p->dstY, 0}, src_at[3] = {p->srcXInBytes, p->srcY, 0};
-    set_region(&c->dst, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch, 0, dst_at, extent);
-    set_region(&c->src, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, 0, src_at, extent);
-    remember_extent(c, extent);
+    bool dst = set_region(&c->dst, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch, 0,
+                          dst_at, extent);
+    bool src = set_region(&c->src, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, 0,
+                          src_at, extent);
+    remember_extent(c, extent, dst && src);
     c->given = p;
     c->flat = true;
 }
 
-void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
+/* `own`: the reserved fields are, and not contexts. */
+static void describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p, bool own)
 {
-    if (!p)
-        return;
     const size_t extent[3] = {p->WidthInBytes, p->Height, p->Depth};
     const size_t dst_at[3] = {p->dstXInBytes, p->dstY, p->dstZ};
     const size_t src_at[3] = {p->srcXInBytes, p->srcY, p->srcZ};
-    set_region(&c->dst, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch, p->dstHeight,
-               dst_at, extent);
-    set_region(&c->src, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, p->srcHeight,
-               src_at, extent);
-    remember_extent(c, extent);
+    bool dst = set_region(&c->dst, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch,
+                          p->dstHeight, dst_at, extent);
+    bool src = set_region(&c->src, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch,
+                          p->srcHeight, src_at, extent);
+    bool named = p->srcLOD || p->dstLOD || (own && (p->reserved0 || p->reserved1));
+    remember_extent(c, extent, dst && src && !named);
     c->given = p;
     c->flat = false;
+}
+
+void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
+{
+    if (p)
+        describe_3d(c, p, true);
 }
 
 /* Where the one has contexts, the other has reserved fields. */
@@ -102,37 +130,38 @@ void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
     if (!p)
         return;
     memcpy(&same, p, sizeof(same));
-    zc_describe_3d(c, &same);
+    describe_3d(c, &same, false);
     c->given = p->dstContext && p->srcContext ? p : NULL; /* Else the driver refuses it. */
     c->dst.context = p->dstContext;
     c->src.context = p->srcContext;
 }
 
-/* Bytes of an array's elements; 0 for compressed and planar formats. */
-static size_t element_of(const CUmemcpy3DOperand *o)
+size_t zc_array_element(CUarray array)
 {
-    CUDA_ARRAY3D_DESCRIPTOR d;
-    if (o->type != CU_MEMCPY_OPERAND_TYPE_ARRAY || zc_life_closing() ||
-        zc_real.cuArray3DGetDescriptor_v2(&d, o->op.array.array) != CUDA_SUCCESS)
+    CUDA_ARRAY3D_DESCRIPTOR desc;
+    if (zc_life_closing() || zc_real.cuArray3DGetDescriptor_v2(&desc, array) != CUDA_SUCCESS)
         return 0;
-    switch (d.Format) {
+    switch (desc.Format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
     case CU_AD_FORMAT_SIGNED_INT8:
-        return d.NumChannels;
+        return desc.NumChannels;
     case CU_AD_FORMAT_UNSIGNED_INT16:
     case CU_AD_FORMAT_SIGNED_INT16:
     case CU_AD_FORMAT_HALF:
-        return 2 * (size_t)d.NumChannels;
+        return 2 * (size_t)desc.NumChannels;
     case CU_AD_FORMAT_UNSIGNED_INT32:
     case CU_AD_FORMAT_SIGNED_INT32:
     case CU_AD_FORMAT_FLOAT:
-        return 4 * (size_t)d.NumChannels;
+        return 4 * (size_t)desc.NumChannels;
     default:
         return 0;
     }
 }
 
-#define ELEMENT_MOST 16 /* Bytes of an array's largest elements. */
+static size_t element_of(const CUmemcpy3DOperand *o)
+{
+    return o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? zc_array_element(o->op.array.array) : 0;
+}
 
 /* Fills one side of a description, `side` being src or dst. */
 #define SET_SIDE(as, side, o, unit, e)                                                             \
@@ -168,7 +197,7 @@ void zc_describe_op(struct zc_copy *c, CUDA_MEMCPY3D *as, const CUDA_MEMCPY3D_BA
     bool arrays = op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ||
                   op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
     size_t element = element_of(&op->src) ? element_of(&op->src) : element_of(&op->dst);
-    size_t unit = !arrays ? 1 : element ? element : ELEMENT_MOST;
+    size_t unit = !arrays ? 1 : element ? element : ZC_ELEMENT_MOST;
     *as = (CUDA_MEMCPY3D){.WidthInBytes = zc_product(op->extent.width, unit),
                           .Height = op->extent.height,
                           .Depth = op->extent.depth};
@@ -228,18 +257,6 @@ void zc_describe_change(struct zc_copy *c, CUgraphNode node, const CUgraphNodePa
         zc_describe_node(c, params);
 }
 
-/* True if rows and slices do not overlap.  An array has its own layout, whatever the pitch says
- * (cuda.h). */
-static bool rows_fit(const struct zc_operand *b, const size_t e[3])
-{
-    const size_t most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
-    if (b->side == ZC_SIDE_ARRAY)
-        return true;
-    bool rows = (e[1] < 2 && e[2] < 2) || b->pitch >= e[0];
-    bool slices = e[2] < 2 || b->slice >= e[1] * b->pitch;
-    return rows && slices && b->pitch <= most;
-}
-
 bool zc_copy_well_formed(const struct zc_copy *c)
 {
     const size_t *e = c->extent;
@@ -248,7 +265,7 @@ bool zc_copy_well_formed(const struct zc_copy *c)
     if (c->shape == ZC_SHAPE_SET) /* Elements of 1, 2, 4 or 8 bytes. */
         return c->unit && !(c->unit & (c->unit - 1)) && c->dst.address % c->unit == 0 &&
                (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));
-    return c->shape != ZC_SHAPE_STRIDED || (rows_fit(&c->dst, e) && rows_fit(&c->src, e));
+    return c->shape != ZC_SHAPE_STRIDED || c->unit;
 }
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n)

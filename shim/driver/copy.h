@@ -65,14 +65,14 @@ struct zc_copy {
     enum zc_flavour flavour; /* What the NULL stream means. */
     void *frame, *pc;        /* As in struct zc_entry; NULL where the call has no site. */
     enum zc_shape shape;
-    bool on;         /* libzc records this call. */
-    bool async;      /* The call has a stream and need not wait. */
-    bool sync;       /* The call has no stream, but a row ZC_SYNC. */
-    bool word;       /* A set: a single value that a stream writes or waits for. */
-    uint8_t unit;    /* Sets: bytes of an element; 0: of no element. */
-    unsigned value;  /* Sets: the value of each element. */
-    int order;       /* The CUmemcpySrcAccessOrder that the call gives; 0: it can't give one, -1: it
-                      * gives none that there is. */
+    bool on;        /* libzc records this call. */
+    bool async;     /* The call has a stream and need not wait. */
+    bool sync;      /* The call has no stream, but a row ZC_SYNC. */
+    bool word;      /* A set: a single value that a stream writes or waits for. */
+    uint8_t unit;   /* Sets: bytes of an element.  Strided: 1.  0: the driver refuses it, or may. */
+    unsigned value; /* Sets: the value of each element. */
+    int order;      /* The CUmemcpySrcAccessOrder that the call gives; 0: it can't give one, -1: it
+                     * gives none that there is. */
     CUstream stream; /* As the program gave it; NULL for calls without one. */
     struct zc_operand dst, src;
     size_t extent[3]; /* Strided: bytes of a row, rows of a slice, slices.  Sets: rows, and if there
@@ -81,6 +81,7 @@ struct zc_copy {
     const void *given; /* Strided: the CUDA_MEMCPY2D if `flat`, else the CUDA_MEMCPY3D or its peer
                         * form; NULL where the call has another description. */
     bool flat;
+    CUarray array;                  /* Lines to or from an array: that one.  Not set by others. */
     bool continues;                 /* Part of a call of which another part has been counted. */
     uint64_t start;                 /* zc_ticks() at entry. */
     const struct zc_behind *behind; /* Position of a node added to a graph, else NULL. */
@@ -213,10 +214,15 @@ void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *params);
 /* The same for a call that changes `node`. */
 void zc_describe_change(struct zc_copy *c, CUgraphNode node, const CUgraphNodeParams *params);
 
-/* True for a shape that the driver accepts.  It refuses others in any memory, with codes of its
- * own: CUDA Driver API, cuMemcpy2D ("the pitches must be greater than or equal to WidthInBytes"),
- * cuMemsetD2D32 ("must be four-byte aligned"). */
+/* True for a shape that the driver accepts.  It refuses others in any memory, or may, with codes of
+ * its own: CUDA Driver API, cuMemcpy2D ("the pitches must be greater than or equal to
+ * WidthInBytes"), cuMemsetD2D32 ("must be four-byte aligned"). */
 bool zc_copy_well_formed(const struct zc_copy *c);
+
+/* Bytes of an element of an array, at most ZC_ELEMENT_MOST; 0 for what is no array, and for
+ * compressed and planar formats. */
+size_t zc_array_element(CUarray array);
+#define ZC_ELEMENT_MOST 16
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 

@@ -33,7 +33,7 @@ enum zc_fact {
     ZC_FACT_LARGE = 1 << 1,     /* Threads may make it if its memory is of the right kinds. */
     ZC_FACT_LEAVES = 1 << 2,    /* A range leaves its block, or can't be named by the call. */
     ZC_FACT_UNMANAGED = 1 << 3, /* A prefetch of memory that can't be prefetched. */
-    ZC_FACT_MALFORMED = 1 << 4, /* The driver refuses its shape in any memory. */
+    ZC_FACT_MALFORMED = 1 << 4, /* The driver refuses its shape in any memory, or may. */
     ZC_FACT_ASYNC = 1 << 5,     /* The call has a stream. */
     ZC_FACT_CAPTURE = 1 << 6,   /* Some stream is being captured. */
     ZC_FACT_CAPTURED = 1 << 7,  /* Its own is. */

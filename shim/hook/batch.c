@@ -128,6 +128,16 @@ static CUresult leave_to_graph(const struct zc_entry *entry, const struct zc_ope
     return result == CUDA_SUCCESS ? zc_move_never(o->block) : result;
 }
 
+/* The code for a batch with a range that leaves its block. */
+static CUresult refused(const struct zc_entry *entry, const struct batch *b)
+{
+    struct zc_copy c;
+    zc_copy_init(&c, entry->fn, entry->flavour);
+    zc_copy_on_stream(&c, b->stream);
+    c.facts = ZC_FACT_IF(CAPTURE, zc_capture_any());
+    return zc_parts_refused(&c, true, true);
+}
+
 /* Prepares an operand for the driver; returns an error if the driver may not be given it. */
 static CUresult leave(const struct zc_entry *entry, const struct batch *b,
                       const struct zc_operand *operand, bool written)
@@ -136,7 +146,7 @@ static CUresult leave(const struct zc_entry *entry, const struct batch *b,
     if (!o.address || !zc_life_on())
         return CUDA_SUCCESS;
     if (zc_copy_leaves(o.address, o.span))
-        return CUDA_ERROR_INVALID_VALUE;
+        return refused(entry, b);
     if (crosses(b, &o))
         return zc_diagnose(entry->fn, zc_parts_placed(&o), CUDA_ERROR_INVALID_VALUE);
     CUresult result = written ? zc_shared_forward(entry->fn, o.address, o.span) : CUDA_SUCCESS;

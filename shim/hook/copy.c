@@ -265,7 +265,7 @@ static bool carry_out(struct zc_copy *c)
     switch (c->way) {
     case ZC_WAY_REFUSE:
         if (c->result == CUDA_SUCCESS)
-            c->result = CUDA_ERROR_INVALID_VALUE;
+            c->result = zc_parts_refused(c, is_no_range(&c->dst), is_no_range(&c->src));
         return true;
     case ZC_WAY_SPLIT:
         part_visits(c);
@@ -433,14 +433,17 @@ static bool refuses_theirs(const struct zc_operand *b, bool written)
            b->span > base + size - b->address;
 }
 
-/* Single values are refused because of their place only in managed memory and in pairs. */
+/* Single values are refused because of their place only in managed memory and in pairs, copies with
+ * an array only across a border. */
 static bool fails_in_every_place(const struct zc_copy *c)
 {
-    return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
-           leaves_any_block(&c->dst) || leaves_any_block(&c->src) || is_nobodys(&c->dst) ||
-           is_nobodys(&c->src) || refuses_theirs(&c->dst, true) || refuses_theirs(&c->src, false) ||
-           c->shape == ZC_SHAPE_PREFETCH || !zc_copy_well_formed(c) ||
-           (c->word && c->dst.real != ZC_KIND_MANAGED) || (c->behind && !takes_nodes(c->behind));
+    bool array = c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY;
+    return capture_forbids(c) || !c->bytes || (array && !zc_parts_any(c)) || is_no_range(&c->dst) ||
+           is_no_range(&c->src) || leaves_any_block(&c->dst) || leaves_any_block(&c->src) ||
+           is_nobodys(&c->dst) || is_nobodys(&c->src) || refuses_theirs(&c->dst, true) ||
+           refuses_theirs(&c->src, false) || c->shape == ZC_SHAPE_PREFETCH ||
+           !zc_copy_well_formed(c) || (c->word && c->dst.real != ZC_KIND_MANAGED) ||
+           (c->behind && !takes_nodes(c->behind));
 }
 
 /* Reports a refusal, unless `shared` has reported it already. */

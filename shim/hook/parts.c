@@ -111,6 +111,32 @@ static bool cut(const struct zc_operand *b, const struct box *box, struct box *l
     return true;
 }
 
+/* True if a border cuts an element of an array on the other side.  A driver copies whole ones. */
+static bool cuts_elements(const struct zc_copy *c, const struct box *box, size_t element)
+{
+    struct box rest = *box, low, high;
+    while (cut(&c->dst, &rest, &low, &high) || cut(&c->src, &rest, &low, &high)) {
+        if ((high.at[0] - rest.at[0]) % element || cuts_elements(c, &low, element))
+            return true;
+        rest = high;
+    }
+    return false;
+}
+
+/* The elements of the array on one side of rows; 1 if there is none. */
+static size_t element_of(const struct zc_copy *c)
+{
+    const CUDA_MEMCPY2D *flat = c->given;
+    const CUDA_MEMCPY3D *deep = c->given;
+    bool dst = c->dst.side == ZC_SIDE_ARRAY, src = c->src.side == ZC_SIDE_ARRAY;
+    if (!dst && !src)
+        return 1;
+    CUarray array =
+        c->flat ? (dst ? flat->dstArray : flat->srcArray) : (dst ? deep->dstArray : deep->srcArray);
+    size_t element = zc_array_element(array);
+    return element ? element : ZC_ELEMENT_MOST;
+}
+
 /* True for a copy or set that can be made in parts.  Linear copies of arrays to and from host
  * addresses don't say where in the array they are, and the driver refuses some shapes in any
  * memory. */
@@ -118,7 +144,11 @@ static bool divisible(const struct zc_copy *c)
 {
     bool arrays =
         c->shape == ZC_SHAPE_LINE && (c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY);
-    return !arrays && (c->shape != ZC_SHAPE_STRIDED || c->given) && zc_copy_well_formed(c);
+    if (arrays || (c->shape == ZC_SHAPE_STRIDED && !c->given) || !zc_copy_well_formed(c))
+        return false;
+    const struct box box = whole(c);
+    size_t element = c->shape == ZC_SHAPE_STRIDED ? element_of(c) : 1;
+    return element == 1 || !cuts_elements(c, &box, element);
 }
 
 static size_t before_border(CUdeviceptr address, size_t n)
@@ -254,4 +284,49 @@ void zc_parts_copy(struct zc_copy *c)
         make(c, &box);
     else
         c->result = CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Takes the address of a side away. */
+#define NOWHERE(p, side)                                                                           \
+    ((p)->side##MemoryType = CU_MEMORYTYPE_DEVICE, (p)->side##Device = 0,                          \
+     (p)->side##XInBytes = (p)->side##Y = 0)
+
+static CUresult strided_nowhere(const struct zc_copy *c, bool dst, bool src)
+{
+    struct zc_copy as = *c;
+    const struct box box = whole(c);
+    CUDA_MEMCPY2D flat;
+    CUDA_MEMCPY3D deep;
+    if (c->flat) {
+        flat = *(const CUDA_MEMCPY2D *)c->given;
+        if (dst)
+            NOWHERE(&flat, dst);
+        if (src)
+            NOWHERE(&flat, src);
+        as.given = &flat;
+    } else {
+        deep = *(const CUDA_MEMCPY3D *)c->given;
+        if (dst)
+            NOWHERE(&deep, dst);
+        if (src)
+            NOWHERE(&deep, src);
+        as.given = &deep;
+    }
+    return strided(&as, &box);
+}
+
+CUresult zc_parts_refused(const struct zc_copy *c, bool dst, bool src)
+{
+    CUDA_ARRAY3D_DESCRIPTOR desc;
+    CUresult result = CUDA_SUCCESS;
+    bool array = c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY;
+    if (c->facts & ZC_FACT_CAPTURE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (c->shape == ZC_SHAPE_LINE && array)
+        result = zc_real.cuArray3DGetDescriptor_v2(&desc, c->array);
+    if (result == CUDA_SUCCESS)
+        result = c->shape == ZC_SHAPE_STRIDED && c->given
+                     ? strided_nowhere(c, dst, src)
+                     : CALL(c, cuMemsetD8_v2, cuMemsetD8Async, 0, 0, 1);
+    return result == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : result;
 }

@@ -36,3 +36,11 @@ size_t zc_parts_line(CUdeviceptr dst, CUdeviceptr src, size_t n);
  * the first code of a failure, which has been explained.  What can't be divided is refused:
  * c->result says so, and the caller explains it. */
 void zc_parts_copy(struct zc_copy *c);
+
+/*
+ * The code for a copy, set or prefetch that libzc refuses, because there is no such range in its
+ * destination or its source to the program.  The driver may object to something else first: to the
+ * context, the stream, an array, or a kernel that has failed.  It is asked by a call that it
+ * refuses in any case.
+ */
+CUresult zc_parts_refused(const struct zc_copy *c, bool dst, bool src);

@@ -163,3 +163,17 @@ shared_for() {
         grep 'DMA_BUF_FD, 0) -> 0' "$BATS_TEST_TMPDIR/placed"
     done
 }
+
+@test "copies and sets that are wrong in one way or two are refused as they are bare" {
+    local shapes=$PWD/$ZC_BUILD/tests/preload/programs/shapes place
+    local pinned=$'[rule pinned]\napi = cudaHostAlloc\nplace = pinned\n[rule all]'
+    need_built "$shapes"
+    "$shapes" >"$bare"
+    [[ $(wc -l <"$bare") -gt 4000 ]]
+    for place in mapped managed vmm $'vmm\ncommit = lazy' $'vmm\ngrow = yes'; do
+        echo "$place"
+        under_policy "$pinned"$'\nplace = '"$place" "$shapes" 2>"$BATS_TEST_TMPDIR/said" |
+            diff "$bare" -
+        [[ ! -s $BATS_TEST_TMPDIR/said ]]
+    done
+}

@@ -155,7 +155,7 @@ static void arrays(CUdeviceptr p)
                           .srcXInBytes = 16,
                           .srcY = 3,
                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = p + BORDER - 20 * 4444 - 1,
+                          .dstDevice = p + BORDER - 20 * 4444 - 4,
                           .dstPitch = 4444,
                           .WidthInBytes = 3900,
                           .Height = 50};
@@ -348,6 +348,13 @@ static void linear_copies(CUdeviceptr p, CUarray array)
     SHOW(cuMemcpyAtoH((void *)(p + BORDER - 8), array, 0, 16));
     SHOW(cuMemcpyHtoA(array, 0, (void *)(p + BORDER - 8), 16));
     SHOW(cuMemcpy2D(&wrong));
+    CUDA_MEMCPY2D within = {.srcMemoryType = CU_MEMORYTYPE_ARRAY, /* An element is on both sides. */
+                            .srcArray = array,
+                            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                            .dstDevice = p + BORDER - 18,
+                            .WidthInBytes = 32,
+                            .Height = 1};
+    SHOW(cuMemcpy2DUnaligned(&within));
     CHECK(cuMemcpyDtoA(array, 0, p + BORDER - 16, 16));
 }
 

@@ -103,19 +103,23 @@ static CUresult array_end(CUarray array, size_t offset, size_t n)
     return offset > a->row || n > a->row - offset ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-static CUresult with_arrays(CUarray dst_array, CUdeviceptr dst, CUarray src_array, CUdeviceptr src,
-                            size_t n, bool device_side, CUstream stream, enum sim_copy_mode mode)
+/* Which sides are arrays. */
+enum sides { TO_ARRAY = 1, FROM_ARRAY = 2 };
+
+static CUresult with_arrays(enum sides sides, CUarray dst_array, CUdeviceptr dst, CUarray src_array,
+                            CUdeviceptr src, size_t n, bool device_side, CUstream stream,
+                            enum sim_copy_mode mode)
 {
     CUmemorytype type = device_side ? DEVICE : HOST;
     CUDA_MEMCPY3D c = sim_copy_linear(type, dst, type, src, n);
     CUresult r = CUDA_SUCCESS;
-    if (dst_array) {
+    if (sides & TO_ARRAY) {
         c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
         c.dstArray = dst_array;
         c.dstXInBytes = dst;
         r = array_end(dst_array, dst, n);
     }
-    if (src_array && r == CUDA_SUCCESS) {
+    if (sides & FROM_ARRAY && r == CUDA_SUCCESS) {
         c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
         c.srcArray = src_array;
         c.srcXInBytes = src;
@@ -127,44 +131,46 @@ static CUresult with_arrays(CUarray dst_array, CUdeviceptr dst, CUarray src_arra
 SIM_API_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t n),
              (dst, offset, src, n))
 {
-    return with_arrays(dst, offset, NULL, src, n, true, NULL, SIM_COPY_SYNC);
+    return with_arrays(TO_ARRAY, dst, offset, NULL, src, n, true, NULL, SIM_COPY_SYNC);
 }
 
 SIM_API_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t offset, size_t n),
              (dst, src, offset, n))
 {
-    return with_arrays(NULL, dst, src, offset, n, true, NULL, SIM_COPY_SYNC);
+    return with_arrays(FROM_ARRAY, NULL, dst, src, offset, n, true, NULL, SIM_COPY_SYNC);
 }
 
 SIM_API_PTDS(cuMemcpyHtoA_v2, (CUarray dst, size_t offset, const void *src, size_t n),
              (dst, offset, src, n))
 {
-    return with_arrays(dst, offset, NULL, address(src), n, false, NULL, SIM_COPY_SYNC);
+    return with_arrays(TO_ARRAY, dst, offset, NULL, address(src), n, false, NULL, SIM_COPY_SYNC);
 }
 
 SIM_API_PTSZ(cuMemcpyHtoAAsync_v2,
              (CUarray dst, size_t offset, const void *src, size_t n, CUstream stream),
              (dst, offset, src, n, stream))
 {
-    return with_arrays(dst, offset, NULL, address(src), n, false, stream, SIM_COPY_ASYNC);
+    return with_arrays(TO_ARRAY, dst, offset, NULL, address(src), n, false, stream, SIM_COPY_ASYNC);
 }
 
 SIM_API_PTDS(cuMemcpyAtoH_v2, (void *dst, CUarray src, size_t offset, size_t n),
              (dst, src, offset, n))
 {
-    return with_arrays(NULL, address(dst), src, offset, n, false, NULL, SIM_COPY_SYNC);
+    return with_arrays(FROM_ARRAY, NULL, address(dst), src, offset, n, false, NULL, SIM_COPY_SYNC);
 }
 
 SIM_API_PTSZ(cuMemcpyAtoHAsync_v2,
              (void *dst, CUarray src, size_t offset, size_t n, CUstream stream),
              (dst, src, offset, n, stream))
 {
-    return with_arrays(NULL, address(dst), src, offset, n, false, stream, SIM_COPY_ASYNC);
+    return with_arrays(FROM_ARRAY, NULL, address(dst), src, offset, n, false, stream,
+                       SIM_COPY_ASYNC);
 }
 
 SIM_API_PTDS(cuMemcpyAtoA_v2,
              (CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t n),
              (dst, dst_offset, src, src_offset, n))
 {
-    return with_arrays(dst, dst_offset, src, src_offset, n, true, NULL, SIM_COPY_SYNC);
+    return with_arrays(TO_ARRAY | FROM_ARRAY, dst, dst_offset, src, src_offset, n, true, NULL,
+                       SIM_COPY_SYNC);
 }
