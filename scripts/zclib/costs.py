@@ -86,14 +86,9 @@ def keep(host: str, gpu: str, facts: dict[str, Any]) -> str:
     kept[_key(host, gpu)] = {fact: facts[fact] for fact in FACTS
                              if isinstance(facts.get(fact), list)}
     os.makedirs(os.path.dirname(name), exist_ok=True)
-    temporary = f"{name}.{os.getpid()}"
-    try:
-        with output.written(temporary) as file:
-            json.dump(kept, file, indent=1)
-            file.write("\n")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, name) from error
-    os.replace(temporary, name)
+    with output.written(name) as file:
+        json.dump(kept, file, indent=1)
+        file.write("\n")
     return name
 
 

@@ -90,10 +90,11 @@ def environment(library: str, log_folder: str, policy: str | None,
 def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, str]] = (),
         limit_s: float | None = None) -> Ended:
     """Runs a program to its end.  `files`: descriptors that it gets as new files, by path; 0 is
-    opened for reading.  With a limit it has a process group of its own, and all of that is ended
-    where it takes longer.  Raises FileNotFoundError and PermissionError as execvp(3) does."""
+    opened for reading, others are made anew.  With a limit it has a process group of its own, and
+    all of that is ended where it takes longer.  Raises FileNotFoundError and PermissionError as
+    execvp(3) does."""
     actions = [(os.POSIX_SPAWN_OPEN, number, path,
-                os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                for number, path in files]
     group = {} if limit_s is None else {"setpgroup": 0}
     if not command[0]:

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Files and folders that a command writes to: tried before its work, and named where that fails."""
+"""Files and folders that a command writes to: tried before its work, and named where that fails.
+
+A file takes the name of what was there when it is whole, as install(1) does it: a link is replaced,
+and not followed, because it may be somebody else's; and what was there stays where writing fails.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
+import stat
 import sys
 from typing import Iterator, TextIO
 
@@ -14,6 +21,8 @@ from . import counters, logs, names
 TRIED_BYTES = 64 << 10
 # Where files go that no usual folder takes, as in a container that can only be read.
 MEMORY = "/dev/shm"
+# Links of the kernel's to files that are open.
+DESCRIPTOR = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/[^/]+/fd/\d+")
 LOG_HEADS = (b'{"type":"meta"', counters.MAGIC)
 
 
@@ -26,18 +35,17 @@ def try_out(*files: str | None) -> None:
         if name is not None and os.path.isdir(name):
             raise logs.LogError(f"{name}: this is a folder; name a file in it to write")
         # The reader of a pipe would take this for the end.
-        if name is None or os.path.exists(name) and not os.path.isfile(name):
+        if name is None or _is_stream(name):
             continue
         if _is_log(name):
             raise logs.LogError(f"{name}: this is a log; name another file to write")
         if os.path.realpath(name) in paths:
             raise logs.LogError(f"{name}: two outputs can't be one file")
         paths.add(os.path.realpath(name))
-        fresh = not os.path.lexists(name)
-        with open(name, "a", encoding="utf-8"):
-            pass
-        if fresh:
-            os.unlink(name)
+        if os.path.isfile(name) and not os.access(name, os.W_OK, effective_ids=True):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), name)
+        with _beside(name, None) as (_, descriptor):
+            os.close(descriptor)
 
 
 def _is_log(name: str) -> bool:
@@ -80,18 +88,56 @@ def scratch(prefix: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def written(name: str) -> Iterator[TextIO]:
-    """The file, opened for writing.  Errors have its name, and leave no part of it."""
-    with named(name), open(name, "w", encoding="utf-8", errors=names.ERRORS) as out:
-        try:
+def written(name: str, mode: int | None = None, anew: bool = False) -> Iterator[TextIO]:
+    """The file, opened for writing, with these permissions or those of the file that was there.
+    `anew`: raises FileExistsError where anything is there.  Errors have its name."""
+    if not anew and _is_stream(name):
+        follow = 0 if DESCRIPTOR.fullmatch(os.path.abspath(name)) else os.O_NOFOLLOW
+        with named(name), open(os.open(name, os.O_WRONLY | os.O_TRUNC | follow), "w",
+                               encoding="utf-8", errors=names.ERRORS) as out:
             yield out
-            out.flush()
-        except OSError:
-            if os.path.isfile(name) and not os.path.islink(name):
-                os.unlink(name)
-            with contextlib.suppress(OSError):
-                out.close()
-            raise
+        return
+    with named(name), _beside(name, mode) as (fresh, descriptor):
+        with open(descriptor, "w", encoding="utf-8", errors=names.ERRORS) as out:
+            yield out
+        if anew:
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.replace(fresh, name)
+
+
+def _is_stream(name: str) -> bool:
+    """Whether it is written to as it is: a pipe, a device, or what is open already."""
+    if DESCRIPTOR.fullmatch(os.path.abspath(name)):
+        return True
+    try:
+        kind = os.lstat(name).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(kind) or stat.S_ISLNK(kind) or stat.S_ISDIR(kind))
+
+
+@contextlib.contextmanager
+def _beside(name: str, mode: int | None) -> Iterator[tuple[str, int]]:
+    """A new file in the folder of this one, by its name and open, which is gone at the end if it
+    still has that name."""
+    fresh = os.path.join(os.path.dirname(name), f".zc-{os.urandom(8).hex()}")
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from error
+    try:
+        if mode is None and os.path.isfile(name) and not os.path.islink(name):
+            mode = stat.S_IMODE(os.lstat(name).st_mode) & 0o777
+        if mode is not None:
+            os.fchmod(descriptor, mode)
+        yield fresh, descriptor
+    except OSError as error:
+        if error.filename == fresh:
+            raise OSError(error.errno, error.strerror, name) from error
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(fresh)
 
 
 @contextlib.contextmanager

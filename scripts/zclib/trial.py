@@ -115,6 +115,10 @@ class Trials:
         before = set(os.listdir(folder))
         ending = {WARM_UP: ".warm-up", 1: ""}.get(number, f".{number}")
         printed, errors = (os.path.join(folder, name + ending) for name in ("stdout", "stderr"))
+        # Another run's may be one file with those of its first run, or a link.
+        for name in (printed, errors):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
         env = launch.bare_environment() if plan.env is None else \
             {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
         record = self._has_link and plan.links and number != WARM_UP

@@ -223,7 +223,7 @@ setup() {
     ln -s elsewhere.conf policy.conf
     echo >elsewhere.conf
     run -0 "$ZC" init --force "$GATHER"
-    [[ -L policy.conf && $(wc -l <elsewhere.conf) -gt 10 ]]
+    [[ ! -L policy.conf && $(wc -l <policy.conf) -gt 10 && $(wc -l <elsewhere.conf) == 1 ]]
     mkfifo pipe
     for wrong in pipe . ''; do
         run -2 "$ZC" init --force -o "$wrong" touch ran

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import http.server
 import os
 import socket
@@ -72,27 +71,13 @@ def run(args: argparse.Namespace) -> int:
     if args.listen:
         return _listen(exporter, args.listen, args.interval)
     if args.output:
-        _replace(args.output, exporter.text())
+        # node_exporter may read it at any time, and no name but `*.prom`.
+        output.try_out(args.output)
+        with output.written(args.output) as out:
+            out.write(exporter.text())
     else:
         print(exporter.text(), end="")
     return 0
-
-
-def _replace(name: str, text: str) -> None:
-    """The file is there whole or as it was: node_exporter may read it at any time, and no name but
-    `*.prom`."""
-    output.try_out(name)
-    fresh = f"{name}.{os.getpid()}"
-    try:
-        with output.written(fresh) as out:
-            out.write(text)
-        os.replace(fresh, name)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(fresh)
-        if isinstance(error, OSError):
-            error.filename = name
-        raise
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -64,9 +64,8 @@ def taken(path: str, force: bool) -> str:
     """Why a policy can't be written there; "" where it can."""
     if os.path.lexists(path) and not force:
         return f"{path} is there already: name another file by -o, or overwrite it by --force"
-    whole = os.path.realpath(path)
-    folder = os.path.dirname(whole)
-    if not path or os.path.lexists(whole) and not os.path.isfile(whole):
+    folder = os.path.dirname(path) or "."
+    if not path or os.path.lexists(path) and not (os.path.isfile(path) or os.path.islink(path)):
         return f"'{path}' is no file to write a policy to"
     if not os.path.isdir(folder):
         return f"{path}: there is no such folder"
@@ -77,15 +76,6 @@ def taken(path: str, force: bool) -> str:
 
 def publish(path: str, text: str, force: bool) -> None:
     """Writes the policy, which nobody else may write to: libzc would not take it then.  Raises
-    FileExistsError where a file is there, unless it may be overwritten.  A link stays one."""
-    path = os.path.realpath(path) if force else path
-    name = f"{path}.{os.getpid()}" if force else path
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            os.fchmod(file.fileno(), 0o644)
-        os.replace(name, path)
-    except OSError as error:
-        os.unlink(name)
-        raise OSError(error.errno, error.strerror, path) from error
+    FileExistsError where a file is there, unless it may be overwritten."""
+    with output.written(path, 0o644, anew=not force) as file:
+        file.write(text)
