@@ -113,6 +113,38 @@ compare_views() {
     compare_views border_facts </dev/null
 }
 
+# What madvise(2) discards comes back from the file, and the GPU keeps it: where the program's call
+# does not lead to the simulation, neither is so.
+@test "private mappings and views to read are what they are on hardware" {
+    compare_views private_facts <<'FACTS'
+a copy reads there: 7
+the CPU reads there: 7
+a copy reads there: 8
+the CPU reads there: 8
+a kernel reads there: 8
+a kernel reads there: 9
+a kernel reads there: 7
+a kernel reads there: 0
+a kernel reads there: 7
+a kernel reads there: 8
+FACTS
+}
+
+# A driver leaves something else in the handles of streams and events that it could not make; the
+# simulated runtime does not look whether a current primary context was reset by the driver.
+@test "an error leaves what it leaves on hardware" {
+    compare_views sticky_facts <<'FACTS'
+cuEventRecord(event, stream): cudaErrorInvalidResourceHandle
+cuEventRecord(event, stream): cudaErrorIllegalAddress
+cuStreamSynchronize(stream): cudaErrorInvalidResourceHandle
+cuStreamSynchronize(stream): cudaErrorIllegalAddress
+cudaMalloc: cudaSuccess
+in the primary context: 1
+cudaMalloc: cudaErrorContextIsDestroyed
+in the primary context: 0
+FACTS
+}
+
 @test "without a policy libzc changes no view of pinned memory, nor what an error leaves" {
     local program
     for program in view address border sticky private; do
@@ -154,6 +186,26 @@ copies_simulated() {
     # Events of contexts are not simulated.
     env LD_LIBRARY_PATH="$SIM" timeout 200 "$ZC_BUILD/tests/gpu/capture_facts" |
         grep -v 'event of the context' | diff <(grep -v 'event of the context' "$kept") -
+}
+
+# What differs in the lines that a real driver's answers are kept of; the others come behind them.
+shapes_and_questions_differ() {
+    need_built "$ZC_BUILD/tests/gpu/$1" "$SIM/libcuda.so.1"
+    LD_LIBRARY_PATH=$SIM timeout 60 "$ZC_BUILD/tests/gpu/$1" >"$BATS_TEST_TMPDIR/simulated"
+    head -n "$(wc -l <"tests/gpu/$1.h200.txt")" "$BATS_TEST_TMPDIR/simulated" |
+        diff "tests/gpu/$1.h200.txt" - | sed -n 's/^[<>] //p'
+}
+
+@test "the simulated driver takes the copies of rows that a real one takes" {
+    diff <(shapes_and_questions_differ shape_facts) /dev/null
+}
+
+# A pool gives a block again before its free has its turn in the stream; the simulation waits.
+@test "the simulated driver answers of addresses and of the numbers of blocks as a real one" {
+    diff <(shapes_and_questions_differ query_facts) - <<'FACTS'
+it is at the same address: 1
+it is at the same address: 0
+FACTS
 }
 
 @test "without a policy libzc changes nothing about them, nor about wrong shapes and questions" {

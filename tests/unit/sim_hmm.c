@@ -23,28 +23,9 @@ int ioctl(int fd, unsigned long request, ...)
     return (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
-/* Starts a machine in a child and looks what it does; a failed assertion aborts the child. */
 static void on_machine(const char *environment, void (*scene)(void))
 {
-    char text[64], *value;
-    int status;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        alarm(20);
-        setenv("CMOCKA_TEST_ABORT", "1", 1);
-        strcpy(text, environment);
-        for (char *name = strtok(text, " "); name; name = strtok(NULL, " ")) {
-            value = strchr(name, '=');
-            *value++ = 0;
-            setenv(name, value, 1);
-        }
-        start(NULL);
-        scene();
-        _exit(0);
-    }
-    waitpid(child, &status, 0);
-    assert_int_equal(0, status);
+    sim_on_machine(environment, start, scene);
 }
 
 static volatile int *shared, *own, *view; /* one file: to write, private, to read */

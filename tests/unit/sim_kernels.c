@@ -17,14 +17,6 @@ static int store(void *const *args, const struct sim_launch *l)
     return CUDA_SUCCESS;
 }
 
-/* Writes where no device has memory. */
-static int stray(void *const *args, const struct sim_launch *l)
-{
-    (void)l;
-    **(volatile int **)args[0] = 1;
-    return CUDA_SUCCESS;
-}
-
 /* What kill(2) sends may arrive while a thread of the driver's runs a kernel. */
 static int signalled(void *const *args, const struct sim_launch *l)
 {
@@ -47,7 +39,6 @@ static void start(void)
     ok(cuCtxCreate_v2(&ctx, 0, 0));
     sim_kernel_register("store", store, 2, sizes);
     sim_kernel_register("signalled", signalled, 0, sizes);
-    sim_kernel_register("stray", stray, 1, sizes);
     sim_global_register("variable", &variable, sizeof variable);
     ok(cuModuleLoadData(&module, "image"));
 }
@@ -112,52 +103,6 @@ static void arrays_take_copies_within_their_extent(void **state)
     refused(CUDA_ERROR_INVALID_HANDLE, cuArrayDestroy(a));
 }
 
-static void a_stray_write_is_a_sticky_error_and_not_the_end_of_the_process(void **state)
-{
-    CUdeviceptr d, other;
-    CUcontext bad, good;
-    CUmodule loaded;
-    CUevent e;
-    float ms;
-    void *args[] = {&d};
-    (void)state;
-    ok(cuCtxGetCurrent(&bad));
-    ok(cuMemAlloc_v2(&d, 4));
-    ok(cuModuleLoadData(&loaded, ""));
-    ok(cuEventCreate(&e, 0));
-    ok(cuEventRecord(e, NULL));
-    ok(cuLaunchKernel(function("stray"), 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
-    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
-    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuMemAlloc_v2(&other, 4));
-    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuEventElapsedTime(&ms, e, e));
-    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuEventDestroy_v2(e));
-    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuModuleUnload(loaded));
-    ok(cuCtxCreate_v2(&good, 0, 0));
-    ok(cuMemAlloc_v2(&other, 4));
-    ok(cuMemFree_v2(other));
-    ok(cuCtxDestroy_v2(good));
-    ok(cuCtxDestroy_v2(bad));
-}
-
-static void a_kernel_on_freed_memory_fails_with_700(void **state)
-{
-    CUdeviceptr d;
-    CUstream s, t;
-    CUcontext ctx;
-    int add = 1;
-    void *args[] = {&d, &add};
-    (void)state;
-    ok(cuCtxCreate_v2(&ctx, 0, 0));
-    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    ok(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
-    ok(cuMemAllocAsync(&d, 4, s));
-    ok(cuMemFreeAsync(d, s));
-    ok(cuStreamSynchronize(s));
-    ok(cuLaunchKernel(function("store"), 1, 1, 1, 1, 1, 1, 0, t, args, NULL));
-    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(t));
-    ok(cuCtxDestroy_v2(ctx));
-}
-
 static _Atomic int arrived;
 
 static void count(int sig)
@@ -185,8 +130,6 @@ int main(void)
         sim_test(arguments_are_copied_at_the_launch),
         sim_test(variables_have_device_addresses),
         sim_test(arrays_take_copies_within_their_extent),
-        sim_test(a_stray_write_is_a_sticky_error_and_not_the_end_of_the_process),
-        sim_test(a_kernel_on_freed_memory_fails_with_700),
         sim_test(a_signal_that_was_sent_is_the_programs_and_no_fault_of_a_kernel),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -31,6 +31,32 @@ static inline int sim_test_start(void **state)
     return 0;
 }
 
+/* Starts the driver in a child, with settings such as "SIM_HMM=1 SIM_WRONG=flag", and looks what it
+ * does; a failed assertion aborts the child. Only for programs that do not start it themselves. */
+static inline void sim_on_machine(const char *environment, int (*setup)(void **),
+                                  void (*scene)(void))
+{
+    char text[64], *value;
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        setenv("CMOCKA_TEST_ABORT", "1", 1);
+        strcpy(text, environment);
+        for (char *name = strtok(text, " "); name; name = strtok(NULL, " ")) {
+            value = strchr(name, '=');
+            *value++ = 0;
+            setenv(name, value, 1);
+        }
+        setup(NULL);
+        scene();
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(0, status);
+}
+
 /* After each test: nothing may be left. */
 static inline int sim_test_clean(void **state)
 {

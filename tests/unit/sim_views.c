@@ -140,22 +140,6 @@ static void a_copy_into_memory_registered_for_reading_is_refused(void **state)
     release(p);
 }
 
-static void a_kernels_write_to_memory_registered_for_reading_is_sticky(void **state)
-{
-    CUcontext ctx, before;
-    volatile int *p;
-    (void)state;
-    ok(cuCtxGetCurrent(&before));
-    ok(cuCtxCreate_v2(&ctx, 0, 0));
-    p = pinned(CU_MEMHOSTREGISTER_READ_ONLY);
-    refused(CUDA_ERROR_ILLEGAL_ADDRESS, gpu_writes(p, 8));
-    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
-    assert_int_equal(7, *p);
-    ok(cuCtxDestroy_v2(ctx));
-    ok(cuCtxSetCurrent(before));
-    munmap((void *)p, 2 * PAGE);
-}
-
 static void what_the_cpu_may_only_read_can_only_be_registered_for_reading(void **state)
 {
     volatile int *p = pages(2 * PAGE), *aside = pages(PAGE);
@@ -359,7 +343,6 @@ int main(void)
         sim_test(pages_that_the_cpu_removed_from_a_file_stay_the_gpus),
         sim_test(memory_from_the_driver_has_two_sides_as_well),
         sim_test(a_copy_into_memory_registered_for_reading_is_refused),
-        sim_test(a_kernels_write_to_memory_registered_for_reading_is_sticky),
         sim_test(what_the_cpu_may_only_read_can_only_be_registered_for_reading),
         sim_test(neighbours_in_one_page_come_and_go_by_themselves),
         sim_test(memory_that_is_shared_already_stays_what_it_is),

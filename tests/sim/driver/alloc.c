@@ -243,7 +243,7 @@ static CUresult freeing_context(struct sim_context **ctx, const struct sim_block
         return r;
     *ctx = b->ctx;
     r = sim_capture_unsafe_call();
-    return r == CUDA_SUCCESS && b->ctx ? b->ctx->sticky : r;
+    return r == CUDA_SUCCESS && b->ctx ? sim_context_error(b->ctx) : r;
 }
 
 /* cuMemFree of a stream-ordered block is allowed, but unlike any other free it waits for nothing:
@@ -268,7 +268,7 @@ SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
     if (!b || b->va != dptr || b->freeing || b->dormant)
         return CUDA_ERROR_INVALID_VALUE;
     sim_block_free(b);
-    return ctx ? ctx->sticky : CUDA_SUCCESS;
+    return ctx ? sim_context_error(ctx) : CUDA_SUCCESS;
 }
 
 SIM_API(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), (free_bytes, total))

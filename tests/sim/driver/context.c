@@ -13,15 +13,25 @@ struct sim_context *sim_contexts;
 static __thread struct sim_context *stack[STACK_DEPTH]; /* the last one is current */
 static __thread int depth;
 
-CUresult sim_current(struct sim_context **out)
+CUresult sim_current_any(struct sim_context **out)
 {
     struct sim_context *ctx = depth ? stack[depth - 1] : NULL;
     if (!ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!ctx->alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (ctx->sticky != CUDA_SUCCESS)
-        return ctx->sticky;
+    *out = ctx;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_current(struct sim_context **out)
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current_any(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (sim_context_error(ctx) != CUDA_SUCCESS)
+        return sim_context_error(ctx);
     *out = ctx;
     return CUDA_SUCCESS;
 }
@@ -44,8 +54,9 @@ struct sim_context *sim_context_of(CUcontext handle)
 
 void sim_context_fail(struct sim_context *ctx, CUresult error)
 {
-    if (ctx->sticky == CUDA_SUCCESS)
-        ctx->sticky = error;
+    struct sim_device *d = &sim_devices[ctx->device];
+    if (d->failed == CUDA_SUCCESS)
+        d->failed = error;
 }
 
 struct sim_context *sim_context_new(int device, unsigned flags, unsigned version)
@@ -64,7 +75,6 @@ void sim_context_begin(struct sim_context *ctx, unsigned flags)
     ctx->alive = true;
     ctx->flags = flags;
     ctx->id = sim_next_id();
-    ctx->sticky = CUDA_SUCCESS;
     ctx->limits[CU_LIMIT_STACK_SIZE] = 1024;
     ctx->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 6553600;
     ctx->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608;
@@ -96,7 +106,7 @@ CUresult sim_context_wait(struct sim_context *ctx)
         s = ctx->streams;
     }
     sim_pools_settle();
-    return ctx->sticky;
+    return sim_context_error(ctx);
 }
 
 void sim_device_wait(int device)
@@ -112,6 +122,8 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice dev, unsigned ve
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
+    if (sim_devices[dev].failed != CUDA_SUCCESS)
+        return sim_devices[dev].failed;
     if (depth == STACK_DEPTH)
         return CUDA_ERROR_OUT_OF_MEMORY;
     stack[depth++] = sim_context_new(dev, flags, version);

@@ -16,16 +16,13 @@ SIM_API(cuCtxGetDevice_v2, (CUdevice * dev, CUcontext handle), (dev, handle))
 }
 #endif
 
-/* The device is known also of a context with a sticky error. */
+/* Device and flags are known also of a context with an error. */
 SIM_API(cuCtxGetDevice, (CUdevice * dev), (dev))
 {
-    struct sim_context *ctx = sim_context_of(NULL);
-    if (!ctx)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!ctx->alive)
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (!dev)
-        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_context *ctx;
+    CUresult r = sim_current_any(&ctx);
+    if (r != CUDA_SUCCESS || !dev)
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_VALUE;
     *dev = ctx->device;
     return CUDA_SUCCESS;
 }
@@ -33,7 +30,7 @@ SIM_API(cuCtxGetDevice, (CUdevice * dev), (dev))
 SIM_API(cuCtxGetFlags, (unsigned int *flags), (flags))
 {
     struct sim_context *ctx;
-    CUresult r = sim_current(&ctx);
+    CUresult r = sim_current_any(&ctx);
     if (r == CUDA_SUCCESS)
         *flags = ctx->flags;
     return r;

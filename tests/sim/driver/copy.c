@@ -18,6 +18,7 @@ struct side {
                                memory that is named as the device's */
     size_t pitch;           /* bytes from row to row */
     size_t slice;           /* bytes from slice to slice */
+    bool astray;            /* only the first and the last byte are where they should be */
 };
 
 /* The fields of one side of CUDA_MEMCPY3D. */
@@ -28,23 +29,22 @@ struct end {
     size_t x, y, z;    /* offset: bytes, rows, slices */
     size_t pitch;      /* as given, 0 for packed */
     size_t height;     /* as given, 0 for the extent's */
-    size_t level;      /* of detail */
 };
 
 static struct end source_end(const CUDA_MEMCPY3D *c)
 {
     CUdeviceptr base =
         c->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)c->srcHost : c->srcDevice;
-    return (struct end){c->srcMemoryType, base,        c->srcArray,  c->srcXInBytes, c->srcY,
-                        c->srcZ,          c->srcPitch, c->srcHeight, c->srcLOD};
+    return (struct end){c->srcMemoryType, base,    c->srcArray, c->srcXInBytes,
+                        c->srcY,          c->srcZ, c->srcPitch, c->srcHeight};
 }
 
 static struct end target_end(const CUDA_MEMCPY3D *c)
 {
     CUdeviceptr base =
         c->dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)c->dstHost : c->dstDevice;
-    return (struct end){c->dstMemoryType, base,        c->dstArray,  c->dstXInBytes, c->dstY,
-                        c->dstZ,          c->dstPitch, c->dstHeight, c->dstLOD};
+    return (struct end){c->dstMemoryType, base,    c->dstArray, c->dstXInBytes,
+                        c->dstY,          c->dstZ, c->dstPitch, c->dstHeight};
 }
 
 CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type,
@@ -71,13 +71,14 @@ static CUresult array_side(const struct end *e, const CUDA_MEMCPY3D *c, struct s
 {
     struct sim_array *a = sim_array_of(e->array);
     if (!a)
-        return CUDA_ERROR_INVALID_HANDLE;
+        return e->array ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
     size_t element = a->row / a->desc.Width;
     if (e->x % element || !holds(a->row, e->x, c->WidthInBytes) ||
         !holds(a->rows, e->y, c->Height) || !holds(a->slices, e->z, c->Depth))
         return CUDA_ERROR_INVALID_VALUE;
     out->pitch = a->row;
     out->slice = a->row * a->rows;
+    out->astray = false;
     out->cpu = NULL;
     out->place = (struct sim_place){a->bytes + e->z * out->slice + e->y * out->pitch + e->x,
                                     SIM_IN_ARRAY, a->device, false, false};
@@ -85,55 +86,70 @@ static CUresult array_side(const struct end *e, const CUDA_MEMCPY3D *c, struct s
 }
 
 /* The steps from row to row and from slice to slice; false where rows or slices do not fit into
- * them or a pitch is larger than CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
+ * them, or a pitch is larger than CU_DEVICE_ATTRIBUTE_MAX_PITCH. A driver takes the pitch for a
+ * number with a sign, so that rows may go backwards, and looks at no level of detail (measured). */
 static bool steps_of(const struct end *e, const CUDA_MEMCPY3D *c, struct side *out)
 {
     bool flat = c->Height <= 1 && c->Depth <= 1;
-    size_t rows = e->height ? e->height : c->Height, packed = c->WidthInBytes;
-    if (e->pitch > SIM_MAX_PITCH || (!flat && __builtin_add_overflow(packed, e->x, &packed)))
+    size_t rows = e->height ? e->height : c->Height, row, behind;
+    if ((ptrdiff_t)e->pitch > SIM_MAX_PITCH ||
+        __builtin_add_overflow(c->WidthInBytes, e->x, &row) ||
+        __builtin_add_overflow(c->Height, e->y, &behind))
         return false;
-    out->pitch = e->pitch ? e->pitch : packed;
-    if (!flat && (out->pitch < packed || (c->Depth > 1 && !holds(rows, e->y, c->Height))))
-        return false;
-    bool one = c->Depth <= 1 && e->z == 0;
-    return !__builtin_mul_overflow(out->pitch, rows, &out->slice) || one;
+    out->pitch = e->pitch ? e->pitch : flat ? c->WidthInBytes : row;
+    out->slice = out->pitch * rows;
+    return flat || (out->pitch >= row && (c->Depth <= 1 || rows >= behind));
 }
 
-/* *at += count * step; false where there are no such addresses. */
-static bool advance(size_t *at, size_t count, size_t step)
+/* The range from the lowest to behind the highest byte of a side, from its first byte on. */
+struct extent {
+    __int128 low, high;
+};
+
+static struct extent extent_of(const CUDA_MEMCPY3D *c, const struct end *e, size_t pitch)
 {
-    size_t bytes;
-    return !__builtin_mul_overflow(count, step, &bytes) && !__builtin_add_overflow(*at, bytes, at);
+    size_t rows = e->height ? e->height : c->Height;
+    __int128 step = (ptrdiff_t)pitch, down = step * (c->Height - 1);
+    __int128 back = c->Depth > 1 ? step * rows * (c->Depth - 1) : 0;
+    return (struct extent){(down < 0 ? down : 0) + (back < 0 ? back : 0),
+                           (down > 0 ? down : 0) + (back > 0 ? back : 0) + c->WidthInBytes};
 }
 
-/* The first byte of a side, and how many there are to behind the last. */
-static bool extent_of(const struct end *e, const CUDA_MEMCPY3D *c, const struct side *side,
-                      CUdeviceptr *first, size_t *span)
+/* Finds the bytes of a side. A driver computes where the last one is in 64 bits, and takes a copy
+ * of which it is in the block of the first; what lies between may be elsewhere, and is a fault of
+ * the GPU's when it gets there (measured). */
+static CUresult resolve(const struct end *e, const CUDA_MEMCPY3D *c, int device, bool write,
+                        CUdeviceptr first, struct side *out)
 {
-    size_t at = (size_t)e->base, bytes = c->WidthInBytes;
-    bool fine = advance(&at, e->z, side->slice) && advance(&at, e->y, side->pitch) &&
-                advance(&at, e->x, 1) && advance(&bytes, c->Depth - 1, side->slice) &&
-                advance(&bytes, c->Height - 1, side->pitch);
-    *first = at;
-    *span = bytes;
-    return fine;
+    bool pageable = e->type != CU_MEMORYTYPE_DEVICE;
+    struct extent x = extent_of(c, e, out->pitch);
+    size_t low = (size_t)x.low, span = (size_t)(x.high - x.low);
+    struct sim_place *place = &out->place;
+    bool known = x.low >= PTRDIFF_MIN && x.high <= PTRDIFF_MAX;
+    if (known && sim_resolve(first + low, span, device, write, pageable, place) == CUDA_SUCCESS) {
+        place->pointer -= low;
+        return CUDA_SUCCESS;
+    }
+    CUdeviceptr last =
+        first + (c->Depth - 1) * out->slice + (c->Height - 1) * out->pitch + c->WidthInBytes - 1;
+    const struct sim_block *b = sim_block_find(first);
+    out->astray = b && b == sim_block_find(last);
+    return out->astray ? sim_resolve(first, 1, device, write, pageable, place)
+                       : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult find_side(const struct end *e, const CUDA_MEMCPY3D *c, int device, bool write,
                           struct side *out)
 {
-    if (e->level)
-        return CUDA_ERROR_INVALID_VALUE;
     if (e->type == CU_MEMORYTYPE_ARRAY)
         return array_side(e, c, out);
     if (e->type < CU_MEMORYTYPE_HOST || e->type > CU_MEMORYTYPE_UNIFIED)
         return CUDA_ERROR_INVALID_VALUE;
-    CUdeviceptr first;
-    size_t span;
-    if (!steps_of(e, c, out) || !extent_of(e, c, out, &first, &span))
+    out->astray = false;
+    if (!steps_of(e, c, out))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult r =
-        sim_resolve(first, span, device, write, e->type != CU_MEMORYTYPE_DEVICE, &out->place);
+    CUdeviceptr first = e->base + e->z * out->slice + e->y * out->pitch + e->x;
+    CUresult r = resolve(e, c, device, write, first, out);
     const struct sim_block *b = r == CUDA_SUCCESS ? sim_block_find(first) : NULL;
     bool mapping = b && b->kind == SIM_VMM && out->place.kind != SIM_PAGEABLE;
     bool reached = e->type == CU_MEMORYTYPE_DEVICE && out->place.kind == SIM_PAGEABLE;
@@ -263,8 +279,8 @@ CUresult sim_copy_run(struct sim_work *work)
     if (r == CUDA_SUCCESS)
         sim_traffic_copy(&src.place, &dst.place, bytes_of(c));
     sim_unlock();
-    if (r != CUDA_SUCCESS)
-        return CUDA_ERROR_ILLEGAL_ADDRESS; /* it was right when it was queued: freed since then */
+    if (r != CUDA_SUCCESS || src.astray || dst.astray)
+        return CUDA_ERROR_ILLEGAL_ADDRESS; /* else it was right when it was queued: freed since */
     if (crashes(c, &src, &dst))
         sim_crash();
     if (work->u.copy.staging)
@@ -405,7 +421,7 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
     sim_stream_ref(stream);
     if (caller_waits(mode, &src, &dst)) {
         r = run_and_wait(stream, &work, &src, &dst);
-        if (r == CUDA_ERROR_ILLEGAL_ADDRESS && stream->ctx->sticky == CUDA_SUCCESS)
+        if (r == CUDA_ERROR_ILLEGAL_ADDRESS && sim_context_error(stream->ctx) == CUDA_SUCCESS)
             r = CUDA_ERROR_INVALID_VALUE;
     } else {
         r = queue(stream, &work, &src, &dst);

@@ -16,9 +16,12 @@ struct sim_pool;
 
 /* One simulated GPU. */
 struct sim_device {
-    size_t total;                  /* memory, bytes */
-    size_t used;                   /* bytes in blocks, chunks, handles, arrays and managed memory */
-    struct sim_context *primary;   /* its primary context, made at the first retain */
+    size_t total;                /* memory, bytes */
+    CUresult failed;             /* error of work that failed, or CUDA_SUCCESS: all contexts of the
+                                    device, new ones too, return it from then on, and no reset
+                                    helps (measured; that other devices go on was not) */
+    size_t used;                 /* bytes in blocks, chunks, handles, arrays and managed memory */
+    struct sim_context *primary; /* its primary context, made at the first retain */
     struct sim_pool *default_pool; /* made at start */
     struct sim_pool *current_pool; /* what cuMemAllocAsync uses */
     struct sim_chunk *spare;       /* an empty chunk, counted as free, to save its mapping */
@@ -35,7 +38,6 @@ struct sim_context {
     unsigned flags;              /* CU_CTX_* */
     unsigned version;            /* cuCtxGetApiVersion */
     unsigned long long id;       /* cuCtxGetId */
-    CUresult sticky;             /* error that every later call returns, or CUDA_SUCCESS */
     struct sim_stream *streams;  /* live streams, the default ones among them */
     struct sim_stream *legacy;   /* the legacy default stream */
     bool peer[SIM_MAX_DEVICES];  /* kernels may touch that device's memory */
@@ -75,9 +77,12 @@ CUresult sim_device_attribute(int *value, int attribute, int device);
 bool sim_supports(int device, CUdevice_attribute attribute);
 
 /* The calling thread's context: CUDA_ERROR_INVALID_CONTEXT without one,
- * CUDA_ERROR_CONTEXT_IS_DESTROYED for a dead one, or its sticky error. *ctx is set on success
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED for a dead one, or sim_context_error. *ctx is set on success
  * alone. */
 CUresult sim_current(struct sim_context **ctx);
+
+/* The same for a call that answers also in a context with an error. */
+CUresult sim_current_any(struct sim_context **ctx);
 
 /* The context of a handle (NULL means the current one), or NULL where it is none. */
 struct sim_context *sim_context_of(CUcontext handle);
@@ -85,10 +90,16 @@ struct sim_context *sim_context_of(CUcontext handle);
 /* Waits for all streams of a device, of all its contexts. */
 void sim_device_wait(int device);
 
-/* Waits for all streams of a context; returns its sticky error. */
+/* Waits for all streams of a context; returns sim_context_error. */
 CUresult sim_context_wait(struct sim_context *ctx);
 
-/* Makes the first error of a context stick. */
+/* The error that calls in a context return since work of its device failed, or CUDA_SUCCESS. */
+static inline CUresult sim_context_error(const struct sim_context *ctx)
+{
+    return sim_devices[ctx->device].failed;
+}
+
+/* Makes the first error of a context's device stick. */
 void sim_context_fail(struct sim_context *ctx, CUresult error);
 
 /* sim_current for a call that is not allowed while a capture forbids it:

@@ -126,7 +126,7 @@ SIM_API(cuEventDestroy_v2, (CUevent handle), (handle))
         return CUDA_ERROR_INVALID_HANDLE;
     struct sim_context *ctx = e->ctx;
     event_end(e);
-    return ctx->sticky;
+    return sim_context_error(ctx);
 }
 SIM_ALIAS(cuEventDestroy, body_cuEventDestroy_v2, (CUevent handle), (handle))
 
@@ -205,8 +205,8 @@ SIM_API(cuEventQuery, (CUevent handle), (handle))
     CUresult r = sim_capture_unsafe_call();
     if (r != CUDA_SUCCESS)
         return r;
-    if (e->ctx->sticky != CUDA_SUCCESS)
-        return e->ctx->sticky;
+    if (sim_context_error(e->ctx) != CUDA_SUCCESS)
+        return sim_context_error(e->ctx);
     return sim_point_reached(&e->point) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -227,7 +227,7 @@ SIM_API(cuEventSynchronize, (CUevent handle), (handle))
     sim_point_wait(&p);
     sim_point_drop(&p);
     sim_pools_settle();
-    return ctx->sticky;
+    return sim_context_error(ctx);
 }
 
 SIM_API(cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start, end))
@@ -239,8 +239,8 @@ SIM_API(cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start,
         return CUDA_ERROR_INVALID_VALUE;
     if (!a->recorded || !b->recorded || ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (a->ctx->sticky != CUDA_SUCCESS)
-        return a->ctx->sticky;
+    if (sim_context_error(a->ctx) != CUDA_SUCCESS)
+        return sim_context_error(a->ctx);
     if (!sim_point_reached(&a->point) || !sim_point_reached(&b->point))
         return CUDA_ERROR_NOT_READY;
     *ms = (float)((double)(int64_t)(b->time_ns - a->time_ns) / 1e6);

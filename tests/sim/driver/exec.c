@@ -90,7 +90,7 @@ static void op_run(struct sim_stream *stream, struct sim_op *op)
 {
     for (size_t i = 0; i < op->after_count; i++)
         sim_point_wait(&op->after[i]);
-    CUresult r = stream->ctx->sticky;
+    CUresult r = sim_context_error(stream->ctx);
     if (r == CUDA_SUCCESS || op->work.kind == SIM_WORK_CALLBACK) {
         sim_unlock();
         delay();
@@ -206,7 +206,7 @@ CUresult sim_stream_wait(struct sim_stream *stream)
     struct sim_point p = sim_stream_point(stream);
     sim_point_wait(&p);
     sim_point_drop(&p);
-    return ctx->sticky;
+    return sim_context_error(ctx);
 }
 
 void sim_stream_wait_point(struct sim_stream *stream, struct sim_point point)

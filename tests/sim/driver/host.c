@@ -64,6 +64,8 @@ SIM_API(cuMemFreeHost, (void *p), (p))
     CUresult r = sim_current_unsafe(&ctx);
     struct sim_block *b = sim_block_find(va);
     /* No context is needed to free host memory, and freeing nothing is no error. */
+    if (r == CUDA_ERROR_INVALID_CONTEXT && b && b->ctx && sim_context_error(b->ctx))
+        return sim_context_error(b->ctx);
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_CONTEXT)
         return r;
     if (!p && r == CUDA_SUCCESS)
@@ -122,8 +124,11 @@ SIM_API(cuMemHostUnregister, (void *p), (p))
     CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
     CUresult r = sim_current_unsafe(&ctx);
     struct sim_block *b = p ? sim_block_find(va) : NULL;
-    if (r == CUDA_ERROR_INVALID_CONTEXT && b) /* none is needed (measured on an H200) */
+    if (r == CUDA_ERROR_INVALID_CONTEXT && b) { /* none is needed (measured on an H200) */
         r = sim_capture_unsafe_call();
+        if (r == CUDA_SUCCESS && b->ctx)
+            r = sim_context_error(b->ctx);
+    }
     if (r != CUDA_SUCCESS)
         return r;
     if (b && b->kind != SIM_REGISTERED)

@@ -70,6 +70,15 @@ CUresult sim_memory_start(void);
  */
 bool sim_va_reserved(CUdeviceptr va);
 
+/* A range of addresses. */
+struct sim_range {
+    CUdeviceptr base; /* first address */
+    size_t size;      /* bytes */
+};
+
+/* The reservation that holds an address of a mapping. */
+struct sim_range sim_reservation_of(CUdeviceptr va);
+
 /* True where a live reservation of the program's holds the range. */
 bool sim_reservation_holds(CUdeviceptr va, size_t size);
 

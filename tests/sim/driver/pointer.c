@@ -83,17 +83,20 @@ static uint64_t handle_types(const struct sim_block *b)
 }
 
 /* The pages behind a block: registered ranges have those of the CPU, all else has 2 MiB pages. */
-static struct mapping {
-    CUdeviceptr base; /* first address */
-    size_t size;      /* bytes */
-} mapping_of(const struct sim_block *b)
+static struct sim_range mapping_of(const struct sim_block *b)
 {
     if (b->slab)
-        return (struct mapping){sim_slab_base(b->slab), SIM_PAGE};
+        return (struct sim_range){sim_slab_base(b->slab), SIM_PAGE};
     size_t page = b->kind == SIM_REGISTERED ? (size_t)sysconf(_SC_PAGESIZE) : SIM_PAGE;
     bool shared = b->kind == SIM_REGISTERED || b->chunk;
     CUdeviceptr base = shared ? b->va / page * page : b->va;
-    return (struct mapping){base, (b->va + b->size - base + page - 1) / page * page};
+    return (struct sim_range){base, (b->va + b->size - base + page - 1) / page * page};
+}
+
+/* What was allocated: a mapping's reservation, else the block. */
+static struct sim_range range_of(const struct sim_block *b)
+{
+    return b->kind == SIM_VMM ? sim_reservation_of(b->va) : (struct sim_range){b->va, b->size};
 }
 
 /* The value of an attribute of 8 bytes. */
@@ -111,9 +114,9 @@ static uint64_t wide_value(const struct sim_block *b, CUpointer_attribute a, CUd
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         return b->id;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        return b->va;
+        return range_of(b).base;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        return b->size;
+        return range_of(b).size;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return mapping_of(b).base;
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
@@ -177,7 +180,7 @@ SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
         (data, attribute, ptr))
 {
     struct sim_context *ctx;
-    CUresult r = sim_current(&ctx);
+    CUresult r = sim_current_any(&ctx);
     struct sim_block *b = sim_block_find(ptr);
     /* No context is needed to ask about a block. */
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_CONTEXT)
@@ -195,7 +198,7 @@ SIM_API(cuPointerGetAttributes,
         (count, attributes, data, ptr))
 {
     struct sim_context *ctx;
-    CUresult r = sim_current(&ctx);
+    CUresult r = sim_current_any(&ctx);
     if (r != CUDA_SUCCESS)
         return r;
     if (!attributes || !data)

@@ -9,6 +9,8 @@ SIM_API(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice dev), (out, dev))
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_device *d = &sim_devices[dev];
+    if (d->failed != CUDA_SUCCESS && !(d->primary && d->primary->alive))
+        return d->failed;
     if (!d->primary) {
         d->primary = sim_context_new(dev, 0, 3020);
         d->primary->primary = true;

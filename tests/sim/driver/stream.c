@@ -111,7 +111,7 @@ static CUresult find_made(CUstream handle, struct sim_stream **out)
         for (struct sim_stream *s = ctx->streams; s; s = s->next)
             if ((CUstream)s == handle && !s->builtin && !s->destroyed) {
                 *out = s;
-                return ctx->sticky;
+                return sim_context_error(ctx);
             }
     return CUDA_ERROR_INVALID_HANDLE;
 }

@@ -8,13 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* One reservation of addresses. */
-struct reservation {
-    CUdeviceptr va; /* first address */
-    size_t size;    /* bytes */
-};
-
-static struct reservation *reservations; /* sorted by address */
+static struct sim_range *reservations; /* sorted by address */
 static size_t reservation_count, reservation_capacity;
 
 size_t sim_reservations_count(void)
@@ -28,7 +22,7 @@ static size_t reservations_until(CUdeviceptr va)
     size_t low = 0, high = reservation_count;
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (reservations[mid].va <= va)
+        if (reservations[mid].base <= va)
             low = mid + 1;
         else
             high = mid;
@@ -45,7 +39,7 @@ static void reservation_add(CUdeviceptr va, size_t size)
     }
     memmove(reservations + at + 1, reservations + at,
             (reservation_count - at) * sizeof *reservations);
-    reservations[at] = (struct reservation){va, size};
+    reservations[at] = (struct sim_range){va, size};
     reservation_count++;
 }
 
@@ -76,8 +70,8 @@ SIM_API(cuMemAddressReserve,
 SIM_API(cuMemAddressFree, (CUdeviceptr va, size_t size), (va, size))
 {
     size_t behind = reservations_until(va);
-    struct reservation *r = reservations + behind - 1;
-    if (behind == 0 || r->va != va || r->size != size || sim_block_overlap(va, size))
+    struct sim_range *r = reservations + behind - 1;
+    if (behind == 0 || r->base != va || r->size != size || sim_block_overlap(va, size))
         return CUDA_ERROR_INVALID_VALUE;
     reservation_count--;
     memmove(r, r + 1, (reservation_count + 1 - behind) * sizeof *r);
@@ -85,11 +79,17 @@ SIM_API(cuMemAddressFree, (CUdeviceptr va, size_t size), (va, size))
     return CUDA_SUCCESS;
 }
 
+struct sim_range sim_reservation_of(CUdeviceptr va)
+{
+    size_t behind = reservations_until(va);
+    return behind > 0 ? reservations[behind - 1] : (struct sim_range){0, 0};
+}
+
 bool sim_reservation_holds(CUdeviceptr va, size_t size)
 {
     size_t behind = reservations_until(va);
-    const struct reservation *r = reservations + behind - 1;
-    return behind > 0 && size <= r->size && va - r->va <= r->size - size;
+    const struct sim_range *r = reservations + behind - 1;
+    return behind > 0 && size <= r->size && va - r->base <= r->size - size;
 }
 
 /* A part of a handle can't be mapped (measured: 801). */

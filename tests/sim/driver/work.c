@@ -45,7 +45,7 @@ CUresult sim_work_run(struct sim_work *w, struct sim_context *ctx)
         return CUDA_SUCCESS;
     case SIM_WORK_CALLBACK:
         in_host_function = true;
-        w->u.callback.fn(w->u.callback.stream, ctx->sticky, w->u.callback.data);
+        w->u.callback.fn(w->u.callback.stream, sim_context_error(ctx), w->u.callback.data);
         in_host_function = false;
         return CUDA_SUCCESS;
     case SIM_WORK_EVENT_RECORD:

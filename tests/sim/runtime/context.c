@@ -29,11 +29,16 @@ cudaError_t rt_primary_context(int device, CUcontext *context_out)
     CUdevice handle;
     cudaError_t error = rt_device(device, &handle);
     struct primary *primary = &primaries[device];
+    unsigned flags;
+    int active = 0;
 
     if (error != cudaSuccess)
         return error;
     pthread_mutex_lock(&lock);
-    if (!primary->retained) {
+    /* The program may have reset it by the driver. */
+    if (primary->retained)
+        (void)rt_driver.cuDevicePrimaryCtxGetState(handle, &flags, &active);
+    if (!active) {
         error = retain_error(rt_driver.cuDevicePrimaryCtxRetain(&primary->context, handle));
         primary->retained = error == cudaSuccess;
     }
