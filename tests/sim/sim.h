@@ -25,6 +25,10 @@
  *       flag     the flag of UVM_INITIALIZE has no effect
  *       refused  with HMM left off, registration for reading is refused all the same
  *
+ * SIM_ATTR=136=MASK gives devices an engine that decompresses by the algorithms of the mask; it
+ * takes compressed bytes for what they stand for. cuImportExternalMemory takes a memfd for the
+ * memory of another API's. Multicast is refused, as one GPU refuses it.
+ *
  * Pinned host memory (registered, or from the driver) has two mappings, the CPU's and the GPU's, as
  * on hardware: sets, kernels that ask sim_gpu_pointer and copies by the copy engine take the GPU's,
  * host functions the CPU's. So do the copies that the driver makes with the caller's CPU, whose

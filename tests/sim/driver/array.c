@@ -83,8 +83,8 @@ static CUresult array_new(const CUDA_ARRAY3D_DESCRIPTOR *desc, struct sim_contex
     if (!sim_device_take(ctx->device, footprint))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_array *a = calloc(1, sizeof *a);
-    *a = (struct sim_array){arrays, ctx,       ctx->device,       *desc, row, rows,
-                            slices, footprint, malloc(footprint), NULL};
+    *a = (struct sim_array){arrays,    sim_context_base(ctx), ctx->device, *desc, row, rows, slices,
+                            footprint, malloc(footprint),     NULL};
     memset(a->bytes, 0xA5, footprint);
     arrays = a;
     *out = a;
@@ -202,7 +202,7 @@ SIM_API(cuMipmappedArrayCreate,
     if (!out || !desc || levels == 0 || levels > MAX_LEVELS)
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_mipmap *m = calloc(1, sizeof *m);
-    m->ctx = ctx;
+    m->ctx = sim_context_base(ctx);
     m->next = mipmaps;
     mipmaps = m;
     for (unsigned i = 0; i < levels; i++) {

@@ -132,7 +132,7 @@ struct sim_block *sim_block_add(CUdeviceptr va, size_t size, enum sim_kind kind,
     b->size = size;
     b->kind = kind;
     b->device = device;
-    b->ctx = ctx;
+    b->ctx = sim_context_base(ctx);
     b->id = sim_next_id();
     b->sync_memops = kind != SIM_HOST && kind != SIM_REGISTERED;
     return b;

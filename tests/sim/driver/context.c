@@ -163,7 +163,7 @@ SIM_API(cuCtxCreate_v4,
 SIM_API(cuCtxDestroy_v2, (CUcontext handle), (handle))
 {
     struct sim_context *ctx = handle ? sim_context_of(handle) : NULL;
-    if (!ctx || !ctx->alive || ctx->primary)
+    if (!ctx || !ctx->alive || ctx->primary || ctx->base)
         return CUDA_ERROR_INVALID_CONTEXT;
     sim_context_end(ctx);
     if (depth && stack[depth - 1] == ctx)

@@ -15,6 +15,10 @@ void sim_context_begin(struct sim_context *ctx, unsigned flags);
  * destroyed. */
 void sim_context_end(struct sim_context *ctx);
 
+/* One reference more or less to the primary context of a device that exists. */
+CUresult sim_primary_retain(int device, struct sim_context **out);
+CUresult sim_primary_release(int device);
+
 /* Takes the events of a context from the program. */
 void sim_events_context_end(struct sim_context *ctx);
 

@@ -35,6 +35,8 @@ struct sim_context {
     bool alive;                  /* false after destroy, reset or the last release */
     bool primary;                /* the device's primary context */
     unsigned retained;           /* primary: references */
+    struct sim_context *base;    /* of a green context: the primary one, whose memory it uses */
+    unsigned processors;         /* of a green context: multiprocessors */
     unsigned flags;              /* CU_CTX_* */
     unsigned version;            /* cuCtxGetApiVersion */
     unsigned long long id;       /* cuCtxGetId */
@@ -97,6 +99,12 @@ CUresult sim_context_wait(struct sim_context *ctx);
 static inline CUresult sim_context_error(const struct sim_context *ctx)
 {
     return sim_devices[ctx->device].failed;
+}
+
+/* The context that memory, arrays and events made in `ctx` belong to. */
+static inline struct sim_context *sim_context_base(struct sim_context *ctx)
+{
+    return ctx && ctx->base ? ctx->base : ctx;
 }
 
 /* Makes the first error of a context's device stick. */

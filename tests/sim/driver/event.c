@@ -110,7 +110,7 @@ SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
     if (!out || (flags & ~7u) || interprocess_timing)
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_event *e = calloc(1, sizeof *e);
-    e->ctx = ctx;
+    e->ctx = sim_context_base(ctx);
     e->flags = flags;
     e->refs = 1;
     e->next = events;
@@ -139,7 +139,7 @@ static CUresult record(CUevent handle, CUstream stream, unsigned flags)
         return r;
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (e->ctx != s->ctx)
+    if (e->ctx != sim_context_base(s->ctx))
         return CUDA_ERROR_INVALID_HANDLE; /* event and stream must be of one context (cuEventRecord)
                                            */
     if (s->capture) {

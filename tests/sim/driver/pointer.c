@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define IS_HW_DECOMPRESS_CAPABLE 21 /* headers know it from CUDA 12.8 on */
+#define DECOMPRESS_ALGORITHMS 136   /* a CUdevice_attribute since then */
 #define TOKEN_BYTES 12              /* what a driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS */
 
 static bool is_host(const struct sim_block *b)
@@ -128,6 +129,12 @@ static uint64_t wide_value(const struct sim_block *b, CUpointer_attribute a, CUd
     }
 }
 
+/* The engine, where there is one (decompress.c), takes device memory. */
+static bool can_decompress(const struct sim_block *b)
+{
+    return !on_host(b) && b->kind != SIM_MANAGED && sim_supports(b->device, DECOMPRESS_ALGORITHMS);
+}
+
 /* The value of a smaller attribute. */
 static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, int device)
 {
@@ -147,8 +154,8 @@ static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, i
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case SIM_POINTER_ATTRIBUTE_FUTURE:
         return 1;
-    case IS_HW_DECOMPRESS_CAPABLE: /* there is no such engine */
-        return 0;
+    case IS_HW_DECOMPRESS_CAPABLE:
+        return can_decompress(b);
     default: /* CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE */
         return b->kind == SIM_VMM ? sim_handle_props(b->handle)->allocFlags.gpuDirectRDMACapable
                                   : b->kind == SIM_DEVICE;

@@ -2,36 +2,42 @@
 /* Primary contexts: one a device, shared by all users of the runtime. */
 #include "context.h"
 
-SIM_API(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice dev), (out, dev))
+CUresult sim_primary_retain(int device, struct sim_context **out)
 {
-    if (!sim_device_valid(dev))
-        return CUDA_ERROR_INVALID_DEVICE;
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct sim_device *d = &sim_devices[dev];
+    struct sim_device *d = &sim_devices[device];
     if (d->failed != CUDA_SUCCESS && !(d->primary && d->primary->alive))
         return d->failed;
     if (!d->primary) {
-        d->primary = sim_context_new(dev, 0, 3020);
+        d->primary = sim_context_new(device, 0, 3020);
         d->primary->primary = true;
     } else if (!d->primary->alive) {
         sim_context_begin(d->primary, d->primary->flags);
     }
     d->primary->retained++;
-    *out = (CUcontext)d->primary;
+    *out = d->primary;
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), (dev))
+CUresult sim_primary_release(int device)
 {
-    if (!sim_device_valid(dev))
-        return CUDA_ERROR_INVALID_DEVICE;
-    struct sim_context *ctx = sim_devices[dev].primary;
+    struct sim_context *ctx = sim_devices[device].primary;
     if (!ctx || ctx->retained == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (--ctx->retained == 0 && ctx->alive)
         sim_context_end(ctx);
     return CUDA_SUCCESS;
+}
+
+SIM_API(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice dev), (out, dev))
+{
+    if (!sim_device_valid(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    return out ? sim_primary_retain(dev, (struct sim_context **)out) : CUDA_ERROR_INVALID_VALUE;
+}
+
+SIM_API(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), (dev))
+{
+    return sim_device_valid(dev) ? sim_primary_release(dev) : CUDA_ERROR_INVALID_DEVICE;
 }
 SIM_ALIAS(cuDevicePrimaryCtxRelease, body_cuDevicePrimaryCtxRelease_v2, (CUdevice dev), (dev))
 

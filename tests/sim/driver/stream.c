@@ -291,18 +291,3 @@ SIM_API_PTSZ(cuStreamGetDevice, (CUstream handle, CUdevice *dev), (handle, dev))
     return r;
 }
 #endif
-
-#if CUDA_VERSION >= 12050
-/* No stream belongs to a green context here. */
-SIM_API_PTSZ(cuStreamGetCtx_v2, (CUstream handle, CUcontext *ctx, CUgreenCtx *green),
-             (handle, ctx, green))
-{
-    struct sim_stream *s;
-    CUresult r = sim_stream_find(handle, &s);
-    if (r != CUDA_SUCCESS)
-        return r;
-    *ctx = (CUcontext)s->ctx;
-    *green = NULL;
-    return CUDA_SUCCESS;
-}
-#endif
