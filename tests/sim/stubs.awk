@@ -31,19 +31,26 @@ FNR == NR {
     stub($1)
     stub($4 == "-" ? "-" : $1 $4)
     versions[++count] = "    {\"" $2 "\", " $3 ", \"" $1 "\"},"
-    declared[$2] = 1
+    if (!($2 in lowest) || $3 < lowest[$2]) {
+        lowest[$2] = $3
+        symbol[$2] = $1
+    }
     next
 }
-!($1 in declared) {
-    stub($1)
-    if (!($1 in lowest) || $2 < lowest[$1])
-        lowest[$1] = $2
+# A driver answers some names already at versions below those of the headers.
+!($1 in lowest) || $2 < lowest[$1] {
+    if (!($1 in symbol)) {
+        stub($1)
+        symbol[$1] = $1
+    }
+    lowest[$1] = $2
+    asked[$1] = 1
 }
 END {
     print "\nconst struct sim_version sim_versions[] = {"
     for (i = 1; i <= count; i++)
         print versions[i]
-    for (name in lowest)
-        print "    {\"" name "\", " lowest[name] ", \"" name "\"},"
+    for (name in asked)
+        print "    {\"" name "\", " lowest[name] ", \"" symbol[name] "\"},"
     print "    {NULL, 0, NULL}};"
 }
