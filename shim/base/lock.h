@@ -24,7 +24,7 @@ enum zc_lock_rank {
     ZC_RANK_RULES,   /* Reading the policy. */
     ZC_RANK_OPENING, /* Opening the host heap. */
     ZC_RANK_HEAP,    /* The host heap. */
-    ZC_RANK_MAPPING, /* Mappings of the program. */
+    ZC_RANK_SOURCE,  /* What pageable memory is. */
     ZC_RANK_DEEP,    /* What copies carried. */
     ZC_RANK_LIMITS,  /* Finding out the limits. */
     ZC_RANK_NODE,    /* Limits that processes share. */

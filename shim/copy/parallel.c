@@ -3,15 +3,13 @@
 #include "copy/parallel.h"
 
 #include "base/life.h"
-#include "copy/maps.h"
+#include "host/maps.h"
 #include "copy/pipeline.h"
 #include "driver/stream.h"
 #include "fault/signal.h"
 #include "host/pinned.h"
 #include "ledger/rules.h"
 #include "memory/workers.h"
-
-#define LARGE ((uint64_t)4 << 20) /* Smaller copies end before threads have started. */
 
 /* One H200: 1 GiB is registered in 19 to 28 ms and then copied in 19, in two threads as well,
  * because both need the driver's lock; threads copy it in 24, the ring's making included
@@ -92,8 +90,8 @@ bool zc_parallel_copy(struct zc_copy *c)
 }
 
 /* Every copy of the program passes here, so the most common exclusions are tested first. */
-bool zc_parallel_large(const struct zc_copy *c)
+bool zc_parallel_line(const struct zc_copy *c)
 {
-    return c->bytes >= LARGE && zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL &&
-           c->shape == ZC_SHAPE_LINE && !zc_copy_peers(c) && !zc_life_closing();
+    return zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL && c->shape == ZC_SHAPE_LINE &&
+           !zc_copy_peers(c) && !zc_life_closing();
 }

@@ -4,8 +4,16 @@
 
 #include "driver/copy.h"
 
-/* ZC_FACT_LARGE: one line of 4 MiB or more, where the policy has such copies. */
-bool zc_parallel_large(const struct zc_copy *c);
+#define ZC_PARALLEL_LEAST                                                                          \
+    ((uint64_t)4 << 20) /* Smaller copies end before threads have started.                         \
+                         */
+
+/* ZC_FACT_LARGE: one line of so many bytes, where the policy has such copies. */
+bool zc_parallel_line(const struct zc_copy *c);
+static inline bool zc_parallel_large(const struct zc_copy *c)
+{
+    return c->bytes >= ZC_PARALLEL_LEAST && zc_parallel_line(c);
+}
 
 /* The same for the first copy of a large block of the host heap, which would register the block
  * before: threads make such a copy in the time that registering takes, so that is left to the next

@@ -13,7 +13,7 @@
 /* Captures beyond these never end for libzc if their stream is destroyed. */
 #define ORIGINS_MAX 64
 
-static ZC_OWN int captures; /* Captures that have begun and not ended. */
+ZC_OWN int zc_captures;
 
 static ZC_LOCK(lock, ZC_RANK_CAPTURE);
 static struct origin {
@@ -24,11 +24,6 @@ static struct origin {
 } origins[ORIGINS_MAX]; /* Streams in which captures began, */
 static ZC_OWN unsigned origin_count; /* and their number, */
 static ZC_OWN unsigned graphics;     /* of them for graphics libraries. */
-
-bool zc_capture_any(void)
-{
-    return __builtin_expect(__atomic_load_n(&captures, __ATOMIC_ACQUIRE) > 0, 0);
-}
 
 /* A capturing stream is identified by its handle, because asking for its id would end the
  * capture. */
@@ -57,15 +52,14 @@ static bool for_graphics(CUstream stream, enum zc_flavour flavour)
     return found;
 }
 
-bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
+bool zc_capture_asks(CUstream stream, enum zc_flavour flavour)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     /* If a blocking stream captures, the driver refuses the status of the legacy stream, and calls
      * on that stream as well. */
-    return zc_capture_any() &&
-           ((ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
-             status != CU_STREAM_CAPTURE_STATUS_NONE) ||
-            for_graphics(stream, flavour));
+    return (ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+            status != CU_STREAM_CAPTURE_STATUS_NONE) ||
+           for_graphics(stream, flavour);
 }
 
 CUstreamCaptureMode zc_capture_relax(void)
@@ -86,7 +80,7 @@ static CUresult begun(CUresult result, const struct origin *o)
 {
     if (result != CUDA_SUCCESS)
         return result;
-    __atomic_fetch_add(&captures, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&zc_captures, 1, __ATOMIC_ACQ_REL);
     if (!zc_lock_take(&lock))
         return result;
     if (origin_count < ORIGINS_MAX) {
@@ -99,7 +93,7 @@ static CUresult begun(CUresult result, const struct origin *o)
 
 void zc_capture_unknown(void)
 {
-    __atomic_fetch_add(&captures, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&zc_captures, 1, __ATOMIC_ACQ_REL);
 }
 
 /* A body of the calls that begin a capture.  None begins while another thread asks streams whether
@@ -138,7 +132,7 @@ void zc_capture_lost(CUstream stream, CUcontext context)
 {
     const struct origin o = {stream, context, false};
     int found = take_out(&o, !stream, ORIGINS_MAX);
-    __atomic_fetch_sub(&captures, found, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&zc_captures, found, __ATOMIC_ACQ_REL);
 }
 
 ZC_BODY(cuStreamBeginCapture, (CUstream stream))
@@ -164,7 +158,7 @@ ZC_BODY(cuStreamEndCaptureToCig, (CUstream stream))
     CUresult result = real(stream);
     const struct origin o = origin_of(stream, entry->flavour);
     if (result == CUDA_SUCCESS)
-        __atomic_fetch_sub(&captures, take_out(&o, false, 1), __ATOMIC_ACQ_REL);
+        __atomic_fetch_sub(&zc_captures, take_out(&o, false, 1), __ATOMIC_ACQ_REL);
     return result;
 }
 
@@ -177,7 +171,7 @@ ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
     if (held && !zc_capture_holds(stream, entry->flavour)) {
         const struct origin o = origin_of(stream, entry->flavour);
         take_out(&o, false, 1);
-        __atomic_fetch_sub(&captures, 1, __ATOMIC_ACQ_REL);
+        __atomic_fetch_sub(&zc_captures, 1, __ATOMIC_ACQ_REL);
     }
     return result;
 }

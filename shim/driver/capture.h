@@ -4,13 +4,23 @@
 
 #include "driver/real.h"
 
+/* Captures that have begun and not ended.  Atomic. */
+extern int zc_captures;
+
 /* True while any stream of the process is capturing.  Then nothing is converted, and libzc makes no
  * call that a capture in global mode forbids (cuStreamQuery, cuEventQuery and others would
  * invalidate it), unless zc_capture_relax() allows them to the thread. */
-bool zc_capture_any(void);
+static inline bool zc_capture_any(void)
+{
+    return __builtin_expect(__atomic_load_n(&zc_captures, __ATOMIC_ACQUIRE) > 0, 0);
+}
 
-/* True if calls on this stream are captured instead of run. */
-bool zc_capture_holds(CUstream stream, enum zc_flavour flavour);
+/* True if calls on this stream are captured instead of run.  Asks the driver while any is. */
+bool zc_capture_asks(CUstream stream, enum zc_flavour flavour);
+static inline bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
+{
+    return zc_capture_any() && zc_capture_asks(stream, flavour);
+}
 
 /*
  * Allows the calling thread to wait and to query while another stream captures, which a capture in

@@ -282,35 +282,3 @@ unsigned zc_memory_type(CUdeviceptr address)
                  CUDA_SUCCESS;
     return known ? type : 0;
 }
-
-static bool on_device(enum zc_kind kind)
-{
-    return kind == ZC_KIND_DEVICE || kind == ZC_KIND_MANAGED;
-}
-
-/* Copies between blocks of two devices are peer copies, whatever function is called; CUPTI counts
- * them so. */
-static bool crosses_devices(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
-{
-    return on_device(src) && on_device(dst) && c->src.block && c->dst.block &&
-           c->src.block->device != c->dst.block->device;
-}
-
-static enum zc_dir direction(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
-{
-    if (c->shape == ZC_SHAPE_SET)
-        return ZC_DIR_MEMSET;
-    if (c->shape == ZC_SHAPE_PREFETCH)
-        return ZC_DIR_PREFETCH;
-    return crosses_devices(c, src, dst) ? ZC_DIR_PTOP : zc_dir_of(src, dst);
-}
-
-void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real)
-{
-    bool one = c->shape == ZC_SHAPE_SET || c->shape == ZC_SHAPE_PREFETCH;
-    enum zc_kind as = one ? c->dst.asked : c->src.asked, rs = one ? c->dst.real : c->src.real;
-    *asked = zc_flow(direction(c, as, c->dst.asked), as, c->dst.asked);
-    *real = *asked; /* The common case: nothing was placed elsewhere. */
-    if (rs != as || c->dst.real != c->dst.asked)
-        *real = zc_flow(direction(c, rs, c->dst.real), rs, c->dst.real);
-}

@@ -27,17 +27,17 @@ struct zc_operand {
     enum zc_side side;         /* What the call says. */
     enum zc_kind asked;        /* Kind that the program believes in. */
     enum zc_kind real;         /* Actual kind of the pages. */
-    CUdeviceptr address;       /* First byte accessed; 0 for arrays. */
-    size_t span;               /* Bytes from the first to the last one accessed. */
-    size_t pitch;              /* Bytes from row to row; 2D and 3D only. */
-    size_t slice;              /* Bytes from slice to slice; 3D only. */
-    struct zc_block *block;    /* The block it begins in, or NULL. */
-    struct zc_extent *extent;  /* Extent of a host heap block that libzc answers for, else NULL. */
-    bool staged;               /* Such a block; its copies stay those of pageable memory. */
-    struct zc_extent *visited; /* `extent` during the copy; see zc_hostheap_visit(). */
-    CUcontext context;         /* Context that the call names for it, or NULL. */
+    bool staged;               /* `extent` is set, and its copies stay those of pageable memory. */
     bool beside;               /* Memory that libzc mapped around a block. */
     bool set;                  /* It is not copied but set. */
+    CUdeviceptr address;       /* First byte accessed; 0 for arrays. */
+    size_t span;               /* Bytes from the first to the last one accessed. */
+    struct zc_block *block;    /* The block it begins in, or NULL. */
+    struct zc_extent *extent;  /* Extent of a host heap block that libzc answers for, else NULL. */
+    struct zc_extent *visited; /* `extent` during the copy; see zc_hostheap_visit(). */
+    CUcontext context;         /* Context that the call names for it, or NULL. */
+    size_t pitch;              /* Bytes from row to row; 2D and 3D only. */
+    size_t slice;              /* Bytes from slice to slice; 3D only. */
 };
 
 /* Position of a node to be added to a graph. */
@@ -64,71 +64,80 @@ struct zc_copy {
     enum zc_fn fn;           /* Entry point. */
     enum zc_flavour flavour; /* What the NULL stream means. */
     void *frame, *pc;        /* As in struct zc_entry; NULL where the call has no site. */
+    uint64_t start;          /* zc_ticks() at entry. */
+    CUstream stream;         /* As the program gave it; NULL for calls without one. */
+    uint64_t bytes;          /* Bytes that the call asks to move or set. */
     enum zc_shape shape;
-    bool on;        /* libzc records this call. */
-    bool async;     /* The call has a stream and need not wait. */
-    bool sync;      /* The call has no stream, but a row ZC_SYNC. */
-    bool word;      /* A set: a single value that a stream writes or waits for. */
-    uint8_t unit;   /* Sets: bytes of an element.  Strided: 1.  0: the driver refuses it, or may. */
-    unsigned value; /* Sets: the value of each element. */
-    int order;      /* The CUmemcpySrcAccessOrder that the call gives; 0: it can't give one, -1: it
-                     * gives none that there is. */
-    CUstream stream; /* As the program gave it; NULL for calls without one. */
+    CUresult result; /* What the wrapper returns. */
+    bool on;         /* libzc records this call. */
+    bool async;      /* The call has a stream and need not wait. */
+    bool sync;       /* The call has no stream, but a row ZC_SYNC. */
+    bool word;       /* A set: a single value that a stream writes or waits for. */
+    bool continues;  /* Part of a call of which another part has been counted. */
+    bool answered;   /* The failure of the call has been explained. */
+    bool flat;       /* `given` is a CUDA_MEMCPY2D. */
+    uint8_t unit; /* Sets: bytes of an element.  Strided: 1.  0: the driver refuses it, or may. */
+    int order;    /* The CUmemcpySrcAccessOrder that the call gives; 0: it can't give one, -1: it
+                   * gives none that there is. */
     struct zc_operand dst, src;
-    size_t extent[3]; /* Strided: bytes of a row, rows of a slice, slices.  Sets: rows, and if there
-                       * are several the bytes of one. */
-    uint64_t bytes;   /* Bytes that the call asks to move or set. */
+    const struct zc_behind *behind; /* Position of a node added to a graph, else NULL. */
     const void *given; /* Strided: the CUDA_MEMCPY2D if `flat`, else the CUDA_MEMCPY3D or its peer
                         * form; NULL where the call has another description. */
-    bool flat;
-    CUarray array;                  /* Lines to or from an array: that one.  Not set by others. */
-    bool continues;                 /* Part of a call of which another part has been counted. */
-    uint64_t start;                 /* zc_ticks() at entry. */
-    const struct zc_behind *behind; /* Position of a node added to a graph, else NULL. */
+    size_t extent[3]; /* Strided: bytes of a row, rows of a slice, slices.  Sets: rows, and if there
+                       * are several the bytes of one. */
+    unsigned value;   /* Sets: the value of each element. */
+    CUarray array;    /* Lines to or from an array: that one.  Not set by others. */
     /* The plan. */
-    uint32_t facts;  /* Bits of enum zc_fact. */
     enum zc_way way; /* By the facts; FORWARD if the way ended with the driver. */
+    uint32_t facts;  /* Bits of enum zc_fact. */
+    bool planned;    /* The sides were more than memory of the driver's and the program's own. */
     bool first;      /* THREADS: of a block that the next copy registers (copy/parallel.h). */
     bool kept;       /* The source stays ONE meanwhile (shared/transfer.h). */
     bool held;       /* Blocks stay where they are meanwhile (vmm/move.h). */
     /* The outcome. */
-    bool answered;                   /* The failure of the call has been explained. */
-    CUresult result;                 /* What the wrapper returns. */
     uint64_t copies;                 /* Number of copies that the driver makes. */
-    uint64_t part[ZC_OUTCOME_COUNT]; /* `shared`: bytes by outcome. */
+    uint64_t part[ZC_OUTCOME_COUNT]; /* `shared`: bytes by outcome; set if `way` is PAIR. */
 };
 
-/* Begins a description: sets every field and starts the clock.  It is inline, as are the most
- * common shapes, because a hooked call must be cheap.  It sets field by field, because compilers
- * clear a struct of this size with a string instruction that takes longer than all the rest. */
+static inline void zc_operand_init(struct zc_operand *b)
+{
+    b->side = ZC_SIDE_NONE;
+    b->asked = b->real = ZC_KIND_PAGEABLE;
+    b->staged = b->beside = b->set = false;
+    b->address = 0;
+    b->span = 0;
+    b->block = NULL;
+    b->extent = b->visited = NULL;
+    b->context = NULL;
+}
+
+/* Begins a description: sets every field that a description need not set, and starts the clock.  It
+ * is inline, as are the most common shapes, because a hooked call must be cheap.  It sets field by
+ * field, in their order, because compilers clear a struct of this size with a string instruction
+ * that takes longer than all the rest. */
 static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour)
 {
+    bool on = zc_life_on();
     c->fn = fn;
     c->flavour = flavour;
     c->frame = c->pc = NULL;
-    c->on = zc_life_on();
+    c->start = on ? zc_ticks() : 0;
+    c->stream = NULL;
+    c->bytes = 0;
     c->shape = ZC_SHAPE_NONE;
-    c->async = c->sync = c->word = c->first = c->kept = c->held = c->answered = c->continues =
-        false;
+    c->result = CUDA_SUCCESS;
+    c->on = on;
+    c->async = c->sync = c->word = c->continues = c->answered = c->flat = false;
+    c->unit = 0;
+    zc_operand_init(&c->dst);
+    zc_operand_init(&c->src);
     c->behind = NULL;
     c->given = NULL;
     c->order = 0;
-    c->facts = 0;
     c->way = ZC_WAY_FORWARD;
-    c->stream = NULL;
-    c->dst.side = c->src.side = ZC_SIDE_NONE;
-    c->dst.asked = c->src.asked = c->dst.real = c->src.real = ZC_KIND_PAGEABLE;
-    c->dst.address = c->src.address = 0;
-    c->dst.span = c->src.span = 0;
-    c->dst.block = c->src.block = NULL;
-    c->dst.extent = c->src.extent = NULL;
-    c->dst.staged = c->src.staged = false;
-    c->dst.visited = c->src.visited = NULL;
-    c->dst.context = c->src.context = NULL;
-    c->bytes = 0;
+    c->facts = 0;
+    c->planned = c->first = c->kept = c->held = false;
     c->copies = 1;
-    c->result = CUDA_SUCCESS;
-    c->start = c->on ? zc_ticks() : 0;
 }
 
 /* The call has a stream and need not wait. */
@@ -242,8 +251,27 @@ static inline bool zc_operand_on_device(const struct zc_operand *b, uint64_t byt
            bytes <= b->block->base + b->block->size - b->address;
 }
 
-/* The flow of a transfer by requested kinds and by actual kinds. */
-void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real);
+/* The flow of a transfer, if its sides were of these kinds.  Copies between blocks of two devices
+ * are peer copies, whatever function is called; CUPTI counts them so. */
+static inline unsigned zc_copy_flow(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
+{
+    if (c->shape == ZC_SHAPE_SET || c->shape == ZC_SHAPE_PREFETCH)
+        return zc_flow(c->shape == ZC_SHAPE_SET ? ZC_DIR_MEMSET : ZC_DIR_PREFETCH, dst, dst);
+    enum zc_dir dir = zc_dir_of(src, dst);
+    bool peers = dir == ZC_DIR_DTOD && c->src.block && c->dst.block &&
+                 c->src.block->device != c->dst.block->device;
+    return zc_flow(peers ? ZC_DIR_PTOP : dir, src, dst);
+}
+
+/* By requested kinds, and by actual kinds. */
+static inline unsigned zc_copy_asked(const struct zc_copy *c)
+{
+    return zc_copy_flow(c, c->src.asked, c->dst.asked);
+}
+static inline unsigned zc_copy_real(const struct zc_copy *c)
+{
+    return zc_copy_flow(c, c->src.real, c->dst.real);
+}
 
 /* True if the call names two contexts. */
 static inline bool zc_copy_peers(const struct zc_copy *c)

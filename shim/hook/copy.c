@@ -84,18 +84,21 @@ static bool lies_beside(const struct zc_operand *b)
     return b->side == ZC_SIDE_DEVICE && zc_pinned_hides(b->address) && !reaches_pageable();
 }
 
-static void resolve_operand(struct zc_operand *b)
+static inline void resolve_operand(struct zc_operand *b)
 {
     b->beside = false;
     if (b->side == ZC_SIDE_NONE)
         return;
-    b->block = b->address ? zc_block_find(b->address) : NULL;
+    b->block = zc_block_find(b->address);
     if (zc_hostheap_owns(b->address))
         resolve_host(b);
-    b->beside = !b->block && lies_beside(b);
-    b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
-    b->real =
-        b->block ? (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED) : b->asked;
+    if (!b->block) {
+        b->beside = lies_beside(b);
+        b->asked = b->real = unknown_kind(b);
+        return;
+    }
+    b->asked = (enum zc_kind)b->block->asked;
+    b->real = (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED);
     CUdeviceptr border = zc_vmm_spills_at(b->block);
     if (border && b->address >= border)
         b->real = ZC_KIND_PINNED;
@@ -177,6 +180,13 @@ static void use_host(struct zc_operand *b, uint64_t bytes)
     b->real = zc_pinned_use(b->extent, bytes) ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
     __atomic_store_n(&b->block->real, (uint8_t)b->real, __ATOMIC_RELAXED);
     b->staged = keeps_meaning(b);
+}
+
+/* False for memory of the driver's or the program's own, whose copies are only counted. */
+static inline bool remarkable(const struct zc_operand *b)
+{
+    const unsigned marks = ZC_BLOCK_CONVERTED | ZC_BLOCK_SPLIT | ZC_BLOCK_FOREIGN;
+    return b->extent || b->beside || (b->block && (b->block->flags & marks));
 }
 
 static bool special(const struct zc_operand *b)
@@ -319,14 +329,13 @@ static void hold_still(struct zc_copy *c)
         stay(c);
 }
 
-bool zc_copy_begin(struct zc_copy *c)
+/* Not inlined: most copies need no plan. */
+__attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool large)
 {
-    if (!c->on)
-        return false;
-    zc_copy_resolve(c);
+    c->planned = true;
     hold_still(c);
-    bool ours = (special(&c->dst) || special(&c->src)) && c->bytes, large = zc_parallel_large(c);
-    if (__builtin_expect(!ours && !large, 1))
+    bool ours = (special(&c->dst) || special(&c->src)) && c->bytes;
+    if (!ours && !large)
         return false;
     if (ours) {
         visit(&c->dst);
@@ -339,6 +348,17 @@ bool zc_copy_begin(struct zc_copy *c)
     if (!answered && c->way != ZC_WAY_FORWARD_WAIT)
         c->way = ZC_WAY_FORWARD;
     return answered;
+}
+
+bool zc_copy_begin(struct zc_copy *c)
+{
+    if (!c->on)
+        return false;
+    resolve_operand(&c->dst);
+    resolve_operand(&c->src);
+    bool large = zc_parallel_large(c);
+    return __builtin_expect(large || remarkable(&c->dst) || remarkable(&c->src), 0) &&
+           begin_planned(c, large);
 }
 
 /* Not inlined: used only from the level `events` on. */
@@ -359,12 +379,18 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
         zc_deep_copy(c);
 }
 
+static bool has_source(const struct zc_copy *c)
+{
+    return c->bytes >= ZC_SOURCE_LEAST &&
+           (c->src.asked == ZC_KIND_PAGEABLE || c->dst.asked == ZC_KIND_PAGEABLE);
+}
+
 static void record(const struct zc_copy *c, struct zc_transfer *t)
 {
-    if (zc_flow_src(t->asked) == ZC_KIND_PAGEABLE || zc_flow_dst(t->asked) == ZC_KIND_PAGEABLE)
+    if (has_source(c))
         zc_source_tell(t, c->dst.address, c->src.address);
     zc_traffic_record(t);
-    if (__builtin_expect(zc_log_level() >= ZC_LOG_EVENTS, 0))
+    if (zc_log_level() >= ZC_LOG_EVENTS)
         log_transfer(c, t);
 }
 
@@ -529,41 +555,68 @@ CUresult zc_copy_after_node(struct zc_copy *c, CUresult result)
     return result == CUDA_ERROR_INVALID_VALUE && c->on ? refused(c) : result;
 }
 
-static CUresult finish(struct zc_copy *c)
+/* A captured copy or set has not happened yet; it is counted at the launches of its graph. */
+static inline bool counts(const struct zc_copy *c)
 {
-    if (c->way == ZC_WAY_FORWARD_WAIT && c->result == CUDA_SUCCESS)
-        c->result = zc_staged_wait(c);
-    if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
-        return refused(c);
-    /* A captured copy has not happened yet; it is counted at the launches of its graph. */
-    if (!c->bytes || c->way == ZC_WAY_REMAP || c->way == ZC_WAY_SPLIT ||
-        (c->async && zc_capture_holds(c->stream, c->flavour)))
-        return c->result;
+    return c->bytes && !(c->async && zc_capture_holds(c->stream, c->flavour));
+}
+
+/* Records a copy or set that was made. */
+__attribute__((noinline)) static void count(const struct zc_copy *c)
+{
     zc_grown_copy(c);
     bool by_cpu = c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED;
-    struct zc_transfer t = {.outcome = by_cpu ? ZC_CPU : ZC_MOVED,
+    struct zc_transfer t = {.asked = zc_copy_asked(c),
+                            .real = zc_copy_real(c),
+                            .outcome = by_cpu ? ZC_CPU : ZC_MOVED,
                             .bytes = c->bytes,
                             .copies = c->copies,
                             .dst = c->dst.block,
                             .src = c->src.block,
                             .ticks = zc_ticks() - c->start,
                             .continues = c->continues};
-    zc_copy_flows(c, &t.asked, &t.real);
     if (__builtin_expect(c->way == ZC_WAY_PAIR, 0))
         record_parts(c, &t);
     else
         record(c, &t);
+}
+
+__attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
+{
+    zc_shared_let_go(c);
+    if (c->way == ZC_WAY_FORWARD_WAIT && c->result == CUDA_SUCCESS)
+        c->result = zc_staged_wait(c);
+    if (c->result != CUDA_SUCCESS)
+        c->result = refused(c);
+    else if (c->way != ZC_WAY_REMAP && c->way != ZC_WAY_SPLIT && counts(c))
+        count(c);
+    zc_move_leave(c->held);
+    part_visits(c);
     return c->result;
+}
+
+/* Nothing but the counters wants to know of a copy that the driver made as it was asked for. */
+static inline bool only_counted(const struct zc_copy *c)
+{
+    return c->dst.real == c->dst.asked && c->src.real == c->src.asked && !c->continues &&
+           zc_log_level() < ZC_LOG_EVENTS && !has_source(c) &&
+           !(c->src.block && c->dst.block && __atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED));
 }
 
 CUresult zc_copy_end(struct zc_copy *c)
 {
     if (!c->on)
         return c->result;
-    if (__builtin_expect(c->kept, 0))
-        zc_shared_let_go(c);
-    CUresult result = finish(c);
-    zc_move_leave(c->held);
-    part_visits(c);
-    return result;
+    if (__builtin_expect(c->planned, 0))
+        return end_planned(c);
+    if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
+        return refused(c);
+    if (__builtin_expect(!counts(c), 0))
+        return CUDA_SUCCESS;
+    if (__builtin_expect(only_counted(c), 1))
+        zc_traffic_moved(zc_copy_asked(c), c->bytes, zc_ticks() - c->start, c->dst.block,
+                         c->src.block);
+    else
+        count(c);
+    return CUDA_SUCCESS;
 }

@@ -60,7 +60,8 @@ static struct node node_of(CUgraphNode id, struct zc_copy *c)
 {
     struct node n = {.id = id};
     zc_copy_resolve(c);
-    zc_copy_flows(c, &n.asked, &n.real);
+    n.asked = zc_copy_asked(c);
+    n.real = zc_copy_real(c);
     n.dst = c->dst.address;
     n.src = c->src.address;
     n.bytes = c->bytes;

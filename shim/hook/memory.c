@@ -21,7 +21,6 @@
 #include "driver/real.h"
 #include "fault/fault.h"
 #include "fault/prefault.h"
-#include "host/mapping.h"
 #include "host/overlay.h"
 #include "host/pinned.h"
 #include "shared/forks.h"
@@ -284,10 +283,7 @@ SLOW int unmap(void *at, size_t n)
 
 EXPORT int munmap(void *at, size_t n)
 {
-    if (placed(at, n))
-        return unmap(at, n);
-    zc_mapping_forget(at, n);
-    return next.munmap(at, n);
+    return placed(at, n) ? unmap(at, n) : next.munmap(at, n);
 }
 
 /* True for fresh private memory, which is what blocks consist of anyway. */
@@ -317,14 +313,8 @@ SLOW void *map_over(void *at, size_t n, int protection, int flags, int fd, off_t
 EXPORT void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t from)
 {
     bool over = (flags & MAP_FIXED) && !(flags & MAP_FIXED_NOREPLACE);
-    if (over && placed(at, n))
-        return map_over(at, n, protection, flags, fd, from);
-    if (over)
-        zc_mapping_forget(at, n);
-    void *got = next.mmap(at, n, protection, flags, fd, from);
-    if (got != MAP_FAILED)
-        zc_mapping_note(got, n, flags, fd);
-    return got;
+    return over && placed(at, n) ? map_over(at, n, protection, flags, fd, from)
+                                 : next.mmap(at, n, protection, flags, fd, from);
 }
 
 EXPORT void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64_t from)
@@ -381,26 +371,11 @@ SLOW void *move_pages(void *at, size_t n, size_t now, int flags, void *to)
     return got;
 }
 
-/* With an old size of 0 shared pages are mapped a second time, and stay. */
-SLOW void *move_mapping(void *at, size_t n, size_t now, int flags, void *to)
-{
-    bool stays = !n || (flags & MREMAP_DONTUNMAP);
-    struct zc_mapping_move move = zc_mapping_moving(at, n);
-    if (flags & MREMAP_FIXED)
-        zc_mapping_forget(to, now);
-    void *got = next.mremap(at, n, now, flags, to);
-    if (got != MAP_FAILED)
-        zc_mapping_moved(&move, got, now);
-    if (got == MAP_FAILED || stays)
-        zc_mapping_moved(&move, at, n);
-    return got;
-}
-
 EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to)
 {
     return placed(at, n) || ((flags & MREMAP_FIXED) && placed(to, now))
                ? move_pages(at, n, now, flags, to)
-               : move_mapping(at, n, now, flags, to);
+               : next.mremap(at, n, now, flags, to);
 }
 
 /* Advice that changes neither content nor mappings. */

@@ -20,7 +20,6 @@
     X(node)                                                                                        \
     X(limits)                                                                                      \
     X(deep)                                                                                        \
-    X(mapping)                                                                                     \
     X(hostheap)                                                                                    \
     X(pinned)                                                                                      \
     X(va)                                                                                          \

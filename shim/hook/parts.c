@@ -246,7 +246,7 @@ static void make_part(struct zc_copy *c, const struct box *box)
     struct zc_copy part = *c;
     part.facts = 0;
     part.way = ZC_WAY_FORWARD;
-    part.held = false;
+    part.held = part.planned = false;
     part.start = zc_ticks();
     part.dst = side_of(&c->dst, box);
     part.src = side_of(&c->src, box);

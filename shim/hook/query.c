@@ -199,13 +199,13 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
 
 ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
-    const struct zc_block *b = asked_about(ptr);
+    const struct zc_block *b = zc_life_on() ? zc_block_find(ptr) : NULL;
     CUresult result;
-    if (b)
+    if (b && (b->flags & ZC_BLOCK_CONVERTED))
         return answer(real, b, data, attribute, ptr);
-    if (zc_beside(ptr))
+    if (!b && zc_beside(ptr))
         return CUDA_ERROR_INVALID_VALUE;
-    return zc_handle_answer(ptr, data, attribute, &result)
+    return b && (b->flags & ZC_BLOCK_MAPPING) && zc_handle_answer(ptr, data, attribute, &result)
                ? result
                : real(data, attribute, zc_pinned_disguise(ptr));
 }

@@ -201,11 +201,6 @@ struct zc_block *zc_placed_at(CUdeviceptr address)
     return b && (b->flags & ZC_BLOCK_CONVERTED) ? b : NULL;
 }
 
-bool zc_beside(CUdeviceptr address)
-{
-    return address && zc_life_on() && (zc_block_beside(address) || zc_early_covers(address));
-}
-
 struct zc_block *zc_converted_at(CUdeviceptr address)
 {
     struct zc_block *b = zc_placed_at(address);

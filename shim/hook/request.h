@@ -7,6 +7,7 @@
 #include "ledger/block.h"
 #include "memory/place.h"
 #include "policy/policy.h"
+#include "shared/early.h"
 
 struct zc_ask {
     const struct zc_entry *entry;
@@ -67,7 +68,10 @@ struct zc_block *zc_placed_at(CUdeviceptr address);
 
 /* True for an address next to such a block, in memory that libzc mapped and the driver may know: to
  * the program nothing is there. */
-bool zc_beside(CUdeviceptr address);
+static inline bool zc_beside(CUdeviceptr address)
+{
+    return (zc_block_beside(address) || zc_early_covers(address)) && address && zc_life_on();
+}
 
 /* True for an address in such a block or next to it: what the driver has there is not what the
  * program knows. */

@@ -91,19 +91,28 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         result = zc_copy_after_node(&c, ZC_HOLDING_STILL(real args));                              \
     return zc_check_sticky(ZC_FN_##name, result);                                                  \
     }
-/* A tail call if no party watches launches: it costs a load and two branches. */
+/* A tail call if no party watches launches: two loads and two branches.  All else is in a function
+ * of its own, because it needs a frame, which the compiler would make before it looks. */
 #define ZC_LAUNCH(name, base, flavour, params, args, stream, function, arguments, extra, threads)  \
-    ENTER(name, base, params)                                                                      \
-    if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))                 \
-        return real args;                                                                          \
-    const struct zc_launch launch = {ZC_FN_##name, flavour, stream,  function, arguments,          \
-                                     extra,        NULL,    threads, true};                        \
-    CUresult result = zc_launch_begin(&launch);                                                    \
-    if (result == CUDA_SUCCESS) {                                                                  \
-        result = real args;                                                                        \
-        zc_launch_end(&launch);                                                                    \
+    __attribute__((noinline)) static CUresult watched_##name params                                \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        const struct zc_launch launch = {ZC_FN_##name, flavour, stream,  function, arguments,      \
+                                         extra,        NULL,    threads, true};                    \
+        CUresult result = zc_launch_begin(&launch);                                                \
+        if (result == CUDA_SUCCESS) {                                                              \
+            result = real args;                                                                    \
+            zc_launch_end(&launch);                                                                \
+        }                                                                                          \
+        return zc_check_sticky(ZC_FN_##name, result);                                              \
     }                                                                                              \
-    return zc_check_sticky(ZC_FN_##name, result);                                                  \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = zc_real.name;                                                     \
+        bool watched = __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED);                        \
+        return __builtin_expect(real && !watched, 1) ? real args : watched_##name args;            \
     }
 #define ZC_CHECK(name, base, flavour, params, args)                                                \
     ENTER(name, base, params)                                                                      \

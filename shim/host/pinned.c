@@ -243,9 +243,9 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
     return result;
 }
 
-bool zc_pinned_hides(uint64_t address)
+bool zc_pinned_hides_own(uint64_t address)
 {
-    const struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
+    const struct zc_extent *e = zc_hostheap_extent(address);
     if (!e)
         return false;
     enum zc_extent_pin pin = pin_of(e);
@@ -254,11 +254,7 @@ bool zc_pinned_hides(uint64_t address)
     return pin != ZC_PIN_PROGRAM && !counting;
 }
 
-CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
-{
-    static char pageable[64];
-    return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)pageable : address;
-}
+const char zc_pinned_pageable[64];
 
 bool zc_pinned_unregister(struct zc_extent *e)
 {

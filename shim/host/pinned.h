@@ -50,11 +50,19 @@ CUresult zc_pinned_forgo(enum zc_fn fn);
 
 /* True for an address of the host heap that must look pageable in the driver's answers.  Extents of
  * cuMemHostAlloc count, too, outside of the ledger's blocks. */
-bool zc_pinned_hides(uint64_t address);
+bool zc_pinned_hides_own(uint64_t address);
+static inline bool zc_pinned_hides(uint64_t address)
+{
+    return zc_hostheap_owns(address) && zc_pinned_hides_own(address);
+}
 
 /* Returns the address to ask the driver about: the given one, or a pageable byte of libzc's own if
  * the answer must be that for pageable memory. */
-CUdeviceptr zc_pinned_disguise(CUdeviceptr address);
+extern const char zc_pinned_pageable[64];
+static inline CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
+{
+    return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)zc_pinned_pageable : address;
+}
 
 /* The program is about to register memory itself: ends libzc's registration of the extents in
  * [address, address + bytes) and leaves them to the program. */

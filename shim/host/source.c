@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Tells heap, mappings, stacks and variables apart, without asking the kernel. */
+/*
+ * Tells heap, mappings, stacks and variables apart.  The kernel knows what is mapped where, and is
+ * asked once for a range.  It does not know which memory of no file is malloc's: that shows in what
+ * glibc writes before its blocks (malloc/malloc.c there, "struct malloc_chunk").
+ */
 #include "host/source.h"
 
+#include <errno.h>
+#include <linux/magic.h>
 #include <pthread.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/lock.h"
+#include "base/memory.h"
+#include "base/own.h"
 #include "host/hostheap.h"
-#include "host/mapping.h"
+#include "host/maps.h"
 #include "ledger/object.h"
+
+#ifndef HUGETLBFS_MAGIC
+#define HUGETLBFS_MAGIC 0x958458f6
+#endif
 
 /* Where the main thread's stack begins; of glibc's loader (GLIBC_2.2.5). */
 extern void *__libc_stack_end;
@@ -16,29 +31,199 @@ extern void *__libc_stack_end;
 /* A thread that runs on other memory, as coroutines do, is this far away from its own stack. */
 #define STACK_MOST ((uintptr_t)64 << 20)
 
-/* True for the calling thread's stack.  glibc puts a thread's descriptor above its stack. */
-static bool on_stack(uintptr_t address)
+#define RANGES 64u     /* Most that are remembered. */
+#define CHUNKS 64      /* Most blocks of malloc beside each other in one mapping that are told. */
+#define QUESTIONS 256u /* To a kernel that answers slowly: so many, */
+#define QUESTION_BYTES 26          /* and one more for each 1 << 26 bytes copied. */
+#define CHUNK_HEAD 16              /* Bytes before a block of malloc. */
+#define ARENA ((uint64_t)64 << 20) /* glibc's HEAP_MAX_SIZE: alignment of a thread's heap. */
+
+/* Memory of one source.  Under the lock. */
+struct range {
+    uint64_t base, end;
+    uint64_t low, high; /* Between them lie all copies so far. */
+    enum zc_source source;
+};
+
+static ZC_LOCK(lock, ZC_RANK_SOURCE);
+static ZC_OWN struct range ranges[RANGES]; /* They may overlap: the smallest one tells. */
+static ZC_OWN unsigned next;
+static ZC_OWN uint64_t questions, copied; /* Atomic. */
+
+/* True for the calling thread's stack.  glibc puts a thread's descriptor above its stack; the main
+ * thread's is elsewhere. */
+static bool on_stack(uint64_t address)
 {
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    bool main_thread = zc_thread_id() == (uint32_t)getpid();
-    uintptr_t top = main_thread ? (uintptr_t)__libc_stack_end : (uintptr_t)pthread_self();
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), top = (uintptr_t)pthread_self();
+    if (top - here >= STACK_MOST)
+        top = (uintptr_t)__libc_stack_end;
     return top - here < STACK_MOST && address - here < top - here;
+}
+
+/* Another thread may unmap the memory meanwhile. */
+static bool read_words(uint64_t at, uint64_t *words, size_t n)
+{
+    struct iovec to = {words, n * sizeof(*words)};
+    struct iovec from = {(void *)(uintptr_t)at, n * sizeof(*words)};
+    int saved = errno;
+    bool read = process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)(n * sizeof(*words));
+    errno = saved;
+    return read;
+}
+
+/* A block of malloc that has a mapping of its own, by the two words before it at `at`: bytes from
+ * the mapping's beginning, where it is aligned, and its size with the bit IS_MMAPPED.  False if
+ * there is none. */
+static bool read_chunk(uint64_t at, struct range *out)
+{
+    uint64_t words[2];
+    if (!read_words(at, words, 2) || (words[1] & 7) != 2)
+        return false;
+    out->base = at - words[0];
+    out->end = at + (words[1] & ~UINT64_C(7));
+    out->source = ZC_SOURCE_HEAP;
+    return out->base == zc_page_start(out->base) && out->end == zc_page_end(out->end) &&
+           out->base <= at && out->end > at;
+}
+
+/* The same for an address inside of such blocks, which begin where a mapping does. */
+static bool find_chunk(uint64_t start, uint64_t address, struct range *out)
+{
+    out->end = start;
+    for (int i = 0; i < CHUNKS && out->end <= address; i++)
+        if (!read_chunk(out->end, out))
+            return false;
+    return address < out->end;
+}
+
+/* True for the heap that malloc made for a thread, by its "struct heap_info": arena, the heap
+ * before, bytes in use, bytes with rights. */
+static bool in_arena(uint64_t address)
+{
+    uint64_t base = address & ~(ARENA - 1), words[4];
+    return read_words(base, words, 4) && words[0] && words[1] % ARENA == 0 &&
+           words[2] <= words[3] && words[3] <= ARENA && words[3] == zc_page_end(words[3]) &&
+           address - base < words[2] && (words[1] || words[0] - base < 4096);
+}
+
+/* A file in memory is of a file system of such, whose folder is there after the file was removed.
+ */
+static enum zc_source file_source(const char *name)
+{
+    char folder[ZC_MAPS_NAME];
+    struct statfs stat;
+    if (!strncmp(name, "/memfd:", 7) || !strncmp(name, "/anon_hugepage", 14) ||
+        !strncmp(name, "/dev/zero", 9) || !strncmp(name, "/SYSV", 5))
+        return ZC_SOURCE_SHM;
+    strcpy(folder, name);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    int saved = errno;
+    bool memory =
+        slash && statfs(folder, &stat) == 0 &&
+        (stat.f_type == TMPFS_MAGIC || stat.f_type == (__typeof__(stat.f_type))HUGETLBFS_MAGIC);
+    errno = saved;
+    return memory ? ZC_SOURCE_SHM : ZC_SOURCE_FILE;
+}
+
+static struct range describe(const struct zc_maps_mapping *m, uint64_t address)
+{
+    struct range r = {.base = m->start, .end = m->end, .source = ZC_SOURCE_ANONYMOUS}, chunk;
+    if (!strcmp(m->name, "[heap]") || (!*m->name && in_arena(address)))
+        r.source = ZC_SOURCE_HEAP;
+    else if (!strncmp(m->name, "[stack", 6))
+        r.source = ZC_SOURCE_STACK;
+    else if (!*m->name && find_chunk(m->start, address, &chunk))
+        r = chunk;
+    else if (*m->name == '/' || *m->name == '?')
+        r.source = file_source(m->name);
+    return r;
+}
+
+static void remember(const struct range *r)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    ranges[next] = *r;
+    ranges[next].low = UINT64_MAX;
+    ranges[next].high = 0;
+    next = (next + 1) % RANGES;
+    zc_lock_drop(&lock);
+}
+
+/* What was remembered of an address; NONE: nothing.  *again_out: see struct zc_transfer. */
+static enum zc_source recall(uint64_t address, uint64_t bytes, bool *again_out)
+{
+    struct range *found = NULL;
+    enum zc_source source = ZC_SOURCE_NONE;
+    if (!zc_lock_take(&lock))
+        return source;
+    for (struct range *r = ranges; r < ranges + RANGES; r++)
+        if (address - r->base < r->end - r->base &&
+            (!found || r->end - r->base < found->end - found->base))
+            found = r;
+    if (found) {
+        source = found->source;
+        *again_out =
+            source != ZC_SOURCE_HEAP && address < found->high && address + bytes > found->low;
+        if (found->low > address)
+            found->low = address;
+        if (found->high < address + bytes)
+            found->high = address + bytes;
+    }
+    zc_lock_drop(&lock);
+    return source;
+}
+
+/* A kernel without the query takes a while to write down all mappings. */
+static bool may_ask(void)
+{
+    uint64_t asked = __atomic_fetch_add(&questions, 1, __ATOMIC_RELAXED);
+    uint64_t earned = __atomic_load_n(&copied, __ATOMIC_RELAXED) >> QUESTION_BYTES;
+    if (!zc_maps_slow() || asked < QUESTIONS + earned)
+        return true;
+    __atomic_fetch_sub(&questions, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* Finds out what range of what source an address is in; false where nobody tells. */
+static bool find(uint64_t address, enum zc_source known, struct range *out)
+{
+    struct zc_maps_mapping mapping;
+    if (read_chunk(address - CHUNK_HEAD, out) && address < out->end)
+        return true;
+    if (known != ZC_SOURCE_NONE || !may_ask() || !zc_maps_find(address, &mapping))
+        return false;
+    *out = describe(&mapping, address);
+    return true;
+}
+
+static enum zc_source mapped(uint64_t address, uint64_t bytes, bool *again)
+{
+    struct range r;
+    enum zc_source known = recall(address, bytes, again);
+    /* A block of malloc may lie beside what the program mapped, in one mapping to the kernel. */
+    if (known != ZC_SOURCE_NONE && known != ZC_SOURCE_ANONYMOUS)
+        return known;
+    if (find(address, known, &r)) {
+        remember(&r);
+        known = recall(address, bytes, again);
+    }
+    return known != ZC_SOURCE_NONE ? known : ZC_SOURCE_HEAP;
 }
 
 static enum zc_source source_of(uint64_t address, uint64_t bytes, bool *again)
 {
     struct zc_object object;
-    *again = false;
     if (!address)
         return ZC_SOURCE_NONE;
     if (zc_hostheap_owns(address))
         return ZC_SOURCE_HEAP;
     if (on_stack(address))
         return ZC_SOURCE_STACK;
-    enum zc_source mapped = zc_mapping_use(address, bytes, again);
-    if (mapped != ZC_SOURCE_NONE)
-        return mapped;
-    return zc_object_find(address, &object) ? ZC_SOURCE_STATIC : ZC_SOURCE_HEAP;
+    __atomic_fetch_add(&copied, bytes, __ATOMIC_RELAXED);
+    return zc_object_find(address, &object) ? ZC_SOURCE_STATIC : mapped(address, bytes, again);
 }
 
 void zc_source_tell(struct zc_transfer *t, uint64_t dst, uint64_t src)

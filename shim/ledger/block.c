@@ -21,8 +21,12 @@
  */
 #define RESTING 64u
 
+#define BUSY UINT64_MAX /* Of struct zc_index_seen: being written, and no sequence. */
+
 _Static_assert(sizeof(struct zc_block) <= 96, "memory for each live block is bounded");
 
+__thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]
+    __attribute__((tls_model("initial-exec")));
 __thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
 
 static ZC_LOCK(zc_ledger, ZC_RANK_LEDGER);
@@ -33,7 +37,7 @@ static ZC_OWN uint32_t resting;                        /* Number of them. */
 static ZC_OWN uint64_t untracked;                      /* Atomic. */
 static ZC_OWN void (*watcher)(int device, int64_t bytes); /* Under the lock, as the next one. */
 static unsigned watched;                                  /* Place that it wants to know of. */
-static ZC_OWN bool padded; /* Some block has memory of its place's around it.  Atomic. */
+ZC_OWN bool zc_block_padded;
 
 static uint64_t end_of(const struct zc_block *block)
 {
@@ -155,7 +159,7 @@ struct zc_block *zc_block_add(const struct zc_block *like)
             if (added) {
                 serial++;
                 if (block->before != 0 || block->behind != 0)
-                    __atomic_store_n(&padded, true, __ATOMIC_RELAXED);
+                    __atomic_store_n(&zc_block_padded, true, __ATOMIC_RELAXED);
                 gauge_change(block, 1);
                 zc_site_note_request(block->site, block->size);
             } else {
@@ -188,35 +192,55 @@ void zc_block_spill(struct zc_block *block, bool spilled)
     }
 }
 
-struct zc_block *zc_block_find(uint64_t address)
+/* A handler that interrupts this finds BUSY in the first record, and leaves both alone. */
+static void remember(struct zc_index_seen seen[2], const struct zc_index_seen *now)
 {
-    struct zc_block *block;
-    if (zc_index_find(address, &block))
-        return block;
-    if (!change_enter())
-        return NULL;
-    zc_index_find(address, &block);
-    change_leave();
-    return block;
+    uint64_t was = seen[0].sequence;
+    if (was == BUSY)
+        return;
+    seen[0].sequence = BUSY;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    seen[1] =
+        seen[0]; /* A handler may have written it since: then `was` is of now, or of no use. */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    seen[1].sequence = was;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    seen[0].base = now->base;
+    seen[0].bytes = now->bytes;
+    seen[0].block = now->block;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    seen[0].sequence = now->sequence;
 }
 
-bool zc_block_beside(uint64_t address)
+static struct zc_index_seen look(uint64_t address)
 {
-    struct zc_block *below, *above;
-    if (!__atomic_load_n(&padded, __ATOMIC_RELAXED))
-        return false;
-    if (!zc_index_around(address, &below, &above)) {
-        if (!change_enter())
-            return false;
-        zc_index_around(address, &below, &above);
+    struct zc_index_seen now;
+    if (zc_index_find(address, &now)) {
+        remember(zc_block_seen_at(address), &now);
+    } else if (change_enter()) {
+        zc_index_find(address, &now);
         change_leave();
     }
-    if (below != NULL && address < end_of(below))
+    return now;
+}
+
+struct zc_block *zc_block_look(uint64_t address)
+{
+    struct zc_block *block;
+    return zc_block_recall(&zc_block_seen_at(address)[1], address, &block) ? block
+                                                                           : look(address).block;
+}
+
+bool zc_block_beside_any(uint64_t address)
+{
+    struct zc_index_seen gap = look(address);
+    if (gap.block || !gap.bytes)
         return false;
-    if (below != NULL &&
-        address / ZC_BLOCK_PAGE - (end_of(below) - 1) / ZC_BLOCK_PAGE < zc_block_behind(below))
+    const struct zc_block *below = gap.base ? zc_block_find(gap.base - 1) : NULL;
+    const struct zc_block *above = zc_block_find(gap.base + gap.bytes);
+    if (below && address / ZC_BLOCK_PAGE - (gap.base - 1) / ZC_BLOCK_PAGE < zc_block_behind(below))
         return true;
-    return above != NULL && above->base - address <= above->before * ZC_BLOCK_PAGE;
+    return above && above->base - address <= above->before * ZC_BLOCK_PAGE;
 }
 
 bool zc_block_claim(struct zc_block *block)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ledger/index.h"
 #include "ledger/traffic.h"
 
 enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
@@ -93,18 +94,55 @@ static inline bool zc_block_paused(const struct zc_block *block)
  */
 struct zc_block *zc_block_add(const struct zc_block *like);
 
+/* What the calling thread's look-ups saw last, by a hash of the page: the last two of each hash, so
+ * that both sides of a copy have one. */
+#define ZC_BLOCK_SEEN 8u
+extern __thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]
+    __attribute__((tls_model("initial-exec")));
+
+static inline struct zc_index_seen *zc_block_seen_at(uint64_t address)
+{
+    return zc_block_seen[(address / ZC_BLOCK_PAGE * UINT64_C(0x9e3779b97f4a7c15)) >> 61];
+}
+
+/* True, and the block, if what was seen still tells. */
+static inline bool zc_block_recall(const struct zc_index_seen *seen, uint64_t address,
+                                   struct zc_block **block_out)
+{
+    uint64_t now = __atomic_load_n(&zc_index_sequence, __ATOMIC_ACQUIRE);
+    uint64_t base = seen->base, bytes = seen->bytes;
+    bool held = seen->sequence == now;
+    *block_out = seen->block;
+    /* A handler may have used the record in between: then it is another one, or of now. */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return held && seen->sequence == now && seen->base == base && address - base < bytes;
+}
+
+/* zc_block_find() for what the calling thread did not see last. */
+struct zc_block *zc_block_look(uint64_t address);
+
 /*
  * The block that contains an address, or NULL.  Lock-free, no allocation, signal-safe.  The pointer
  * stays readable after another thread frees the block (arena memory is never unmapped), but then
  * means nothing.
  */
-struct zc_block *zc_block_find(uint64_t address);
+static inline struct zc_block *zc_block_find(uint64_t address)
+{
+    struct zc_block *block;
+    bool known = zc_block_recall(zc_block_seen_at(address), address, &block);
+    return __builtin_expect(known, 1) ? block : zc_block_look(address);
+}
 
 /*
  * True for an address outside of blocks that a block's place has mapped: the driver may know it,
  * the program does not.  Lock-free, signal-safe.
  */
-bool zc_block_beside(uint64_t address);
+extern bool zc_block_padded; /* Some block has such memory.  Atomic. */
+bool zc_block_beside_any(uint64_t address);
+static inline bool zc_block_beside(uint64_t address)
+{
+    return __atomic_load_n(&zc_block_padded, __ATOMIC_RELAXED) && zc_block_beside_any(address);
+}
 
 /*
  * Claims a block for freeing: true for exactly one caller.  If the driver then refuses the free,

@@ -4,18 +4,16 @@
 
 #include <stdint.h>
 
+#include "ledger/block.h"
 #include "ledger/traffic.h"
 
-struct zc_block;
-
-/* Adds to a count that only the calling thread writes, or to one that any thread may write. Without
- * a change it is not written. */
+/* Adds to a count that only the calling thread writes. */
 static inline void zc_add_own(uint64_t *count, uint64_t n)
 {
-    if (n != 0)
-        __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+    __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
+/* Adds to one that any thread may write.  Without a change it is not written. */
 static inline void zc_add_shared(uint64_t *count, uint64_t n)
 {
     if (n != 0)
@@ -31,6 +29,19 @@ static inline void zc_add_shared(uint64_t *count, uint64_t n)
  */
 void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_transfer *t,
                    uint32_t slot);
+
+/* The cell that the thread with this slot writes alone, if it is one of the block's first two,
+ * which takes no search; else NULL. */
+static inline struct zc_cell *zc_cell_own(const struct zc_block *block, enum zc_dir dir,
+                                          uint32_t slot)
+{
+    for (int i = 0; i < 2; i++) {
+        struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
+        if (cell && cell->dir == (uint8_t)dir && cell->writer == slot)
+            return cell;
+    }
+    return NULL;
+}
 
 /* Adds the block's cells to its site's totals, and frees them.  The caller has claimed the
  * block. */

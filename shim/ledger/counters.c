@@ -25,17 +25,12 @@ _Static_assert(sizeof(ZC_COUNTERS_MAGIC) - 1 == sizeof(word), "the magic is one 
  * written. */
 static struct zc_counters last_resort;
 
-static struct zc_counters *current = &last_resort; /* Atomic. */
+struct zc_counters *zc_counters_now = &last_resort;
 
-/* The file behind `current`; the path is empty if there is none. */
+/* The file behind zc_counters_now; the path is empty if there is none. */
 static char file_path[PATH_MAX];
 static dev_t file_device;
 static ino_t file_inode;
-
-struct zc_counters *zc_counters(void)
-{
-    return __atomic_load_n(&current, __ATOMIC_ACQUIRE);
-}
 
 /* For file systems without fallocate(2).  There glibc's posix_fallocate(3) writes one byte a block,
  * and fails on descriptors with O_APPEND. */
@@ -170,7 +165,7 @@ static void take_over(struct zc_counters *made)
 {
     bool held = zc_site_lock();
     copy_known(made, zc_counters());
-    __atomic_store_n(&current, made, __ATOMIC_RELEASE);
+    __atomic_store_n(&zc_counters_now, made, __ATOMIC_RELEASE);
     if (held)
         zc_site_unlock();
 }
@@ -189,7 +184,7 @@ static bool open_counters(const char *path, bool anew)
         made = &last_resort;
     fill_header(&made->header);
     if (anew)
-        __atomic_store_n(&current, made, __ATOMIC_RELEASE);
+        __atomic_store_n(&zc_counters_now, made, __ATOMIC_RELEASE);
     else
         take_over(made);
     return made != &last_resort;

@@ -64,7 +64,11 @@ struct zc_counters {
 
 /* The counters in use, never NULL: before zc_counters_open() static memory, of which only the sites
  * and the time of the driver's start are taken over. */
-struct zc_counters *zc_counters(void);
+extern struct zc_counters *zc_counters_now; /* Atomic; only counters.c writes it. */
+static inline struct zc_counters *zc_counters(void)
+{
+    return __atomic_load_n(&zc_counters_now, __ATOMIC_ACQUIRE);
+}
 
 /*
  * Creates the counters in the file `path` (O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600), or in that

@@ -32,7 +32,9 @@ struct slot {
     struct chunk *chunk; /* Never NULL in a used slot; empty only if it is the only chunk. */
 };
 
-static ZC_OWN uint64_t sequence;  /* Odd during a change. */
+ZC_OWN uint64_t zc_index_sequence;
+static uint64_t reached; /* Its last even value.  A child of fork(2) goes on from there: what its
+                          * thread has seen in the parent never holds again. */
 static ZC_OWN struct slot *top;   /* The array of chunks, `top_capacity` slots. */
 static ZC_OWN uint64_t top_count; /* Slots in use. */
 static ZC_OWN uint64_t top_capacity;
@@ -44,12 +46,13 @@ static ZC_OWN size_t taken;        /* Bytes from the arena. */
 
 static void change_begin(void)
 {
-    SET(sequence, sequence + 1);
+    SET(zc_index_sequence, reached + 1);
 }
 
 static void change_end(void)
 {
-    SET(sequence, sequence + 1);
+    reached += 2;
+    SET(zc_index_sequence, reached);
 }
 
 /* The number of n ascending keys, `step` words apart, that are at most `key`.  The loop does not
@@ -72,81 +75,49 @@ static inline size_t top_rank(const struct slot *array, size_t n, uint64_t key)
     return rank(&array->first, sizeof(*array) / sizeof(uint64_t), n, key);
 }
 
-/* Where an address lies: behind the first `at` entries of a chunk, in slot s - 1 of n. */
-struct spot {
-    uint64_t sequence; /* As it was before; while it is the same, so is the rest. */
-    const struct slot *array;
-    const struct chunk *chunk;
-    size_t n, s, entries, at; /* All 0 if there is no block. */
-};
-
-/* False if a change interfered. */
-static inline bool locate(uint64_t address, struct spot *p)
-{
-    *p = (struct spot){.sequence = GET(sequence), .array = GET(top)};
-    p->n = GET(top_count);
-    if ((p->sequence & 1) != 0 || GET(sequence) != p->sequence)
-        return false;
-    if (p->n == 0)
-        return true;
-    p->s = top_rank(p->array, p->n, address);
-    if (p->s == 0)
-        return false; /* Slot 0's key is above 0 only in the middle of a change. */
-    p->chunk = GET(p->array[p->s - 1].chunk);
-    if (GET(sequence) != p->sequence)
-        return false;
-    p->entries = GET(p->chunk->count);
-    p->at = rank(p->chunk->base, 1, p->entries < FANOUT ? p->entries : FANOUT, address);
-    return true;
-}
-
 /* One attempt of a look-up; false if a change interfered. */
-static bool find_once(uint64_t address, struct zc_block **block_out)
+static bool find_once(uint64_t address, struct zc_index_seen *seen)
 {
-    struct spot p;
-    *block_out = NULL;
-    if (!locate(address, &p))
+    uint64_t sequence = GET(zc_index_sequence), n = GET(top_count), above = UINT64_MAX;
+    const struct slot *array = GET(top);
+    *seen = (struct zc_index_seen){.sequence = sequence, .bytes = UINT64_MAX};
+    if ((sequence & 1) != 0 || GET(zc_index_sequence) != sequence)
         return false;
-    if (p.at > 0 && address < GET(p.chunk->end[p.at - 1]))
-        *block_out = GET(p.chunk->block[p.at - 1]);
-    return GET(sequence) == p.sequence;
-}
-
-bool zc_index_find(uint64_t address, struct zc_block **block_out)
-{
-    for (int i = 0; i < TRIES; i++)
-        if (find_once(address, block_out))
-            return true;
-    *block_out = NULL;
-    return false;
-}
-
-/* One attempt; false if a change interfered. */
-static bool around_once(uint64_t address, struct zc_block **below_out, struct zc_block **above_out)
-{
-    struct spot p;
-    *below_out = *above_out = NULL;
-    if (!locate(address, &p))
+    if (n == 0)
+        return true;
+    size_t s = top_rank(array, n, address);
+    if (s == 0)
+        return false; /* Slot 0's key is above 0 only in the middle of a change. */
+    const struct chunk *chunk = GET(array[s - 1].chunk);
+    if (GET(zc_index_sequence) != sequence)
         return false;
-    if (p.at > 0)
-        *below_out = GET(p.chunk->block[p.at - 1]);
-    if (p.at < p.entries && p.at < FANOUT) {
-        *above_out = GET(p.chunk->block[p.at]);
-    } else if (p.s < p.n) {
-        const struct chunk *next = GET(p.array[p.s].chunk);
-        if (GET(sequence) != p.sequence)
-            return false;
-        *above_out = GET(next->block[0]);
+    uint64_t entries = GET(chunk->count), end = 0;
+    entries = entries < FANOUT ? entries : FANOUT;
+    size_t at = rank(chunk->base, 1, entries, address);
+    if (at > 0) {
+        seen->base = GET(chunk->base[at - 1]);
+        end = GET(chunk->end[at - 1]);
     }
-    return GET(sequence) == p.sequence;
+    if (address < end) {
+        seen->block = GET(chunk->block[at - 1]);
+        seen->bytes = end - seen->base;
+        return GET(zc_index_sequence) == sequence;
+    }
+    if (at < entries)
+        above = GET(chunk->base[at]);
+    else if (s < n)
+        above = GET(array[s].first);
+    seen->base = end;
+    seen->bytes = above - end;
+    return GET(zc_index_sequence) == sequence;
 }
 
-bool zc_index_around(uint64_t address, struct zc_block **below_out, struct zc_block **above_out)
+bool zc_index_find(uint64_t address, struct zc_index_seen *seen_out)
 {
     for (int i = 0; i < TRIES; i++)
-        if (around_once(address, below_out, above_out))
+        if (find_once(address, seen_out))
             return true;
-    *below_out = *above_out = NULL;
+    *seen_out = (struct zc_index_seen){0};
     return false;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ordered index of blocks: finds the block that contains an address. */
+/* The ordered index of blocks: finds the block that contains an address, or tells that none does.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -8,12 +9,24 @@
 
 struct zc_block;
 
+/* What a look-up found: [base, base + bytes) is part of `block`, or of none if that is NULL.  It
+ * holds while zc_index_sequence is the same. */
+struct zc_index_seen {
+    uint64_t sequence; /* Even, and never 0. */
+    uint64_t base, bytes;
+    struct zc_block *block;
+};
+
+/* Counts changes: odd during one, 0 while nothing was ever entered.  Read with acquire order. */
+extern uint64_t zc_index_sequence;
+
 /*
- * Looks an address up without a lock.  True: the block, or NULL, is in *block_out.  False if
- * writers interfered in each of a limited number of attempts, or the caller is a signal handler
- * that interrupted a writer.  Then only a look-up under the ledger's lock can tell.
+ * Looks an address up without a lock.  True: *seen_out is what it is in; `bytes` is 0 where that
+ * can't be told again without a look-up.  False if writers interfered in each of a limited number
+ * of attempts, or the caller is a signal handler that interrupted a writer.  Then only a look-up
+ * under the ledger's lock can tell, and `block` is NULL.
  */
-bool zc_index_find(uint64_t address, struct zc_block **block_out);
+bool zc_index_find(uint64_t address, struct zc_index_seen *seen_out);
 
 /* The functions below need the ledger's lock. */
 
@@ -24,10 +37,6 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
 
 /* Removes the block's entry at base.  False if there is none, or it is another block's. */
 bool zc_index_remove(uint64_t base, const struct zc_block *block);
-
-/* Finds the block that begins at or below an address, and the one that begins above it, as
- * zc_index_find() does. */
-bool zc_index_around(uint64_t address, struct zc_block **below_out, struct zc_block **above_out);
 
 /* The entry with the lowest base at or above `from`, or NULL. */
 struct zc_block *zc_index_next(uint64_t from);

@@ -9,15 +9,11 @@
 #include "ledger/cell.h"
 #include "ledger/counters.h"
 
-#define SLOT_UNKNOWN 0u /* The thread has not asked for a slot. */
-
-/* Slot of the calling thread, plus one.  A slot is given out once, even if its thread ends, so that
- * no count ever has two writers. */
-static __thread uint32_t my_slot __attribute__((tls_model("initial-exec")));
-
-/* Set while the thread writes its own slot.  A signal handler in between must not write it: its
+/* Slot of the calling thread, given out once, even if its thread ends, so that no count ever has
+ * two writers.  0: it has none, or writes it: a signal handler in between must not, because its
  * count would be lost between the load and the store. */
-static __thread uint8_t writing __attribute__((tls_model("initial-exec")));
+static __thread uint32_t my_slot __attribute__((tls_model("initial-exec")));
+static __thread bool asked_for_slot; /* It has got one if there was any. */
 
 #define TEXT(name, text) text,
 static const char *const kinds[] = {ZC_KINDS(TEXT)};
@@ -37,24 +33,6 @@ const char *zc_dir_name(enum zc_dir dir)
 const char *zc_source_name(enum zc_source source)
 {
     return (unsigned)source < ZC_SOURCE_COUNT ? sources[source] : "?";
-}
-
-enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst)
-{
-    /* Managed memory counts as the device's side, as in CUPTI's CUpti_ActivityMemcpyKind when the
-     * pages are not known. */
-    enum side { HOST, DEVICE, ARRAY };
-    static const uint8_t side_of[ZC_KIND_COUNT] = {
-        [ZC_KIND_PAGEABLE] = HOST, [ZC_KIND_PINNED] = HOST,    [ZC_KIND_DEVICE] = DEVICE,
-        [ZC_KIND_ARRAY] = ARRAY,   [ZC_KIND_MANAGED] = DEVICE,
-    };
-    static const uint8_t by_sides[3][3] = {
-        [HOST] = {ZC_DIR_HTOH, ZC_DIR_HTOD, ZC_DIR_HTOA},
-        [DEVICE] = {ZC_DIR_DTOH, ZC_DIR_DTOD, ZC_DIR_DTOA},
-        [ARRAY] = {ZC_DIR_ATOH, ZC_DIR_ATOD, ZC_DIR_ATOA},
-    };
-
-    return (enum zc_dir)by_sides[side_of[src]][side_of[dst]];
 }
 
 /* Gives out slots 1 to the last; further threads share slot 0. */
@@ -84,8 +62,7 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
     }
 }
 
-/* Counts for the blocks.  In a handler that interrupted the thread's own writing, slot is 0. */
-static void count_blocks(const struct zc_transfer *t, uint32_t slot)
+static inline void count_blocks(const struct zc_transfer *t, uint32_t slot)
 {
     enum zc_dir dir = zc_flow_dir(t->asked);
     if (t->dst != NULL)
@@ -108,32 +85,80 @@ static void count_source(struct zc_source_count *count, const struct zc_transfer
         zc_add_shared(&count->again_bytes, t->bytes);
 }
 
-void zc_traffic_record(const struct zc_transfer *t)
+static void count_sources(struct zc_counters *counters, const struct zc_transfer *t)
 {
-    struct zc_counters *counters = zc_counters();
     if (t->src_source != ZC_SOURCE_NONE)
         count_source(&counters->source[t->src_source - 1].from, t, zc_flow_src(t->real),
                      t->src_again);
     if (t->dst_source != ZC_SOURCE_NONE)
         count_source(&counters->source[t->dst_source - 1].to, t, zc_flow_dst(t->real),
                      t->dst_again);
-    if (writing) {
-        totals_add(&counters->slot[0], t, zc_add_shared);
-        count_blocks(t, 0);
-        return;
+}
+
+void zc_traffic_record(const struct zc_transfer *t)
+{
+    struct zc_counters *counters = zc_counters();
+    if (t->src_source | t->dst_source)
+        count_sources(counters, t);
+    if (!asked_for_slot) {
+        asked_for_slot = true;
+        my_slot = slot_take();
     }
-    writing = 1;
+    uint32_t slot = my_slot;
+    my_slot = 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (my_slot == SLOT_UNKNOWN)
-        my_slot = slot_take() + 1;
-    uint32_t slot = my_slot - 1;
     if (slot != 0)
         totals_add(&counters->slot[slot], t, zc_add_own);
     else
         totals_add(&counters->slot[0], t, zc_add_shared);
     count_blocks(t, slot);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    writing = 0;
+    my_slot = slot;
+}
+
+static inline void add_own(struct zc_count *count, uint64_t bytes)
+{
+    zc_add_own(&count->calls, 1);
+    zc_add_own(&count->bytes, bytes);
+}
+
+static inline void cell_add_own(struct zc_cell *cell, uint64_t bytes, uint64_t ticks)
+{
+    if (cell == NULL)
+        return;
+    add_own(&cell->by[ZC_MOVED], bytes);
+    zc_add_own(&cell->ticks, ticks);
+}
+
+void zc_traffic_moved(unsigned flow, uint64_t bytes, uint64_t ticks, struct zc_block *dst,
+                      struct zc_block *src)
+{
+    enum zc_dir dir = zc_flow_dir(flow);
+    uint32_t slot = my_slot;
+    struct zc_cell *to = dst != NULL ? zc_cell_own(dst, dir, slot) : NULL;
+    struct zc_cell *from = src != NULL && src != dst ? zc_cell_own(src, dir, slot) : NULL;
+    if (__builtin_expect(slot == 0 || (dst && !to) || (src && src != dst && !from), 0)) {
+        const struct zc_transfer t = {.asked = flow,
+                                      .real = flow,
+                                      .outcome = ZC_MOVED,
+                                      .bytes = bytes,
+                                      .copies = 1,
+                                      .ticks = ticks,
+                                      .dst = dst,
+                                      .src = src};
+        zc_traffic_record(&t);
+        return;
+    }
+    struct zc_totals *own = &zc_counters()->slot[slot];
+    my_slot = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    add_own(&own->asked[flow][ZC_MOVED], bytes);
+    add_own(&own->moved[flow], bytes);
+    zc_add_own(&own->ticks[flow], ticks);
+    cell_add_own(to, bytes, ticks);
+    cell_add_own(from, bytes, ticks);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    my_slot = slot;
 }
 
 void zc_traffic_own(unsigned real, uint64_t bytes)
@@ -160,8 +185,8 @@ void zc_traffic_totals(struct zc_totals *out)
 
 void zc_traffic_reset(void)
 {
-    my_slot = SLOT_UNKNOWN;
-    writing = 0;
+    my_slot = 0;
+    asked_for_slot = false;
 }
 
 const struct zc_module zc_module_traffic = {.child = zc_traffic_reset};

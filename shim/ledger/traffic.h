@@ -73,8 +73,23 @@ static inline enum zc_kind zc_flow_dst(unsigned flow)
 {
     return (enum zc_kind)(flow % ZC_KIND_COUNT);
 }
-/* The direction of a copy between two memory kinds on one device. */
-enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst);
+
+/* The direction of a copy between two memory kinds on one device.  Managed memory counts as the
+ * device's side, as in CUPTI's CUpti_ActivityMemcpyKind when the pages are not known. */
+static inline enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst)
+{
+    enum { HOST, DEVICE, ARRAY };
+    static const uint8_t side_of[ZC_KIND_COUNT] = {
+        [ZC_KIND_PAGEABLE] = HOST, [ZC_KIND_PINNED] = HOST,    [ZC_KIND_DEVICE] = DEVICE,
+        [ZC_KIND_ARRAY] = ARRAY,   [ZC_KIND_MANAGED] = DEVICE,
+    };
+    static const uint8_t by_sides[3][3] = {
+        [HOST] = {ZC_DIR_HTOH, ZC_DIR_HTOD, ZC_DIR_HTOA},
+        [DEVICE] = {ZC_DIR_DTOH, ZC_DIR_DTOD, ZC_DIR_DTOA},
+        [ARRAY] = {ZC_DIR_ATOH, ZC_DIR_ATOD, ZC_DIR_ATOA},
+    };
+    return (enum zc_dir)by_sides[side_of[src]][side_of[dst]];
+}
 
 /* The outcome of a transfer. */
 enum zc_outcome {
@@ -137,6 +152,10 @@ struct zc_transfer {
 /* Adds a transfer to the calling thread's totals and to both blocks' cells.  Takes no lock;
  * allocates only a block's first cell of a direction; safe in signal handlers. */
 void zc_traffic_record(const struct zc_transfer *t);
+
+/* The same for one transfer that the driver made as it was asked for, as most are. */
+void zc_traffic_moved(unsigned flow, uint64_t bytes, uint64_t ticks, struct zc_block *dst,
+                      struct zc_block *src);
 
 /* A copy that libzc had the driver make for itself: nobody asked for it, and no block's cells count
  * it. */

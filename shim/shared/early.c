@@ -60,7 +60,7 @@ static ZC_OWN struct zc_early table[EARLY_MAX];
 static ZC_OWN uint32_t running; /* There is a thread.  Atomic. */
 static ZC_OWN uint32_t busy;    /* It calls the driver.  Atomic. */
 static ZC_OWN uint32_t paused;  /* How many keep it from that.  Atomic. */
-static ZC_OWN uint32_t entries; /* That are not FREE.  Atomic. */
+ZC_OWN uint32_t zc_early_entries;
 ZC_OWN uint32_t zc_early_blocks;
 
 static uint32_t state_of(const struct zc_early *w)
@@ -91,7 +91,7 @@ static void clear(struct zc_early *w)
 {
     leave_extent(w);
     __atomic_store_n(&w->user, CLOSED, __ATOMIC_RELEASE);
-    __atomic_fetch_sub(&entries, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&zc_early_entries, 1, __ATOMIC_RELAXED);
     let_go(w, FREE);
 }
 
@@ -337,7 +337,7 @@ static bool enter_table(struct zc_extent *e)
         struct zc_early *w = &table[i];
         if (!claim(w, FREE))
             continue;
-        __atomic_fetch_add(&entries, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&zc_early_entries, 1, __ATOMIC_RELAXED);
         w->extent = e;
         w->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&e->early, true, __ATOMIC_RELEASE);
@@ -368,10 +368,8 @@ static bool suits(const struct zc_early *w, uint32_t user, const struct zc_want 
            w->context == want->context && w->span == zc_va_round_up(want->size, ZC_HOST_UNIT);
 }
 
-bool zc_early_covers(CUdeviceptr address)
+bool zc_early_covers_any(CUdeviceptr address)
 {
-    if (!__atomic_load_n(&entries, __ATOMIC_RELAXED))
-        return false;
     for (unsigned i = 0; i < EARLY_MAX; i++)
         if (__atomic_load_n(&table[i].user, __ATOMIC_ACQUIRE) != CLOSED &&
             address - table[i].base < table[i].span)
@@ -404,8 +402,8 @@ static void wait_for_pending(void)
 struct zc_early *zc_early_take(const struct zc_want *want)
 {
     struct zc_early *best = NULL;
-    if (want->rule->access != ZC_ACCESS_READ || !__atomic_load_n(&entries, __ATOMIC_RELAXED) ||
-        zc_capture_any() || zc_await_any())
+    if (want->rule->access != ZC_ACCESS_READ ||
+        !__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || zc_capture_any() || zc_await_any())
         return NULL;
     wait_for_pending();
     for (unsigned i = 0; i < EARLY_MAX; i++)
@@ -521,8 +519,8 @@ void zc_early_forget(const struct zc_extent *e)
 
 void zc_early_trim(void)
 {
-    if (!__atomic_load_n(&entries, __ATOMIC_RELAXED) || zc_capture_any() || zc_life_closing() ||
-        !zc_driver_lock())
+    if (!__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || zc_capture_any() ||
+        zc_life_closing() || !zc_driver_lock())
         return;
     for (unsigned i = 0; i < EARLY_MAX; i++) {
         struct zc_early *w = &table[i];

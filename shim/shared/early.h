@@ -24,8 +24,15 @@ void zc_early_spurn(struct zc_early *early);
 /* Device blocks that are undecided.  Atomic. */
 extern uint32_t zc_early_blocks;
 
+/* Host blocks that may be copied to such a request.  Atomic. */
+extern uint32_t zc_early_entries;
+
 /* True for an address that no device block has yet: to the program nothing is there. */
-bool zc_early_covers(CUdeviceptr address);
+bool zc_early_covers_any(CUdeviceptr address);
+static inline bool zc_early_covers(CUdeviceptr address)
+{
+    return __atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) && zc_early_covers_any(address);
+}
 
 /* The functions below are called with driver/lock.h. */
 

@@ -148,7 +148,8 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
                                           .dst = c->dst.block,
                                           .src = c->src.block,
                                           .ticks = zc_ticks() - c->start};
-    zc_copy_flows(c, &copy->transfer.asked, &copy->transfer.real);
+    copy->transfer.asked = zc_copy_asked(c);
+    copy->transfer.real = zc_copy_real(c);
     copy->call = (struct zc_log_call){
         .function = zc_fn_name(c->fn),
         .dst = c->dst.address,

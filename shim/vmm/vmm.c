@@ -313,9 +313,9 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
     return ((const struct zc_backing *)block->backing)->vmm;
 }
 
-CUdeviceptr zc_vmm_spills_at(const struct zc_block *block)
+CUdeviceptr zc_vmm_border_of(const struct zc_block *block)
 {
-    const struct zc_vmm *v = block && block->flags & ZC_BLOCK_SPLIT ? zc_vmm_of(block) : NULL;
+    const struct zc_vmm *v = zc_vmm_of(block);
     return v ? v->va.base + zc_vmm_border(v) : 0;
 }
 

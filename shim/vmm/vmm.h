@@ -249,7 +249,11 @@ void zc_vmm_drop(struct zc_vmm *v);
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);
 
 /* The first address of a split block that is in host memory; 0 if there is none. */
-CUdeviceptr zc_vmm_spills_at(const struct zc_block *block);
+CUdeviceptr zc_vmm_border_of(const struct zc_block *block);
+static inline CUdeviceptr zc_vmm_spills_at(const struct zc_block *block)
+{
+    return block && (block->flags & ZC_BLOCK_SPLIT) ? zc_vmm_border_of(block) : 0;
+}
 
 /* True for a lazy vmm block. */
 static inline bool zc_vmm_lazy(const struct zc_block *block)

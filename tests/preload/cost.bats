@@ -49,74 +49,74 @@ within_bounds() {
 
 @test "a library that watches adds no more instructions and system calls to a call than before" {
     within_bounds off <<-'END'
-	1030 1 HtoD stack
-	1040 1 DtoH stack
-	1050 1 HtoDAsync stack
-	1060 1 DtoHAsync stack
-	1220 1 HtoD malloc
-	1240 1 DtoH malloc
-	1240 1 HtoDAsync malloc
-	1260 1 DtoHAsync malloc
-	1220 1 HtoD large
-	1240 1 DtoH large
-	1240 1 HtoDAsync large
-	1260 1 DtoHAsync large
-	970 0 HtoD pinned
-	990 0 DtoH pinned
-	990 0 HtoDAsync pinned
-	1010 0 DtoHAsync pinned
-	930 0 DtoD
-	760 0 Memset
-	780 0 MemsetAsync
-	50 0 Launch
-	280 0 attribute of device memory
-	260 0 attribute of host memory
+	480 0 HtoD stack
+	480 0 DtoH stack
+	490 0 HtoDAsync stack
+	490 0 DtoHAsync stack
+	480 0 HtoD malloc
+	480 0 DtoH malloc
+	490 0 HtoDAsync malloc
+	490 0 DtoHAsync malloc
+	480 0 HtoD large
+	480 0 DtoH large
+	490 0 HtoDAsync large
+	490 0 DtoHAsync large
+	500 0 HtoD pinned
+	510 0 DtoH pinned
+	510 0 HtoDAsync pinned
+	520 0 DtoHAsync pinned
+	640 0 DtoD
+	570 0 Memset
+	570 0 MemsetAsync
+	30 0 Launch
+	150 0 attribute of device memory
+	150 0 attribute of host memory
 	910 0 cuMemAlloc 4 KiB
-	630 0 cuMemFree 4 KiB
+	760 0 cuMemFree 4 KiB
 	10 0 malloc 100 B
 	20 0 free 100 B
 	10 0 malloc 1 MiB
-	10 0 malloc 32 MiB
+	10 0 malloc 16 MiB
 	20 0 free 1 MiB
-	20 0 free 32 MiB
-	440 0 mmap
-	330 0 munmap
+	20 0 free 16 MiB
+	10 0 mmap
+	20 0 munmap
 	END
 }
 
 @test "the preset everyday adds no more instructions and system calls to a call than before" {
     within_bounds "$PWD/policy/presets/everyday.conf" <<-'END'
-	1060 1 HtoD stack
-	1080 1 DtoH stack
-	1080 1 HtoDAsync stack
-	1100 1 DtoHAsync stack
-	1260 1 HtoD malloc
-	1270 1 DtoH malloc
-	1280 1 HtoDAsync malloc
-	1290 1 DtoHAsync malloc
-	2250 0 HtoD large
-	2250 0 DtoH large
-	2270 0 HtoDAsync large
-	2270 0 DtoHAsync large
-	1020 0 HtoD pinned
-	1040 0 DtoH pinned
-	1040 0 HtoDAsync pinned
-	1060 0 DtoHAsync pinned
-	960 0 DtoD
-	780 0 Memset
-	800 0 MemsetAsync
-	50 0 Launch
-	290 0 attribute of device memory
-	280 0 attribute of host memory
+	480 0 HtoD stack
+	480 0 DtoH stack
+	490 0 HtoDAsync stack
+	490 0 DtoHAsync stack
+	480 0 HtoD malloc
+	480 0 DtoH malloc
+	490 0 HtoDAsync malloc
+	490 0 DtoHAsync malloc
+	1850 0 HtoD large
+	1840 0 DtoH large
+	1850 0 HtoDAsync large
+	1840 0 DtoHAsync large
+	720 0 HtoD pinned
+	740 0 DtoH pinned
+	720 0 HtoDAsync pinned
+	750 0 DtoHAsync pinned
+	680 0 DtoD
+	570 0 Memset
+	570 0 MemsetAsync
+	30 0 Launch
+	150 0 attribute of device memory
+	150 0 attribute of host memory
 	1100 0 cuMemAlloc 4 KiB
-	920 1 cuMemFree 4 KiB
+	1040 1 cuMemFree 4 KiB
 	10 0 malloc 100 B
 	20 0 free 100 B
 	10 0 malloc 1 MiB
-	1230 0 malloc 32 MiB
+	1350 0 malloc 16 MiB
 	20 0 free 1 MiB
-	1340 0 free 32 MiB
-	440 0 mmap
-	330 0 munmap
+	1370 1 free 16 MiB
+	10 0 mmap
+	20 0 munmap
 	END
 }

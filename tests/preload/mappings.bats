@@ -33,38 +33,38 @@ for row in json.loads(open(sys.argv[1]).readlines()[-1])["pageable"]:
 @test "the log tells heap, mappings, files, shared memory, stacks and variables apart" {
     run -0 --separate-stderr env ZC_POLICY=off LD_PRELOAD="$LIBZC" "$PROGRAM" sources
     diff <(memories) - <<-'END'
-	1001 src heap
-	1002 src anonymous
-	1003 src file
-	1004 src file
-	1005 src shm
-	1006 src shm
-	1007 src stack
-	1008 src static
-	1009 dst static
-	1000 src stack
+	65537 src heap
+	65538 src anonymous
+	65539 src file
+	65540 src file
+	65541 src shm
+	65542 src shm
+	65543 src stack
+	65544 src static
+	65545 dst static
+	65536 src stack
 	END
     diff <(pageable) - <<-'END'
-	heap src 1 1001 1001 0
-	anonymous src 1 1002 1002 0
-	file src 2 2007 2007 0
-	shm src 2 2011 2011 0
-	stack src 2 2007 2007 0
-	static src 1 1008 1008 0
-	static dst 1 1009 1009 0
+	heap src 1 65537 65537 0
+	anonymous src 1 65538 65538 0
+	file src 2 131079 131079 0
+	shm src 2 131083 131083 0
+	stack src 2 131079 131079 0
+	static src 1 65544 65544 0
+	static dst 1 65545 65545 0
 	END
 }
 
 @test "what is left of a mapping is known, and what came in the place of its pages" {
     run -0 --separate-stderr env ZC_POLICY=off LD_PRELOAD="$LIBZC" "$PROGRAM" parts
-    [[ $(memories) == "2001 src anonymous
-2002 src anonymous
-2003 src file
-2004 src anonymous
-2005 src anonymous
-2006 src anonymous" ]]
-    [[ $(pageable) == "anonymous src 5 10018 10018 2006
-file src 1 2003 2003 0" ]]
+    [[ $(memories) == "65537 src anonymous
+65538 src anonymous
+65539 src file
+65540 src anonymous
+65541 src anonymous
+65542 src anonymous" ]]
+    [[ $(pageable) == "anonymous src 5 327698 327698 65542
+file src 1 65539 65539 0" ]]
 }
 
 @test "the report has a cure for each kind of memory, of a killed process too" {
@@ -76,8 +76,13 @@ file src 1 2003 2003 0" ]]
     [[ $output == *"[defaults]"$'\n'*"pageable_copy = parallel"* ]]
 }
 
-@test "twenty thousand mappings are told apart" {
+@test "more mappings than are remembered are told apart" {
     run -0 --separate-stderr env ZC_POLICY=off ZC_LOG_LEVEL=summary LD_PRELOAD="$LIBZC" \
         "$PROGRAM" many
-    [[ $(pageable) == "anonymous src 20000 1280000 1280000 0" ]]
+    [[ $(pageable) == "anonymous src 100 6553600 6553600 0" ]]
+}
+
+@test "blocks of malloc are told from mappings, in the middle, aligned, and in threads" {
+    run -0 --separate-stderr env ZC_POLICY=off LD_PRELOAD="$LIBZC" "$PROGRAM" malloced
+    [[ $(memories | wc -l) == 6 && $(memories | cut -d" " -f3 | sort -u) == heap ]]
 }

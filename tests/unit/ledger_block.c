@@ -174,6 +174,50 @@ static void test_reset(void **state)
     assert_int_equal(ledger_add(0x1000, 0x100)->id, 1);
 }
 
+/* Forked children empty the ledger in a thread that has looked up the parent's blocks. */
+static void test_reset_forgets_what_was_seen(void **state)
+{
+    const uint64_t page = ZC_BLOCK_PAGE;
+    (void)state;
+    for (unsigned i = 1; i <= 3; i++) {
+        struct zc_block *block = ledger_add(i * page, 0x100);
+        assert_ptr_equal(zc_block_find(i * page), block);
+        assert_null(zc_block_find(4 * page));
+        zc_own_forget();
+        zc_counters_reset();
+        zc_arena_reset();
+        block = ledger_add(4 * page, 0x100);
+        assert_null(zc_block_find(i * page));
+        assert_ptr_equal(zc_block_find(4 * page), block);
+        zc_own_forget();
+        zc_counters_reset();
+        zc_arena_reset();
+    }
+}
+
+/* Look-ups remember what is there, and what is not. */
+static void test_seen(void **state)
+{
+    struct zc_block *block[40];
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < 40; i++)
+            block[i] = ledger_add(0x100000 + i * 0x3000, 0x2000);
+        for (unsigned i = 0; i < 200; i++) {
+            unsigned one = i * 7 % 40;
+            uint64_t base = block[one]->base;
+            assert_ptr_equal(zc_block_find(base + 0x1fff), block[one]);
+            assert_null(zc_block_find(base + 0x2000));
+            assert_null(zc_block_find(base + 0x2fff));
+            assert_ptr_equal(zc_block_find(base), block[one]);
+        }
+        for (unsigned i = 0; i < 40; i++) {
+            ledger_free(block[i]);
+            assert_null(zc_block_find(0x100000 + i * 0x3000));
+        }
+    }
+}
+
 static pthread_barrier_t barrier;
 static struct zc_block *contested;
 static unsigned winners;
@@ -310,6 +354,9 @@ int main(void)
         TEST("a quarantined block is found, and counts no more", test_quarantined),
         TEST("what lies beside a block is told by its pages", test_beside),
         TEST("a reset ledger is empty and counts from one", test_reset),
+        TEST("what a thread saw before a reset never holds again",
+             test_reset_forgets_what_was_seen),
+        TEST("a look-up finds the same as the one before it", test_seen),
         TEST("of sixteen threads that claim a block exactly one gets it", test_claim_race),
         TEST("signal handlers may use the ledger at any time", test_signal_storm),
         TEST("a removal in an interrupting handler is done later", test_remove_in_handler),

@@ -21,7 +21,7 @@
 #define WARM 80  /* Rounds before the first that counts: tables grow, and names are bound. */
 #define ROUNDS 5 /* Rounds that count. */
 #define SKIPPED 77
-#define LARGE ((size_t)32 << 20)
+#define LARGE ((size_t)16 << 20)
 
 typedef struct user_regs_struct registers;
 
@@ -200,9 +200,9 @@ static const struct {
     {"malloc 100 B", nothing, take_100, give},
     {"free 100 B", take_100, give, nothing},
     {"malloc 1 MiB", nothing, take_mib, give},
-    {"malloc 32 MiB", nothing, take_large, give},
+    {"malloc 16 MiB", nothing, take_large, give},
     {"free 1 MiB", take_mib, give, nothing},
-    {"free 32 MiB", take_large, give, nothing},
+    {"free 16 MiB", take_large, give, nothing},
     {"mmap", nothing, map, unmap},
     {"munmap", map, unmap, nothing},
 };

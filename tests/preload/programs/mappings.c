@@ -10,8 +10,8 @@
 #include "program.h"
 
 #define MIB ((size_t)1 << 20)
-#define PAGE ((size_t)4096)
 #define N (2 * MIB)
+#define LEAST ((size_t)64 << 10) /* Smaller copies are not told apart. */
 
 static CUcontext context;
 static CUdeviceptr device;
@@ -69,7 +69,7 @@ static void out(void *p, size_t n)
 
 static void *from_thread(void *unused)
 {
-    unsigned char stack[1000] = {1};
+    unsigned char stack[LEAST] = {1};
     CHECK(cuCtxSetCurrent(context));
     CHECK(cuMemcpyHtoD(device, stack, sizeof(stack)));
     return unused;
@@ -79,21 +79,23 @@ static void *from_thread(void *unused)
 static void sources(void)
 {
     unsigned char *a = anonymous(N), *block = malloc(MIB);
-    unsigned char stack[3000] = {0};
+    unsigned char stack[LEAST + 3000] = {0};
     int disk = disk_file(N, 1), memory = memory_file(N, 2), shm = file_in("/dev/shm", N, 3);
     pthread_t thread;
     memset(block, 4, MIB);
-    in(block, 1001);
-    in(a, 1002);
-    in(map(N, PROT_READ, MAP_PRIVATE, disk), 1003);
-    in(map(N, PROT_READ | PROT_WRITE, MAP_SHARED, disk) + MIB, 1004);
-    in(map(N, PROT_READ, MAP_SHARED, memory), 1005);
-    in(map(N, PROT_READ | PROT_WRITE, MAP_SHARED, shm), 1006);
-    in(stack, 1007);
-    in(variable, 1008);
-    out(variable, 1009);
+    in(block, LEAST + 1);
+    in(a, LEAST + 2);
+    in(map(N, PROT_READ, MAP_PRIVATE, disk), LEAST + 3);
+    in(map(N, PROT_READ | PROT_WRITE, MAP_SHARED, disk) + MIB, LEAST + 4);
+    in(map(N, PROT_READ, MAP_SHARED, memory), LEAST + 5);
+    in(map(N, PROT_READ | PROT_WRITE, MAP_SHARED, shm), LEAST + 6);
+    in(stack, LEAST + 7);
+    in(variable, LEAST + 8);
+    out(variable, LEAST + 9);
     EXPECT(pthread_create(&thread, NULL, from_thread, NULL) == 0 &&
            pthread_join(thread, NULL) == 0);
+    in(block, LEAST - 1);
+    in(stack, LEAST - 1);
     free(block);
 }
 
@@ -104,29 +106,55 @@ static void parts(void)
     int disk = disk_file(MIB, 1);
     EXPECT(munmap(a + MIB, MIB) == 0);
     EXPECT(mmap(a + 3 * MIB, MIB, PROT_READ, MAP_PRIVATE | MAP_FIXED, disk, 0) == a + 3 * MIB);
-    in(a + MIB - PAGE, 2001);
-    in(a + 2 * MIB, 2002);
-    in(a + 3 * MIB, 2003);
+    in(a + MIB - 2 * LEAST, LEAST + 1);
+    in(a + 2 * MIB, LEAST + 2);
+    in(a + 3 * MIB, LEAST + 3);
     unsigned char *moved = mremap(a + 2 * MIB, MIB, 2 * MIB, MREMAP_MAYMOVE);
     EXPECT(moved != MAP_FAILED);
-    in(moved + MIB, 2004);
+    in(moved + MIB, LEAST + 4);
     EXPECT(munmap(a, 4 * MIB) == 0);
-    in(moved, 2005);
-    CHECK(cuMemcpyHtoD(device, moved, 2006)); /* The same bytes again. */
+    in(moved, LEAST + 5);
+    CHECK(cuMemcpyHtoD(device, moved, LEAST + 6)); /* The same bytes again. */
 }
 
-/* Tens of thousands of mappings, each copied once; then gone. */
+/* More mappings than libzc remembers, each copied once.  Neighbours of different rights are not
+ * joined. */
 static void many(void)
 {
-    enum { COUNT = 20000 };
-    static unsigned char *p[COUNT];
-    for (int i = 0; i < COUNT; i++) { /* Neighbours of different rights are not joined. */
-        p[i] =
-            map(PAGE, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        in(p[i], 64);
-    }
-    for (int i = 0; i < COUNT; i++)
-        EXPECT(munmap(p[i], PAGE) == 0);
+    for (int i = 0; i < 100; i++)
+        in(map(LEAST, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1),
+           LEAST);
+}
+
+/* Memory of malloc that no brk(2) gave: blocks with mappings of their own, from their beginning on
+ * and from the middle; aligned; and what a thread has. */
+static void *of_thread(void *unused)
+{
+    unsigned char *block = malloc(LEAST);
+    CHECK(cuCtxSetCurrent(context));
+    memset(block, 1, LEAST);
+    in(block, LEAST);
+    free(block);
+    return unused;
+}
+
+static void malloced(void)
+{
+    unsigned char *blocks[3], *aligned = NULL;
+    pthread_t thread;
+    for (int i = 0; i < 3; i++)
+        memset(blocks[i] = malloc(4 * MIB), i, 4 * MIB);
+    EXPECT(posix_memalign((void **)&aligned, 2 * MIB, 4 * MIB) == 0);
+    memset(aligned, 3, 4 * MIB);
+    in(blocks[1] + 3 * MIB, LEAST + 1);
+    in(blocks[0], LEAST + 2);
+    in(blocks[0] + 2 * MIB, LEAST + 3);
+    in(blocks[2] + MIB, LEAST + 4);
+    in(aligned, LEAST + 5);
+    EXPECT(pthread_create(&thread, NULL, of_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    for (int i = 0; i < 3; i++)
+        free(blocks[i]);
+    free(aligned);
 }
 
 /* What a large file and a large block are copied by, until the process is killed. */
@@ -139,8 +167,11 @@ static void killed(void)
     kill(getpid(), SIGKILL);
 }
 
-static const struct scenario all[] = {
-    {"sources", sources}, {"parts", parts}, {"many", many}, {"killed", killed}};
+static const struct scenario all[] = {{"sources", sources},
+                                      {"parts", parts},
+                                      {"many", many},
+                                      {"malloced", malloced},
+                                      {"killed", killed}};
 
 int main(int argc, char **argv)
 {

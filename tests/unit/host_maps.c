@@ -5,10 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "forbid_test.h"
+#include "host/maps.h"
 #include "memory/limits.h"
-#include "copy/maps.h"
 
 static char *map(size_t n, int fd)
 {
@@ -56,11 +60,66 @@ static void a_file_may_end_early(void **state)
     close(fd);
 }
 
+/* Whether an address is told to be in a mapping with this in its name, all of [from, from + n). */
+static bool found(const void *at, const void *from, size_t n, const char *name)
+{
+    struct zc_maps_mapping m;
+    return zc_maps_find((uintptr_t)at, &m) && m.start <= (uintptr_t)from &&
+           m.end >= (uintptr_t)from + n && (*name ? strstr(m.name, name) != NULL : !*m.name);
+}
+
+static bool mappings_are_found(void)
+{
+    struct zc_maps_mapping m;
+    char local = 0, folder[300] = "/tmp/";
+    memset(folder + 5, 'x', 250);
+    char *own = map(4 * MIB, -1), *closed = map(MIB, -1);
+    int memory = memfd_create("maps test", 0), file = open(folder, O_RDWR | O_CREAT, 0600);
+    bool ok = memory >= 0 && ftruncate(memory, MIB) == 0 && file >= 0 &&
+              ftruncate(file, MIB) == 0 && unlink(folder) == 0;
+    char *shared = map(MIB, memory), *named = map(MIB, file);
+    mprotect(closed, MIB, PROT_NONE);
+    ok = ok && found(own, own, 4 * MIB, "") && found(own + 4 * MIB - 1, own, 4 * MIB, "") &&
+         found(shared + 5, shared, MIB, "/memfd:maps test") &&
+         found(&local, &local, 1, "[stack]") && found(named, named, MIB, "?") &&
+         found(closed, closed, MIB, "") && !zc_maps_find(64, &m) &&
+         !zc_maps_find(UINT64_MAX - 4096, &m);
+    munmap(own, 4 * MIB);
+    ok = ok && !found(own + MIB, own, 4 * MIB, "");
+    munmap(shared, MIB);
+    munmap(named, MIB);
+    munmap(closed, MIB);
+    close(memory);
+    close(file);
+    return ok;
+}
+
+static void a_mapping_is_found_by_the_query_and_by_the_text(void **state)
+{
+    int status;
+    (void)state;
+    assert_true(mappings_are_found());
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (!forbid_from(SYS_ioctl, 0, ENOTTY))
+            _exit(77);
+        bool ok = mappings_are_found();
+        _exit(ok && zc_maps_slow() ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 static void errno_is_kept(void **state)
 {
     (void)state;
     errno = 4711;
+    struct zc_maps_mapping m;
     zc_maps_ask((void *)(uintptr_t)64, 5, true);
+    zc_maps_find(64, &m);
     assert_int_equal(errno, 4711);
 }
 
@@ -90,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(private_memory_is_what_its_protection_says),
         cmocka_unit_test(a_file_may_end_early),
+        cmocka_unit_test(a_mapping_is_found_by_the_query_and_by_the_text),
         cmocka_unit_test(errno_is_kept),
         cmocka_unit_test(a_thread_that_is_to_be_cancelled_gets_its_answer),
     };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel knows about a range of the program's addresses. */
+/* What the kernel knows about the program's addresses. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum zc_maps_answer {
     ZC_MAPS_YES,     /* Anonymous memory, all readable, or writable, by the CPU. */
@@ -17,3 +18,19 @@ enum zc_maps_answer {
  * ns a page.  UNKNOWN before that version and without /proc.  Keeps errno.
  */
 enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write);
+
+#define ZC_MAPS_NAME 256
+
+/* A mapping, which the kernel makes one of neighbours that are alike. */
+struct zc_maps_mapping {
+    uint64_t start, end;
+    char name[ZC_MAPS_NAME]; /* As in proc_pid_maps(5); "?" if it is longer, "" for none. */
+};
+
+/* The mapping that contains an address.  False if there is none, and without /proc.  Keeps
+ * errno. */
+bool zc_maps_find(uint64_t address, struct zc_maps_mapping *out);
+
+/* True if zc_maps_find() reads the text of /proc/self/maps, which takes up to some milliseconds,
+ * because the kernel knows no query: once it has been called. */
+bool zc_maps_slow(void);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Queries /proc/self/maps by ioctl(2), so that no text has to be written and parsed, and reads that
+ * text where the kernel knows no query. */
+#include "host/maps.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "base/file.h"
+
+/* <linux/fs.h> of Linux 6.11: struct procmap_query. */
+struct query {
+    uint64_t size;          /* Bytes of this struct. */
+    uint64_t flags;         /* The query; 0: the mapping that contains the address. */
+    uint64_t address;       /* The address. */
+    uint64_t start, end;    /* The answer from here on: the mapping, */
+    uint64_t rights;        /* its RIGHT_*, */
+    uint64_t page_size;     /* bytes of its pages, */
+    uint64_t offset;        /* offset of its beginning in the file, */
+    uint64_t inode;         /* inode of the file, 0 for none, */
+    uint32_t major, minor;  /* device of the file. */
+    uint32_t name_size;     /* Bytes at name_address; 0: not asked, or no name. */
+    uint32_t build_id_size; /* Not used. */
+    uint64_t name_address;
+    uint64_t build_id_address; /* Not used. */
+};
+_Static_assert(sizeof(struct query) == 104, "the kernel's layout");
+#define QUERY _IOWR('f', 17, struct query)
+#define RIGHT_READ 1u
+#define RIGHT_WRITE 2u
+
+/* The mapping at *at; moves *at to its end. */
+static enum zc_maps_answer ask(int fd, uint64_t *at, uint64_t right)
+{
+    struct query q = {.size = sizeof(q), .address = *at};
+    if (ioctl(fd, QUERY, &q) != 0)
+        return errno == ENOENT ? ZC_MAPS_NO : ZC_MAPS_UNKNOWN;
+    *at = q.end;
+    if (!(q.rights & right))
+        return ZC_MAPS_NO;
+    return q.inode || q.major || q.minor ? ZC_MAPS_UNKNOWN : ZC_MAPS_YES;
+}
+
+enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
+{
+    enum zc_maps_answer answer = ZC_MAPS_YES;
+    uint64_t at = (uintptr_t)memory, end = at + n;
+    int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
+    if (fd < 0)
+        answer = ZC_MAPS_UNKNOWN;
+    while (answer == ZC_MAPS_YES && at < end)
+        answer = ask(fd, &at, write ? RIGHT_WRITE : RIGHT_READ);
+    if (fd >= 0)
+        zc_file_close(fd);
+    errno = saved;
+    return answer;
+}
+
+static bool slow; /* The kernel has no query.  Atomic. */
+
+bool zc_maps_slow(void)
+{
+    return __atomic_load_n(&slow, __ATOMIC_RELAXED);
+}
+
+/* False if there is no such mapping, or no such query. */
+static bool query(int fd, uint64_t address, struct zc_maps_mapping *out)
+{
+    struct query q = {.size = sizeof(q),
+                      .address = address,
+                      .name_size = sizeof(out->name),
+                      .name_address = (uintptr_t)out->name};
+    strcpy(out->name, "?");
+    int error = ioctl(fd, QUERY, &q) == 0 ? 0 : errno;
+    if (error == ENAMETOOLONG) {
+        q.name_size = 0;
+        q.name_address = 0;
+        error = ioctl(fd, QUERY, &q) == 0 ? 0 : errno;
+    } else if (q.name_size == 0) {
+        out->name[0] = 0;
+    }
+    if (error != 0 && error != ENOENT)
+        __atomic_store_n(&slow, true, __ATOMIC_RELAXED);
+    out->start = q.start;
+    out->end = q.end;
+    return error == 0;
+}
+
+static const char *number(const char *at, uint64_t *out)
+{
+    for (*out = 0;; at++) {
+        unsigned digit = *at >= '0' && *at <= '9'   ? (unsigned)(*at - '0')
+                         : *at >= 'a' && *at <= 'f' ? (unsigned)(*at - 'a') + 10
+                                                    : 16;
+        if (digit == 16)
+            return at;
+        *out = *out << 4 | digit;
+    }
+}
+
+/* A line of proc_pid_maps(5): start-end, rights, offset, device, inode, name. */
+static void parse(const char *line, struct zc_maps_mapping *out)
+{
+    line = number(line, &out->start);
+    line = number(line + (*line == '-'), &out->end);
+    for (int field = 0; field < 4; field++) {
+        line += strspn(line, " ");
+        line += strcspn(line, " ");
+    }
+    line += strspn(line, " ");
+    strcpy(out->name, strlen(line) < sizeof(out->name) ? line : "?");
+}
+
+/* Lines are in the order of their addresses. */
+static bool read_text(int fd, uint64_t address, struct zc_maps_mapping *out)
+{
+    char text[2048];
+    size_t held = 0;
+    ssize_t got;
+    while ((got = zc_file_read(fd, text + held, sizeof(text) - 1 - held)) > 0) {
+        char *line = text, *end;
+        text[held += (size_t)got] = 0;
+        for (; (end = strchr(line, '\n')); line = end + 1) {
+            *end = 0;
+            parse(line, out);
+            if (address < out->end)
+                return address >= out->start;
+        }
+        held = (size_t)(text + held - line);
+        if (held == sizeof(text) - 1)
+            return false; /* No name of a file is that long. */
+        memmove(text, line, held);
+    }
+    return false;
+}
+
+bool zc_maps_find(uint64_t address, struct zc_maps_mapping *out)
+{
+    int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
+    bool found = fd >= 0 && ((!zc_maps_slow() && query(fd, address, out)) ||
+                             (zc_maps_slow() && read_text(fd, address, out)));
+    if (fd >= 0)
+        zc_file_close(fd);
+    errno = saved;
+    return found;
+}
