@@ -42,10 +42,11 @@
  *
  * Not as on hardware: memory that was registered once is shared memory from then on, so that
  * mremap(MREMAP_DONTUNMAP) leaves the same pages behind, what had been cut off behind a mapping is
- * there again when it grows, and a child that was made without fork's handlers (a bare clone), or
- * while its stack was registered, writes to its parent's pages. While one thread registers memory
- * for the first time, a system call of another's that writes there can fail with EFAULT, and nobody
- * may move its pages.
+ * there again when it grows, a private mapping of a file is one no longer (/proc/self/pagemap tells
+ * pages of a file, and MADV_DONTNEED does not bring back the file's), MADV_DONTFORK is forgotten,
+ * and a child that was made without fork's handlers (a bare clone), or while its stack was
+ * registered, writes to its parent's pages. While one thread registers memory for the first time, a
+ * system call of another's that writes there can fail with EFAULT, and nobody may move its pages.
  */
 #ifndef SIM_H
 #define SIM_H

@@ -48,9 +48,9 @@ FNR == NR {
 }
 END {
     print "\nconst struct sim_version sim_versions[] = {"
-    for (i = 1; i <= count; i++)
-        print versions[i]
     for (name in asked)
         print "    {\"" name "\", " lowest[name] ", \"" symbol[name] "\"},"
+    for (i = 1; i <= count; i++)
+        print versions[i]
     print "    {NULL, 0, NULL}};"
 }
