@@ -76,20 +76,47 @@ static struct zc_counters *map(int fd)
     return memory;
 }
 
+static bool is_file(int fd, dev_t device, ino_t inode)
+{
+    struct stat s;
+    return fstat(fd, &s) == 0 && s.st_dev == device && s.st_ino == inode;
+}
+
+/* Nobody but the process itself may write to its file: who truncated it, as cleaners of logs do,
+ * would end the process by SIGBUS. */
+#define MODE 0400
+
+/* Opens a counters file of this user's, which is made writable for that. */
+static int open_again(const char *path)
+{
+    char magic[sizeof(word)];
+    struct stat s;
+    int look = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), fd = -1;
+    if (look < 0)
+        return -1;
+    if (pread(look, magic, sizeof(magic), 0) == sizeof(magic) &&
+        memcmp(magic, ZC_COUNTERS_MAGIC, sizeof(magic)) == 0 && fstat(look, &s) == 0 &&
+        s.st_uid == geteuid() && s.st_nlink == 1 && fchmod(look, 0600) == 0) {
+        fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_APPEND);
+        fchmod(look, MODE);
+    }
+    if (fd >= 0 && !is_file(fd, s.st_dev, s.st_ino)) {
+        close(fd);
+        fd = -1;
+    }
+    close(look);
+    return fd;
+}
+
 /* Opens the file of a process that was killed, and empties it: whoever lives has it locked by its
  * mapping.  Its log is gone, or this one would have another name. */
 static int open_of_killed(const char *path)
 {
-    char magic[sizeof(word)];
-    struct stat s;
-    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_APPEND);
-    if (fd < 0)
-        return -EEXIST;
-    if (pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
-        memcmp(magic, ZC_COUNTERS_MAGIC, sizeof(magic)) == 0 && zc_file_lock(fd, 0, F_WRLCK) &&
-        fstat(fd, &s) == 0 && s.st_uid == geteuid() && s.st_nlink == 1 && ftruncate(fd, 0) == 0)
+    int fd = open_again(path);
+    if (fd >= 0 && zc_file_lock(fd, 0, F_WRLCK) && ftruncate(fd, 0) == 0)
         return fd;
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return -EEXIST;
 }
 
@@ -114,6 +141,7 @@ static struct zc_counters *map_file(const char *path)
         if (fd >= 0)
             unlink(path);
     } else {
+        fchmod(fd, MODE);
         fstat(fd, &file);
         file_device = file.st_dev;
         file_inode = file.st_ino;

@@ -103,6 +103,37 @@ static void counts_survive_sigkill(void **state)
     assert_int_equal(c->header.pid, child);
 }
 
+/* As a user who is not root, whom no mode stops. */
+static void truncate_own(void)
+{
+    pid_t killed;
+    int status;
+
+    if (getuid() == 0 && (chmod(".", 0777) != 0 || setuid(65534) != 0))
+        _exit(1);
+    if ((killed = fork()) == 0) {
+        zc_counters_open("a.counters");
+        bool held =
+            truncate("a.counters", 0) != 0 && errno == EACCES && open("a.counters", O_WRONLY) < 0;
+        zc_counters()->next_site++;
+        _exit(held ? 0 : 2);
+    }
+    waitpid(killed, &status, 0);
+    if (status != 0 || !exists("a.counters"))
+        _exit(3);
+    /* What the other left is taken over, and protected again. */
+    zc_counters_open("a.counters");
+    if (map_file("a.counters")->header.pid != (uint32_t)getpid() || truncate("a.counters", 0) == 0)
+        _exit(4);
+    _exit(0);
+}
+
+static void nobody_truncates_the_file_of_a_process(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(truncate_own), 0);
+}
+
 static void an_existing_file_is_left_and_private_memory_counts(void **state)
 {
     (void)state;
@@ -196,6 +227,7 @@ int main(void)
         FOLDER_TEST(a_clean_exit_marks_and_removes_the_file),
         FOLDER_TEST(only_the_own_file_is_removed),
         FOLDER_TEST(counts_survive_sigkill),
+        FOLDER_TEST(nobody_truncates_the_file_of_a_process),
         FOLDER_TEST(an_existing_file_is_left_and_private_memory_counts),
         FOLDER_TEST(a_file_size_limit_leads_to_private_memory_without_a_signal),
         FOLDER_TEST(a_forked_child_counts_from_zero_and_leaves_the_parents_file),
