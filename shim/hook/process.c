@@ -138,6 +138,15 @@ static void leave_driver(void)
     zc_early_pause();
 }
 
+/* The driver may be gone: only memory and the log are touched.  Later calls still count in memory,
+ * and pass through. */
+__attribute__((destructor)) static void unload(void)
+{
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON || !own_process())
+        return;
+    zc_modules_finish();
+}
+
 bool zc_process_start(void)
 {
     static bool registered;
@@ -155,6 +164,8 @@ bool zc_process_start(void)
      * after the runtime's, so it runs before the runtime releases the driver. */
     if (!registered) {
         atexit(leave_driver);
+        at_quick_exit(unload); /* quick_exit(3) calls no destructors. */
+        at_quick_exit(leave_driver);
         registered = true;
     }
     open_log();
@@ -209,13 +220,4 @@ __attribute__((constructor)) static void load(void)
     /* Sites of host blocks begin before the first CUDA call. */
     const char *python = secure_getenv("ZC_PYTHON");
     find_python(python && zc_option_on(python));
-}
-
-/* The driver may be gone: only memory and the log are touched.  Later calls still count in memory,
- * and pass through. */
-__attribute__((destructor)) static void unload(void)
-{
-    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON || !own_process())
-        return;
-    zc_modules_finish();
 }

@@ -127,6 +127,17 @@ killed_by() {
     done
 }
 
+@test "a process that ends by quick_exit leaves a whole log, and no counters" {
+    need_built "$programs/killed"
+    export LD_LIBRARY_PATH=$SIM
+    write_policy 'place = mapped'
+    run -0 env ZC_LOG="$BATS_TEST_TMPDIR/log" ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" \
+        LD_PRELOAD="$LIBZC" "$programs/killed" 4 quick_exit
+    tail -n 1 "$BATS_TEST_TMPDIR/log" | grep '^{"type":"summary"' |
+        grep -qF '"cpu_copied_calls":800,"cpu_copied_bytes":1600000'
+    [[ ! -e $BATS_TEST_TMPDIR/log.counters ]]
+}
+
 @test "every line of a killed process's log is whole" {
     need_built "$programs/killed"
     export LD_LIBRARY_PATH=$SIM ZC_LOG_LEVEL=events

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* killed [THREADS]: threads copy known amounts up and down, then the process is ended by SIGKILL
- * while its blocks live. With HOW=abort or _exit in the second argument, by those. */
+ * while its blocks live. With HOW=abort, _exit or quick_exit in the second argument, by those. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -44,5 +44,7 @@ int main(int argc, char **argv)
         abort();
     if (!strcmp(how, "_exit"))
         _exit(0);
+    if (!strcmp(how, "quick_exit"))
+        quick_exit(0);
     return raise(SIGKILL);
 }
