@@ -32,6 +32,11 @@ void zc_life_child(void)
         __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
 }
 
+bool zc_life_inherited(void)
+{
+    return inherited;
+}
+
 void zc_life_init(void)
 {
     inherited = false;

@@ -34,6 +34,10 @@ bool zc_life_closing(void);
 /* exit(3) begins. */
 void zc_life_close(void);
 
+/* True in a child that was forked from a process which used CUDA, until its own cuInit succeeds:
+ * the driver that it inherited answers nothing. */
+bool zc_life_inherited(void);
+
 /* For the child of fork(2): libzc is off.  If it was on or starting in the parent, it stays off
  * until the child's own cuInit succeeds. */
 void zc_life_child(void);

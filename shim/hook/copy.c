@@ -592,6 +592,7 @@ __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
         count(c);
     zc_move_leave(c->held);
     part_visits(c);
+    zc_pinned_tidy();
     return c->result;
 }
 
@@ -618,5 +619,6 @@ CUresult zc_copy_end(struct zc_copy *c)
                          c->src.block);
     else
         count(c);
+    zc_pinned_tidy();
     return CUDA_SUCCESS;
 }

@@ -224,12 +224,14 @@ void zc_hostrule_ask_devices(void)
     __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);
 }
 
+/* No device ever reads the memory of a child that inherited CUDA, such as a worker that loads data.
+ */
 static bool stays_left(const struct zc_rule *rule)
 {
     const char *why = __atomic_load_n(&left, __ATOMIC_ACQUIRE);
     if (why)
         zc_hostrule_note(why, rule);
-    return why;
+    return why || zc_life_inherited();
 }
 
 bool zc_hostrule_to_heap(const struct zc_rule *rule)

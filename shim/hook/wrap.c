@@ -7,13 +7,16 @@
 #include "hook/graph.h"
 #include "hook/pool.h"
 #include "hook/request.h"
+#include "host/pinned.h"
 #include "vmm/move.h"
 
 static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
 {
-    if (zc_pool_call(fn) && result == CUDA_SUCCESS &&
-        __builtin_expect(__atomic_load_n(&zc_pool_over, __ATOMIC_RELAXED), 0))
+    if (!zc_pool_call(fn) || result != CUDA_SUCCESS)
+        return result;
+    if (__builtin_expect(__atomic_load_n(&zc_pool_over, __ATOMIC_RELAXED), 0))
         zc_pool_quiesce();
+    zc_pinned_tidy();
     return result;
 }
 

@@ -18,6 +18,11 @@ bool zc_heap_take_limit(size_t span, bool *counted, const char **why);
  * leaves no room for it.  Without the lock. */
 bool zc_extent_count(struct zc_extent *extent, const char **why);
 
+/* Returns how many of `bytes` threads may touch for a fresh block, and notes them: until the
+ * program copies or frees such blocks it may not need them, so they have 128 MiB of that together.
+ */
+size_t zc_heap_lend(struct zc_extent *extent, size_t bytes);
+
 /* zc_extent_bury() under the lock; a signal handler that interrupted the heap loses the addresses.
  */
 void zc_heap_bury(struct zc_extent *extent);
@@ -93,4 +98,3 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
 /* The generation of this process: a child of fork(2) has another than its parent.  Atomic. */
 extern uint32_t zc_extent_era;
 extern int zc_extent_local; /* Node of the device that last used a ZC_NODE_LOCAL extent.  Atomic. */
-extern size_t zc_extent_pooled_bytes; /* Bytes in the pool, with inherited memory. */

@@ -6,19 +6,31 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/life.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/memory.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "host/extent.h"
 #include "host/memfile.h"
 #include "host/overlay.h"
 #include "host/visits.h"
 #include "ledger/block.h"
+#include "log/summary.h"
 #include "memory/limits.h"
 #include "memory/workers.h"
 
 #define SLOT_MAX (ZC_HOST_UNIT / 2) /* Larger blocks get an extent of their own. */
 #define SLOT_STEP ((size_t)4 << 10) /* Slots begin at multiples of it. */
+
+/* Bytes in the pool, beyond those that blocks once had, or at all until CUDA is up. */
+#define POOL_SLACK ((uint64_t)64 << 20)
+#define POOL_KEEP_NS UINT64_C(1000000000) /* And a nanosecond a byte. */
+
+/* Threads touch so much for blocks of which nobody knows yet whether the program fills them. */
+#define LENT_MAX ((uint64_t)128 << 20)
 
 /* A freed block that could not be put back at once.  The link is stored in the block. */
 struct orphan {
@@ -31,6 +43,8 @@ static struct zc_extent
 static struct orphan
     *orphans;       /* Blocks freed in a signal handler that interrupted the heap.  Atomic. */
 static pid_t owner; /* The process that the heap's memory belongs to. */
+static ZC_OWN uint64_t most_live; /* Bytes that blocks had at a time, so far.  Under the lock. */
+static ZC_OWN uint64_t lent;      /* `lent` of all extents.  Atomic. */
 
 static bool put_locked(void *p);
 
@@ -54,11 +68,30 @@ void zc_heap_unlock(void)
 
 ZC_LOCK_FOR_FORKS(zc_heap)
 
+/* The kernel copies registered pages when the process forks, and others once the parent writes them
+ * while a child has them, too.  Of what is in the pool a child needs nothing. */
+static void advise_pooled(struct zc_extent *e, void *advice)
+{
+    if (e->use == ZC_EXTENT_FREE && !e->fd)
+        zc_memory_advise((void *)zc_extent_base(e), zc_extent_span(e), *(const int *)advice);
+}
+
 static void hold_and_freeze(void)
 {
+    int advice = MADV_WIPEONFORK;
     before_fork();
+    if (!held_for_fork)
+        return;
+    zc_memfile_before_fork();
+    zc_extent_each(advise_pooled, &advice);
+}
+
+static void let_go(void)
+{
+    int advice = MADV_KEEPONFORK;
     if (held_for_fork)
-        zc_memfile_before_fork();
+        zc_extent_each(advise_pooled, &advice);
+    after_fork();
 }
 
 /* The records are in the arena, which starts empty in the child, and mappings for the GPU stay with
@@ -76,6 +109,11 @@ static void in_child(void)
     owner = getpid();
     zc_hostheap_each(forget_rights, NULL);
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
+    for (struct zc_extent *e; held_for_fork && (e = zc_extent_oldest(false, false));) {
+        zc_extent_unpool(e);
+        zc_extent_unback(e);
+        zc_extent_bury(e);
+    }
 }
 
 bool zc_hostheap_open(const char **why)
@@ -96,6 +134,28 @@ bool zc_hostheap_open(const char **why)
 bool zc_hostheap_mine(const struct zc_extent *extent)
 {
     return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
+}
+
+/* Under the lock.  Other pinned memory than the heap's counts as always live. */
+static uint64_t live_bytes(void)
+{
+    uint64_t used = zc_limits_used(ZC_PLACE_PINNED);
+    return used > zc_extent_pooled_bytes ? used - zc_extent_pooled_bytes : 0;
+}
+
+/* Most bytes that the pool may have now. */
+static uint64_t pool_most(void)
+{
+    bool up = __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
+    uint64_t most = zc_limits_pool(), live = live_bytes();
+    uint64_t room = POOL_SLACK + (up && most_live > live ? most_live - live : 0);
+    return room < most ? room : most;
+}
+
+static bool too_much(const struct zc_extent *e)
+{
+    return e->odd || zc_extent_pooled_bytes > pool_most() ||
+           zc_ticks_to_ns(zc_ticks() - e->since) > POOL_KEEP_NS + zc_extent_span(e);
 }
 
 /* Gives an extent from the pool to this process, even if it was inherited. */
@@ -198,6 +258,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     bool counted = true;
     if (!zc_heap_take_limit(span, &counted, why))
         return NULL;
+    drain(false); /* The pool had nothing that fits. */
     struct zc_extent *e = zc_heap_carve(units);
     if (!e) { /* The pool may hold the memory in several smaller pieces. */
         drain(true);
@@ -219,7 +280,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     }
     __atomic_store_n(&e->counted, counted, __ATOMIC_RELEASE);
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
-    e->copied = 0;
+    e->copied = e->lent = 0;
     e->program = 0;
     e->owner = NULL;
     e->visits = 0;
@@ -343,6 +404,25 @@ static uint16_t next_lead(const struct zc_host_want *want)
     return (uint16_t)lead;
 }
 
+size_t zc_heap_lend(struct zc_extent *e, size_t bytes)
+{
+    uint64_t before = __atomic_load_n(&lent, __ATOMIC_RELAXED), more;
+    do {
+        more = before < LENT_MAX ? LENT_MAX - before : 0;
+        more = more < bytes ? more : bytes;
+    } while (!__atomic_compare_exchange_n(&lent, &before, before + more, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    __atomic_fetch_add(&e->lent, more, __ATOMIC_RELAXED);
+    return more;
+}
+
+void zc_hostheap_needed(struct zc_extent *e)
+{
+    uint64_t bytes = __atomic_exchange_n(&e->lent, 0, __ATOMIC_RELAXED);
+    if (bytes && zc_hostheap_mine(e))
+        __atomic_fetch_sub(&lent, bytes, __ATOMIC_RELAXED);
+}
+
 static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
 {
     *why = "it is too large";
@@ -360,9 +440,9 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
         zc_heap_unlock();
     *slot_out = &e->slot[0];
     /* Programs take large tables of calloc(3) because they cost what is used of them. */
-    bool waits = want->zero && !want->owner && !e->fd;
+    bool all = want->owner || e->fd, waits = want->zero && !all;
     if (!e->slot[0].dirty && !waits)
-        zc_extent_prefault(e, 0, lead + want->size);
+        zc_extent_prefault(e, 0, all ? lead + want->size : zc_heap_lend(e, lead + want->size));
     return (void *)(zc_extent_base(e) + lead);
 }
 
@@ -413,7 +493,12 @@ size_t zc_hostheap_room(const void *p)
  * these addresses before it ends. */
 static void retire(struct zc_extent *e)
 {
+    uint64_t live = live_bytes();
+    if (most_live < live)
+        most_live = live;
+    zc_hostheap_needed(e);
     e->live = 0;
+    e->since = zc_ticks();
     zc_overlay_drop(e);
     zc_hostheap_unclaim(e);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
@@ -423,6 +508,8 @@ static void retire(struct zc_extent *e)
         e->use = ZC_EXTENT_LIMBO;
     else
         zc_extent_pool(e);
+    if (zc_log_kept_peak < zc_extent_pooled_bytes)
+        __atomic_store_n(&zc_log_kept_peak, zc_extent_pooled_bytes, __ATOMIC_RELAXED);
 }
 
 /* True if memory went into the pool. */
@@ -478,16 +565,48 @@ void zc_hostheap_revive(struct zc_extent *extent)
     zc_heap_unlock();
 }
 
+static struct zc_extent *surplus(bool pinned, bool all)
+{
+    struct zc_extent *oldest = zc_extent_oldest(pinned, false);
+    return !oldest || all || too_much(oldest) ? oldest : zc_extent_oldest(pinned, true);
+}
+
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
 {
     struct zc_extent *e = NULL;
     if (!zc_heap_lock())
         return NULL;
-    e = zc_extent_oldest(pinned, !all && zc_extent_pooled_bytes <= zc_limits_pool());
+    e = surplus(pinned, all);
     if (e)
         zc_extent_unpool(e);
     zc_heap_unlock();
     return e;
+}
+
+void *zc_hostheap_surplus_context(void)
+{
+    const struct zc_extent *e = NULL;
+    if (!zc_heap_lock())
+        return NULL;
+    e = surplus(true, false);
+    void *context = e ? e->context : NULL;
+    zc_heap_unlock();
+    return context;
+}
+
+bool zc_hostheap_too_much(const struct zc_extent *e)
+{
+    bool much = false;
+    if (zc_heap_lock()) {
+        much = e->use == ZC_EXTENT_FREE && too_much(e);
+        zc_heap_unlock();
+    }
+    return much;
+}
+
+void zc_hostheap_tidy(void)
+{
+    drain(false);
 }
 
 void zc_hostheap_drop(struct zc_extent *extent)
@@ -506,15 +625,5 @@ void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *
     zc_heap_unlock();
 }
 
-size_t zc_hostheap_pooled(void)
-{
-    size_t bytes = 0;
-    if (zc_heap_lock()) {
-        bytes = zc_extent_pooled_bytes;
-        zc_heap_unlock();
-    }
-    return bytes;
-}
-
 const struct zc_module zc_module_hostheap = {
-    .before_fork = hold_and_freeze, .after_fork = after_fork, .child = in_child};
+    .before_fork = hold_and_freeze, .after_fork = let_go, .child = in_child};

@@ -77,6 +77,8 @@ struct zc_extent {
     uint32_t claim;   /* enum zc_extent_claim.  Atomic. */
     uint32_t visits;  /* Copies under way from or to its blocks.  Atomic. */
     uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
+    uint64_t since;   /* FREE: when its last block was freed, in ticks. */
+    uint64_t lent;    /* Bytes touched for a block that the program may not need all of.  Atomic. */
     uint32_t units;   /* Length. */
     uint32_t live;    /* Blocks in it. */
     uint32_t room;    /* SLAB: bit per free slot. */
@@ -187,16 +189,36 @@ bool zc_hostheap_mine(const struct zc_extent *extent);
 void zc_hostheap_revive(struct zc_extent *extent);
 
 /*
- * Takes one extent that is too much, or odd, out of the pool.  With `pinned`, one that libzc
- * registered, else another.  With `all` the pool is emptied in this way.  NULL if there is none.
- * The caller unregisters the extent and then calls zc_hostheap_drop(), or puts it into limbo.
+ * The pool keeps freed memory for the next request of about its size.  With the program's blocks it
+ * has at most as much as these alone once had, and 64 MiB; at most a quarter of max_pinned; and
+ * until CUDA is up, as glibc, no more than 64 MiB.  What nobody wanted for a second, and another
+ * for each GiB it has, goes back: that is more than ten times as long as making it anew takes.
+ *
+ * zc_hostheap_surplus() takes an extent that is too much, or odd, out of the pool.  With `pinned`,
+ * one that libzc registered, else another.  With `all` the pool is emptied in this way.  NULL if
+ * there is none.  The caller unregisters the extent and then calls zc_hostheap_drop(), or puts it
+ * into limbo.  zc_hostheap_too_much() tells whether an extent of the pool is one.
  */
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all);
+bool zc_hostheap_too_much(const struct zc_extent *extent);
 void zc_hostheap_drop(struct zc_extent *extent);
+
+/* Gives back what is too much in the pool and not registered. */
+void zc_hostheap_tidy(void);
+
+/* The context that registered what zc_hostheap_surplus() would take, or NULL. */
+void *zc_hostheap_surplus_context(void);
+
+/* The program has copied most of a block, so it needs the memory that was touched for it. */
+void zc_hostheap_needed(struct zc_extent *extent);
 
 /* Visits all extents with memory under the heap's lock: visit() may change `pin` and must not call
  * the heap, the driver or libc. */
 void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);
 
-/* Bytes in the pool. */
-size_t zc_hostheap_pooled(void);
+/* Bytes in the pool.  Changes under the heap's lock. */
+extern size_t zc_extent_pooled_bytes;
+static inline size_t zc_hostheap_pooled(void)
+{
+    return __atomic_load_n(&zc_extent_pooled_bytes, __ATOMIC_RELAXED);
+}

@@ -2,7 +2,11 @@
 /* Registers extents of the host heap, and ends registrations. */
 #include "host/pinned.h"
 
+#include <sys/mman.h>
+
+#include "base/clock.h"
 #include "base/life.h"
+#include "base/memory.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "base/own.h"
@@ -25,6 +29,17 @@
 /* A block is registered once copies have moved 1/WORTH_PART of it: registering costs about a third
  * of copying the block as pageable memory. */
 #define WORTH_PART 16
+
+/* Blocks of which the program may not use all, the pages of one that are asked for, and how many of
+ * them may be missing. */
+#define LARGE ((size_t)16 << 20)
+#define LOOKS 32
+#define LOOKS_MISSING 2
+
+/* How often the pool is looked through, and how long and how often a busy device is waited for. */
+#define TIDY_NS UINT64_C(1000000)
+#define TIDY_MS 1
+#define TIDY_BUSY_NS UINT64_C(250000000)
 
 /* The kernel limits the mappings of a process, and registrations use some; the rest is for the
  * program. */
@@ -134,6 +149,7 @@ static bool pin_extent(struct zc_extent *e)
     CUresult result = enrol(e);
     if (result != CUDA_SUCCESS && !not_here(result))
         refused(e, result);
+    zc_hostheap_needed(e);
     zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
                         : not_here(result)     ? ZC_PIN_NONE
                                                : ZC_PIN_REFUSED);
@@ -181,6 +197,23 @@ static bool worth(const struct zc_extent *e, uint64_t copied)
     return copied >= zc_extent_span(e) / WORTH_PART;
 }
 
+/* Registering brings in all pages of a block, so it waits until the program has used most of them:
+ * these `bytes` that are copied now, or those that are there, of which some are asked for. */
+static bool is_filled(const struct zc_extent *e, uint64_t bytes)
+{
+    size_t span = zc_extent_span(e);
+    unsigned char there = 0;
+    unsigned missing = 0;
+    uintptr_t page = zc_page_end(1);
+    if (e->use != ZC_EXTENT_BLOCK || e->owner || span < LARGE || bytes > span - span / 8)
+        return true;
+    for (size_t i = 0; i < LOOKS; i++) {
+        uintptr_t at = zc_page_start(zc_extent_base(e) + span / LOOKS * i);
+        missing += mincore((void *)at, page, &there) == 0 && !(there & 1);
+    }
+    return missing <= LOOKS_MISSING;
+}
+
 bool zc_pinned_first(const struct zc_extent *e, uint64_t bytes)
 {
     uint64_t before = __atomic_load_n(&e->copied, __ATOMIC_RELAXED);
@@ -223,6 +256,10 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
     uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
     if (!may_register(e, copied))
         return false;
+    if (!is_filled(e, bytes)) {
+        __atomic_store_n(&e->copied, 0, __ATOMIC_RELAXED); /* Asked again after as much more. */
+        return false;
+    }
     if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
         return pin_extent(e);
@@ -387,6 +424,33 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
     } while (result == CUDA_SUCCESS);
     zc_capture_restore(before);
     return result;
+}
+
+static uint64_t tidied;   /* Ticks of the last time.  Atomic. */
+static uint64_t tidy_not; /* Nanoseconds from then on in which it is not tried again.  Atomic. */
+
+/* Unregistering waits for the device, which may wait for something that the program does next: so
+ * this only looks for a moment whether the device has nothing to do. */
+void zc_pinned_tidy_slow(void)
+{
+    uint64_t before = __atomic_load_n(&tidied, __ATOMIC_RELAXED), now = zc_ticks();
+    CUcontext context = NULL;
+    if (zc_ticks_to_ns(now - before) <= __atomic_load_n(&tidy_not, __ATOMIC_RELAXED) ||
+        !__atomic_compare_exchange_n(&tidied, &before, now, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        return;
+    zc_hostheap_tidy();
+    __atomic_store_n(&tidy_not, TIDY_NS, __ATOMIC_RELAXED);
+    void *registrar = zc_hostheap_surplus_context();
+    if (!registrar || zc_capture_any() || zc_life_closing() ||
+        zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != registrar ||
+        !zc_driver_lock())
+        return;
+    if (zc_stream_rests(TIDY_MS))
+        zc_pinned_trim();
+    else
+        __atomic_store_n(&tidy_not, TIDY_BUSY_NS, __ATOMIC_RELAXED);
+    zc_driver_unlock();
 }
 
 static void forget_registration(struct zc_extent *e, void *context)

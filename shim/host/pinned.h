@@ -75,5 +75,14 @@ void zc_pinned_return(uint64_t address, size_t bytes);
  * device, because unregistering waits, too. */
 void zc_pinned_trim(void);
 
+/* Gives back what the pool has kept for too long, the registered part where the device has nothing
+ * to do.  Behind calls that give the program its results; holds no lock of the caller's. */
+void zc_pinned_tidy_slow(void);
+static inline void zc_pinned_tidy(void)
+{
+    if (__builtin_expect(zc_hostheap_pooled() != 0, 0))
+        zc_pinned_tidy_slow();
+}
+
 /* Forgets all registrations in a context that is gone. */
 void zc_pinned_forget(CUcontext context);

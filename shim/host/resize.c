@@ -57,6 +57,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
 {
     to->era = from->era;
     to->copied = from->copied;
+    to->lent = from->lent;
     to->program = 0;
     to->node = from->node;
     to->small = from->small;
@@ -85,6 +86,7 @@ static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
     }
     if (zc_heap_lock()) {
         take_over(to, e);
+        e->lent = 0;
         e->use = ZC_EXTENT_NONE;
         zc_pinned_let_go(e, ZC_PIN_NONE);
         zc_extent_bury(e);
@@ -122,8 +124,8 @@ void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
     zc_pinned_let_go(now ? now : e, ZC_PIN_NONE);
     if (!now)
         return NULL;
-    if (!now->slot[0].dirty)
-        zc_extent_prefault(now, had, now->lead + size);
+    if (!now->slot[0].dirty && now->lead + size > had)
+        zc_extent_prefault(now, had, had + zc_heap_lend(now, now->lead + size - had));
     *slot_out = &now->slot[0];
     return (void *)(zc_extent_base(now) + now->lead);
 }

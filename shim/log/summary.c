@@ -21,6 +21,7 @@
 #define LINE_BYTES ((size_t)4 << 20)
 
 ZC_OWN struct zc_unknown_calls zc_log_unknown;
+ZC_OWN uint64_t zc_log_kept_peak;
 
 static bool add_live_block(struct zc_block *block, void *arg)
 {
@@ -168,6 +169,7 @@ static void write_line(const struct zc_summary *s)
     zc_line_counts(&line, s->copies, s->copy_ticks);
     zc_line_u64(&line, "pageable_asked_bytes", s->pageable_asked);
     zc_line_u64(&line, "pageable_moved_bytes", s->pageable_moved);
+    zc_line_u64(&line, "kept_peak_bytes", __atomic_load_n(&zc_log_kept_peak, __ATOMIC_RELAXED));
     zc_line_u64(&line, "untracked", s->untracked);
     zc_line_u64(&line, "lost_lines", zc_log_lost());
     zc_line_u64(&line, "unknown_calls", zc_log_unknown.calls);

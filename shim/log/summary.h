@@ -30,6 +30,8 @@ struct zc_unknown_calls {
     uint64_t calls;     /* Atomic. */
 };
 extern struct zc_unknown_calls zc_log_unknown;
+/* Most bytes of freed host memory that were kept for later requests at a time.  Atomic. */
+extern uint64_t zc_log_kept_peak;
 
 /*
  * Writes the last line, and the table on stderr (ZC_SUMMARY): totals of all copies, by flow, by

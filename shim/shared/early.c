@@ -525,8 +525,7 @@ void zc_early_trim(void)
     for (unsigned i = 0; i < EARLY_MAX; i++) {
         struct zc_early *w = &table[i];
         uint32_t state = hold(w);
-        bool surplus = w->extent && w->extent->use == ZC_EXTENT_FREE &&
-                       (w->extent->odd || zc_hostheap_pooled() > zc_limits_pool());
+        bool surplus = w->extent && zc_hostheap_too_much(w->extent);
         if (!surplus || !discard(w, state))
             let_go(w, state);
     }
