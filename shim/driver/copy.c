@@ -224,7 +224,8 @@ void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, un
                        unsigned known, CUstream stream)
 {
     zc_copy_on_stream(c, stream);
-    zc_describe_set(c, address, 0, flags & ~known ? 0 : width, 1);
+    c->unknown = flags & ~known;
+    zc_describe_set(c, address, 0, c->unknown ? 0 : width, 1);
     c->word = true;
 }
 
@@ -242,6 +243,12 @@ void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p)
                            p->elementSize > 4 ? 0 : (uint8_t)p->elementSize, p->width, p->height);
 }
 
+static bool known_node(CUgraphNodeType type)
+{
+    return (unsigned)type <= CU_GRAPH_NODE_TYPE_MEMCPY_BATCH ||
+           type == CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH;
+}
+
 void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *params)
 {
     const struct zc_node_params *p = (const struct zc_node_params *)params;
@@ -249,6 +256,8 @@ void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *params)
         zc_describe_3d(c, &p->copy.params);
     else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMSET)
         zc_describe_set_node(c, &p->set.params);
+    else if (p)
+        c->unknown = !known_node(p->type);
 }
 
 void zc_describe_change(struct zc_copy *c, CUgraphNode node, const CUgraphNodeParams *params)

@@ -76,6 +76,7 @@ struct zc_copy {
     bool continues;  /* Part of a call of which another part has been counted. */
     bool answered;   /* The failure of the call has been explained. */
     bool flat;       /* `given` is a CUDA_MEMCPY2D. */
+    bool unknown;    /* The call is given a value that libzc does not know. */
     uint8_t unit; /* Sets: bytes of an element.  Strided: 1.  0: the driver refuses it, or may. */
     int order;    /* The CUmemcpySrcAccessOrder that the call gives; 0: it can't give one, -1: it
                    * gives none that there is. */
@@ -127,7 +128,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->shape = ZC_SHAPE_NONE;
     c->result = CUDA_SUCCESS;
     c->on = on;
-    c->async = c->sync = c->word = c->continues = c->answered = c->flat = false;
+    c->async = c->sync = c->word = c->continues = c->answered = c->flat = c->unknown = false;
     c->unit = 0;
     zc_operand_init(&c->dst);
     zc_operand_init(&c->src);
@@ -185,9 +186,9 @@ void zc_describe_op(struct zc_copy *c, CUDA_MEMCPY3D *as, const CUDA_MEMCPY3D_BA
 /* When the source may be read.  Behind the shape. */
 static inline void zc_describe_order(struct zc_copy *c, int order)
 {
-    c->order = order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY
-                   ? order
-                   : -1;
+    c->unknown =
+        order < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || order > CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+    c->order = c->unknown ? -1 : order;
 }
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
 /* Sets: `count` elements of `unit` bytes, and rows of `width` elements. */

@@ -11,6 +11,7 @@
 #include "hook/copy.h"
 #include "hook/parts.h"
 #include "hook/request.h"
+#include "hook/unknown.h"
 #include "place/migrate.h"
 #include "shared/backing.h"
 #include "vmm/access.h"
@@ -160,10 +161,22 @@ static CUresult leave(const struct zc_entry *entry, const struct batch *b,
     return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, o.address, result);
 }
 
+/* True for a box of another kind than libzc knows. */
+static bool is_unknown(const struct batch *b, size_t i)
+{
+    struct zc_copy c;
+    CUDA_MEMCPY3D as;
+    if (!b->ops)
+        return false;
+    zc_copy_init(&c, ZC_FN_cuMemcpy3DBatchAsync_v2, ZC_LEGACY);
+    zc_describe_op(&c, &as, &b->ops[i], 0);
+    return c.unknown && c.on;
+}
+
 /* The same for both sides of an element, and for the word where a decompression counts. */
 static CUresult leave_both(const struct zc_entry *entry, const struct batch *b, size_t i)
 {
-    CUresult result = CUDA_SUCCESS;
+    CUresult result = is_unknown(b, i) ? zc_unknown_value(entry->fn) : CUDA_SUCCESS;
     for (int side = 0; side < 2 && result == CUDA_SUCCESS; side++) {
         const struct zc_operand o = operand_of(b, i, side);
         result = leave(entry, b, &o, !side);

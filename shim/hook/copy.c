@@ -13,6 +13,7 @@
 #include "hook/diagnose.h"
 #include "hook/parts.h"
 #include "hook/request.h"
+#include "hook/unknown.h"
 #include "host/hostblock.h"
 #include "host/pinned.h"
 #include "host/source.h"
@@ -333,6 +334,12 @@ static void hold_still(struct zc_copy *c)
 __attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool large)
 {
     c->planned = true;
+    if (c->unknown) {
+        c->result = zc_unknown_value(c->fn);
+        if (c->result != CUDA_SUCCESS)
+            return true;
+        zc_copy_resolve(c);
+    }
     hold_still(c);
     bool ours = (special(&c->dst) || special(&c->src)) && c->bytes;
     if (!ours && !large)
@@ -357,8 +364,8 @@ bool zc_copy_begin(struct zc_copy *c)
     resolve_operand(&c->dst);
     resolve_operand(&c->src);
     bool large = zc_parallel_large(c);
-    return __builtin_expect(large || remarkable(&c->dst) || remarkable(&c->src), 0) &&
-           begin_planned(c, large);
+    bool any = large || c->unknown || remarkable(&c->dst) || remarkable(&c->src);
+    return __builtin_expect(any, 0) && begin_planned(c, large);
 }
 
 /* Not inlined: used only from the level `events` on. */
@@ -514,7 +521,8 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
         bool wide = op == CU_STREAM_MEM_OP_WAIT_VALUE_64 || op == CU_STREAM_MEM_OP_WRITE_VALUE_64;
         if (op == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES || op == CU_STREAM_MEM_OP_BARRIER)
             continue;
-        if (!waits && !wide && op != CU_STREAM_MEM_OP_WRITE_VALUE_32)
+        c->unknown = !waits && !wide && op != CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        if (c->unknown)
             return;
         zc_describe_value(&one, address, wide ? 8 : 4,
                           waits ? p[i].waitValue.flags : p[i].writeValue.flags,
@@ -530,7 +538,9 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
 
 CUresult zc_copy_before_node(struct zc_copy *c)
 {
-    CUresult result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = c->unknown && c->on ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (c->on && (zc_block_paused(c->dst.block) || zc_block_paused(c->src.block))) {
         c->result = CUDA_ERROR_ILLEGAL_STATE;
         return refused(c);

@@ -4,7 +4,7 @@
  * believes it to be.  The trampoline jumps to the driver, so nothing of libzc's runs behind the
  * call: whatever it gives the GPU or waits for, libzc needs no part in it.
  */
-#include "driver/unknown.h"
+#include "hook/unknown.h"
 
 #include <string.h>
 
@@ -15,6 +15,7 @@
 #include "base/version.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
+#include "driver/unknown.h"
 #include "host/pinned.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
@@ -22,7 +23,10 @@
 #include "shared/backing.h"
 #include "vmm/access.h"
 
-static ZC_OWN bool said[ZC_UNKNOWN_SLOTS]; /* Atomic. */
+/* The newest CUDA whose calls and values libzc knows. */
+#define KNOWN 13050
+
+static ZC_OWN bool said[ZC_FN_COUNT + ZC_UNKNOWN_SLOTS]; /* By function.  Atomic. */
 
 /* Such a call may give a stream work that waits for the CPU, and use any block from any device, by
  * the CPU as well.  Registered memory first: whether ending that may wait depends on what streams
@@ -37,22 +41,39 @@ static CUresult prepare(enum zc_fn fn)
     return result == CUDA_SUCCESS ? zc_access_open_all() : result;
 }
 
-/* Once for each name.  Without rules nothing changes but the log. */
-static void say(const char *name)
+/* Without rules nothing changes but the log. */
+static void say(enum zc_fn fn)
 {
     char text[256];
+    const char *what = fn < ZC_FN_COUNT ? "a value that was given to " : "";
     if (zc_rules()->rule_count) {
-        zc_message(
-            ZC_WARN, "unknown",
-            "libzc %s does not know %s, so it prepares all memory of rules for any use before "
-            "each call, and from here on pins no blocks with 'async = staged' and makes no "
-            "pairs; a newer libzc may know it",
-            ZC_VERSION, name);
+        zc_message(ZC_WARN, "unknown",
+                   "libzc %s does not know %s%s, so it prepares all memory of rules for any use "
+                   "before each such call, and from here on pins no blocks with 'async = staged' "
+                   "and makes no pairs; a newer libzc may know it",
+                   ZC_VERSION, what, zc_fn_name(fn));
         return;
     }
     struct zc_text line = zc_text_on(text, sizeof(text));
-    zc_text_fmt(&line, "libzc %s does not know %s", ZC_VERSION, name);
+    zc_text_fmt(&line, "libzc %s does not know %s%s", ZC_VERSION, what, zc_fn_name(fn));
     zc_log_warn(ZC_NOTE, "unknown", zc_text_cstr(&line));
+}
+
+CUresult zc_unknown_use(enum zc_fn fn)
+{
+    __atomic_fetch_add(&zc_log_unknown.calls, 1, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&said[fn], true, __ATOMIC_RELAXED)) {
+        __atomic_fetch_add(&zc_log_unknown.functions, 1, __ATOMIC_RELAXED);
+        say(fn);
+    }
+    return zc_rules()->rule_count ? prepare(fn) : CUDA_SUCCESS;
+}
+
+CUresult zc_unknown_value(enum zc_fn fn)
+{
+    int version = 0;
+    bool newer = zc_real.cuDriverGetVersion(&version) == CUDA_SUCCESS && version > KNOWN;
+    return newer ? zc_unknown_use(fn) : CUDA_SUCCESS;
 }
 
 /* "Recapture", too. */
@@ -63,20 +84,13 @@ static bool begins_capture(const char *name)
 
 struct zc_choice zc_unknown_before(unsigned slot)
 {
-    const char *name = zc_unknown_name(slot);
     CUresult result = CUDA_SUCCESS;
     /* Before the first call that libzc knows there is nothing to prepare. */
-    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
-        return (struct zc_choice){zc_unknown_real(slot), NULL};
-    __atomic_fetch_add(&zc_log_unknown.calls, 1, __ATOMIC_RELAXED);
-    if (!__atomic_exchange_n(&said[slot], true, __ATOMIC_RELAXED)) {
-        __atomic_fetch_add(&zc_log_unknown.functions, 1, __ATOMIC_RELAXED);
-        say(name);
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON) {
+        if (begins_capture(zc_unknown_name(slot)))
+            zc_capture_unknown();
+        result = zc_unknown_use(zc_unknown_fn(slot));
     }
-    if (begins_capture(name))
-        zc_capture_unknown();
-    if (zc_rules()->rule_count)
-        result = prepare(zc_unknown_fn(slot));
     return result == CUDA_SUCCESS ? (struct zc_choice){zc_unknown_real(slot), NULL}
                                   : (struct zc_choice){(void *)(uintptr_t)result, (void *)1};
 }

@@ -115,6 +115,20 @@ data in libcuda.so.1: 7' && -z $stderr ]]
     as_bare threads "${everything[@]}"
 }
 
+@test "a call that libzc knows finds all memory ready for a value that it does not know" {
+    export SIM_DRIVER=99000
+    as_bare values "${everything[@]}"
+    [[ $stderr == *'does not know a value that was given to cuMemcpy3DBatchAsync_v2,'* ]]
+    export ONLY_FLAG=1
+    as_bare values "${everything[@]:3}"
+    [[ $stderr == *'does not know a value that was given to cuStreamWriteValue32_v2,'* ]]
+}
+
+@test "a driver that libzc knows refuses such a value, and nothing is told" {
+    under vmm values
+    [[ $status -eq 1 && $stderr == *'gave 1' && $stderr != *know* ]]
+}
+
 # The names in the messages about unknown calls on standard error.
 told() { sed -nE 's/^libzc: libzc [0-9.]+ does not know (\w+),.*/\1/p' <<<"$stderr"; }
 

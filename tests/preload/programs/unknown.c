@@ -311,6 +311,53 @@ static void captured(void)
     end_gpu(0);
 }
 
+/* Values of the next CUDA, given to calls of this one. */
+#define FUTURE_OPERAND ((CUmemcpy3DOperandType)9)
+#define FUTURE_NODE ((CUgraphNodeType)99)
+#define FUTURE_FLAG 256u
+
+static CUmemcpy3DOperand operand(CUdeviceptr at, CUmemcpy3DOperandType type)
+{
+    return (CUmemcpy3DOperand){.type = type, .op.ptr.ptr = at};
+}
+
+static void box(CUdeviceptr to, CUdeviceptr from, CUstream stream)
+{
+    CUDA_MEMCPY3D_BATCH_OP op = {.src = operand(from, FUTURE_OPERAND),
+                                 .dst = operand(to, FUTURE_OPERAND),
+                                 .extent = {SIZE, 1, 1},
+                                 .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUresult (*call)(size_t, CUDA_MEMCPY3D_BATCH_OP *, unsigned long long, CUstream);
+    *(void **)&call = by_handle("cuMemcpy3DBatchAsync_v2");
+    CHECK(call(1, &op, 0, stream));
+    CHECK(cuStreamSynchronize(stream));
+}
+
+static void values(void)
+{
+    CUstream stream;
+    start();
+    unsigned char *h = malloced(1), *other = malloced(2);
+    CUdeviceptr d = on_device(-1), late = on_device(-1), last = on_device(-1);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    CHECK(cuMemcpyDtoH(h, d, SIZE));
+    if (getenv("ONLY_FLAG")) {
+        CHECK(cuStreamWriteValue32(stream, d, 0x01010101, FUTURE_FLAG));
+        CHECK(cuStreamSynchronize(stream));
+    } else {
+        box(d, (CUdeviceptr)other, stream);
+        box(late, d, stream);
+        box((CUdeviceptr)h, late, stream);
+    }
+    show_host("host", h);
+    show("d", d);
+    memset(h, 3, SIZE);
+    CHECK(cuMemcpyHtoD(last, h, SIZE));
+    show("last", last);
+    end_gpu(0);
+}
+
 static void *in_thread(void *arg)
 {
     CUcontext context;
@@ -448,7 +495,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {
         {"routes", routes},       {"copies", copies}, {"tables", tables},     {"grows", grows},
         {"waits", waits},         {"stuck", stuck},   {"captured", captured}, {"threads", threads},
-        {"registers", registers}, {"many", many},
+        {"registers", registers}, {"many", many},     {"values", values},
     };
     return RUN_SCENARIO(all, argc, argv);
 }

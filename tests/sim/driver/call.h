@@ -47,6 +47,15 @@ CUresult sim_leave(struct sim_call *call, bool entered, CUresult result);
  */
 struct sim_call *sim_call_find(const char *name);
 
+/* The version that the driver claims to be of (SIM_DRIVER). */
+int sim_driver_version(void);
+
+/* Values that no CUDA has: drivers of version SIM_FUTURE on take them (future.c). */
+#define SIM_FUTURE 99000
+#define SIM_FUTURE_OPERAND 9 /* CUmemcpy3DOperandType: as a pointer. */
+#define SIM_FUTURE_NODE 99   /* CUgraphNodeType: as a copy. */
+#define SIM_FUTURE_FLAG 256u /* Of cuStreamWriteValue: means nothing. */
+
 /* What a NULL stream means in the call that the thread is in. */
 CUstream sim_default_stream(void);
 

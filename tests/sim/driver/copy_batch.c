@@ -108,7 +108,8 @@ static void target_of(const CUmemcpy3DOperand *o, size_t unit, CUDA_MEMCPY3D *c)
 
 static bool is_operand(const CUmemcpy3DOperand *o)
 {
-    return o->type == CU_MEMCPY_OPERAND_TYPE_POINTER || o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
+    return o->type == CU_MEMCPY_OPERAND_TYPE_POINTER || o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ||
+           ((int)o->type == SIM_FUTURE_OPERAND && sim_driver_version() >= SIM_FUTURE);
 }
 
 /* Extents and rows are in elements: of the array where one side is an array, else of one byte. */

@@ -122,6 +122,7 @@ struct sim_graph *sim_graph_clone(const struct sim_graph *g)
         sim_node_add(c, NULL, 0, &work, &n);
         n->origin = g->nodes[i];
         n->enabled = g->nodes[i]->enabled;
+        n->future = g->nodes[i]->future;
     }
     for (size_t i = 0; i < g->count; i++)
         for (size_t d = 0; d < g->nodes[i]->dep_count; d++)

@@ -12,6 +12,7 @@ struct sim_node {
     struct sim_work work;    /* what it does, owned */
     struct sim_node **deps;  /* owned: nodes that go first */
     size_t dep_count;        /* how many */
+    bool future;             /* of the type SIM_FUTURE_NODE */
     bool enabled;            /* false: does nothing (cuGraphNodeSetEnabled) */
 };
 

@@ -60,7 +60,11 @@ static CUresult work_of(struct sim_work *out, CUgraphNodeParams *p)
 {
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
-    switch (p->type) {
+    switch ((int)p->type) {
+    case SIM_FUTURE_NODE:
+        if (sim_driver_version() < SIM_FUTURE)
+            return CUDA_ERROR_NOT_SUPPORTED;
+        return sim_work_of_copy(out, &p->memcpy.copyParams, p->memcpy.copyCtx);
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return kernel_work(out, &p->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
@@ -95,9 +99,11 @@ static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, si
     if (!out || !g || (count && !deps))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = work_of(&work, p);
-    return r == CUDA_SUCCESS ? sim_node_add(g, (struct sim_node *const *)deps, count, &work,
-                                            (struct sim_node **)out)
-                             : r;
+    if (r == CUDA_SUCCESS)
+        r = sim_node_add(g, (struct sim_node *const *)deps, count, &work, (struct sim_node **)out);
+    if (r == CUDA_SUCCESS)
+        ((struct sim_node *)*out)->future = (int)p->type == SIM_FUTURE_NODE;
+    return r;
 }
 
 SIM_API(cuGraphAddNode,

@@ -55,7 +55,7 @@ SIM_API(cuGraphNodeGetType, (CUgraphNode node, CUgraphNodeType *out), (node, out
     struct sim_node *n = sim_node_of(node);
     if (!n || !out)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUgraphNodeType)n->work.kind;
+    *out = n->future ? (CUgraphNodeType)SIM_FUTURE_NODE : (CUgraphNodeType)n->work.kind;
     return CUDA_SUCCESS;
 }
 

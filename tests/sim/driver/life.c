@@ -2,6 +2,7 @@
 /* cuInit, the driver's version, fork and the end of the process. */
 #include "life.h"
 #include "view.h"
+#include <stdlib.h>
 
 /* States of the driver. A forked child of an initialised process can't use CUDA at all (CUDA
  * Programming Guide). */
@@ -79,11 +80,17 @@ SIM_API_ALWAYS(cuInit, (unsigned int flags), (flags))
     return CUDA_SUCCESS;
 }
 
+int sim_driver_version(void)
+{
+    const char *set = getenv("SIM_DRIVER");
+    return set ? atoi(set) : 13000;
+}
+
 SIM_API_ALWAYS(cuDriverGetVersion, (int *version), (version))
 {
     if (!version)
         return CUDA_ERROR_INVALID_VALUE;
-    *version = 13000;
+    *version = sim_driver_version();
     return CUDA_SUCCESS;
 }
 

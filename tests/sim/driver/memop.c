@@ -61,6 +61,8 @@ static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, uns
     r = sim_capture_implicit(s);
     if (r != CUDA_SUCCESS)
         return r;
+    if (sim_driver_version() >= SIM_FUTURE && write)
+        flags &= ~SIM_FUTURE_FLAG;
     if (address % size || (flags & ~(write ? 1u : 3u | CU_STREAM_WAIT_VALUE_FLUSH)))
         return CUDA_ERROR_INVALID_VALUE;
     r = sim_resolve(address, size, s->ctx->device, write, false, &place);
