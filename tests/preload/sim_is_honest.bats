@@ -200,12 +200,8 @@ shapes_and_questions_differ() {
     diff <(shapes_and_questions_differ shape_facts) /dev/null
 }
 
-# A pool gives a block again before its free has its turn in the stream; the simulation waits.
 @test "the simulated driver answers of addresses and of the numbers of blocks as a real one" {
-    diff <(shapes_and_questions_differ query_facts) - <<'FACTS'
-it is at the same address: 1
-it is at the same address: 0
-FACTS
+    diff <(shapes_and_questions_differ query_facts) /dev/null
 }
 
 @test "without a policy libzc changes nothing about them, nor about wrong shapes and questions" {

@@ -2,6 +2,7 @@
 /* Stream-ordered memory of the simulated driver: pools, their attributes, frees that follow their
  * stream. */
 #include "sim_test.h"
+#include <semaphore.h>
 
 static uint64_t attribute(CUmemoryPool pool, CUmemPool_attribute which)
 {
@@ -118,10 +119,67 @@ static void what_a_pool_can_not_do_is_refused(void **state)
     ok(cuCtxSynchronize());
 }
 
+static sem_t go;
+
+static void CUDA_CB wait_for_go(void *unused)
+{
+    (void)unused;
+    sem_wait(&go);
+}
+
+static unsigned long long id_of(CUdeviceptr d)
+{
+    unsigned long long id;
+    ok(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, d));
+    return id;
+}
+
+static void work_behind_a_free_gets_the_block_again_at_once(void **state)
+{
+    CUdeviceptr first, again, other;
+    CUstream s, t;
+    CUmemoryPool pool;
+    cuuint64_t used;
+    unsigned long long id;
+    int value = 7, got = 0;
+    (void)state;
+    sem_init(&go, 0, 0);
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAllocAsync(&first, 5000, s));
+    id = id_of(first);
+    ok(cuLaunchHostFunc(s, wait_for_go, NULL));
+    ok(cuMemFreeAsync(first, s));
+    ok(cuMemAllocAsync(&other, 5000, t));
+    assert_int_not_equal(first, other);
+    ok(cuMemAllocAsync(&again, 5000, s));
+    assert_int_equal(first, again);
+    assert_true(id_of(again) > id);
+    ok(cuMemcpyHtoDAsync_v2(again, &value, sizeof value, s));
+    sem_post(&go);
+    ok(cuStreamSynchronize(s));
+    ok(cuMemcpyDtoH_v2(&got, again, sizeof got));
+    assert_int_equal(7, got);
+    ok(cuLaunchHostFunc(s, wait_for_go, NULL));
+    ok(cuMemFreeAsync(again, s));
+    ok(cuMemAllocAsync(&again, 5000, s));
+    ok(cuMemFree_v2(again));
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(again, s));
+    sem_post(&go);
+    ok(cuMemFreeAsync(other, t));
+    ok(cuStreamDestroy_v2(s));
+    ok(cuStreamDestroy_v2(t));
+    ok(cuCtxSynchronize());
+    ok(cuDeviceGetDefaultMemPool(&pool, 0));
+    ok(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    assert_int_equal(0, used);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         sim_test(a_free_takes_effect_when_its_stream_reaches_it),
+        sim_test(work_behind_a_free_gets_the_block_again_at_once),
         sim_test(each_free_takes_memory_of_the_other_kind),
         sim_test(a_pool_holds_its_reserve_up_to_the_threshold),
         sim_test(memory_in_reserve_goes_to_whoever_needs_it),

@@ -44,14 +44,17 @@ struct sim_block {
                          bytes are at the alias of its address */
     size_t footprint; /* bytes that it takes of the device, or of the host; 0 for parts of chunks */
     size_t taken;     /* managed: bytes of the footprint that the device has */
-    struct sim_view view;      /* pinned host memory: the GPU's mapping of its pages */
-    struct sim_chunk *chunk;   /* small device blocks: where they lie */
-    struct sim_slab *slab;     /* small blocks of pinned memory from the driver: where they lie */
-    struct sim_pool *pool;     /* pooled and managed blocks: where they came from */
-    bool counted;              /* pooled blocks: among the bytes that the pool has in use */
-    bool freeing;              /* pooled blocks: freed by a call, not yet by the stream */
-    unsigned graph_refs;       /* blocks of graph allocation nodes: nodes that have this address */
-    bool dormant;              /* blocks of graph allocation nodes: not allocated at present */
+    struct sim_view view;    /* pinned host memory: the GPU's mapping of its pages */
+    struct sim_chunk *chunk; /* small device blocks: where they lie */
+    struct sim_slab *slab;   /* small blocks of pinned memory from the driver: where they lie */
+    struct sim_pool *pool;   /* pooled and managed blocks: where they came from */
+    bool counted;            /* pooled blocks: among the bytes that the pool has in use */
+    bool freeing;            /* pooled blocks: freed by a call, not yet by the stream, */
+    unsigned long long freeing_in; /* which has this id */
+    unsigned reused;     /* pooled blocks: frees that streams have yet to come to, and that are void
+                            because the block was given again */
+    unsigned graph_refs; /* blocks of graph allocation nodes: nodes that have this address */
+    bool dormant;        /* blocks of graph allocation nodes: not allocated at present */
     struct sim_handle *handle; /* mappings: the memory */
     unsigned char
         access[SIM_MAX_DEVICES + 1]; /* mappings: CUmemAccess_flags of each device and of SIM_CPU */

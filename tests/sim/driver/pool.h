@@ -19,6 +19,7 @@ struct sim_pool {
     uint64_t paged; /* pages with blocks in them, bytes; the rest of `reserved` waits for reuse */
     uint64_t used, used_high;              /* bytes in live blocks */
     size_t blocks;                         /* live blocks */
+    size_t freeing;                        /* those of them that a stream will free */
     unsigned char access[SIM_MAX_DEVICES]; /* CUmemAccess_flags of each device */
 };
 

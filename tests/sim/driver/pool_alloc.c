@@ -7,6 +7,15 @@
 #include "stream.h"
 #include <string.h>
 
+static void count(struct sim_block *block)
+{
+    struct sim_pool *pool = block->pool;
+    block->counted = true;
+    pool->used += block->size;
+    if (pool->used > pool->used_high)
+        pool->used_high = pool->used;
+}
+
 CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, int device, struct sim_block **out)
 {
     CUresult r = pool->managed ? sim_managed_alloc(size, NULL, device, pool, out)
@@ -14,10 +23,7 @@ CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, int device, struct s
     if (r != CUDA_SUCCESS)
         return r;
     pool->blocks++;
-    (*out)->counted = true;
-    pool->used += size;
-    if (pool->used > pool->used_high)
-        pool->used_high = pool->used;
+    count(*out);
     memcpy((*out)->access, pool->access, sizeof pool->access);
     return CUDA_SUCCESS;
 }
@@ -28,9 +34,43 @@ static void uncount(struct sim_block *block)
     block->counted = false;
 }
 
+/* The program gives a block up, and `stream` will free it. */
+static void begin_free(struct sim_block *block, unsigned long long stream)
+{
+    block->freeing = true;
+    block->freeing_in = stream;
+    block->pool->freeing++;
+    if (!block->graph_refs)
+        uncount(block);
+}
+
+/* A block of that size which the stream has yet to free: work behind the free may have it at once
+ * (measured on an H200). */
+static struct sim_block *given_again(struct sim_pool *pool, size_t size, unsigned long long stream)
+{
+    struct sim_block *b;
+    for (size_t i = 0; pool->freeing && (b = sim_block_at(i)) != NULL; i++)
+        if (b->pool == pool && b->freeing && b->freeing_in == stream && b->size == size &&
+            !b->graph_refs) {
+            b->freeing = false;
+            pool->freeing--;
+            b->reused++;
+            b->id = sim_next_id();
+            count(b);
+            return b;
+        }
+    return NULL;
+}
+
 void sim_pool_free(struct sim_block *block)
 {
     struct sim_pool *pool = block->pool;
+    if (block->reused) { /* one of the frees that streams have yet to come to is this one */
+        block->reused--;
+        begin_free(block, 0);
+        return;
+    }
+    pool->freeing -= block->freeing;
     if (block->graph_refs) {
         block->dormant = true; /* a later launch allocates it again, at the same address */
         block->freeing = false;
@@ -67,7 +107,7 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool handle,
     r = sim_capture_unsafe_call();
     if (r == CUDA_SUCCESS)
         r = sim_capture_implicit(s);
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS && (b = given_again(pool, size, s->id)) == NULL)
         r = sim_pool_alloc(pool, size, s->ctx->device, &b);
     if (r == CUDA_SUCCESS)
         *dptr = b->va;
@@ -109,9 +149,10 @@ SIM_API_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream)
     r = sim_capture_implicit(s);
     if (r != CUDA_SUCCESS)
         return r;
-    b->freeing = true;
-    if (b->pool && !b->graph_refs)
-        uncount(b);
+    if (b->pool)
+        begin_free(b, s->id);
+    else
+        b->freeing = true;
     return sim_submit(s, &work);
 }
 

@@ -14,7 +14,9 @@ static CUresult free_run(CUdeviceptr dptr)
     CUresult r = CUDA_SUCCESS;
     sim_relock();
     struct sim_block *b = sim_block_find(dptr);
-    if (b && b->va == dptr && !b->dormant)
+    if (b && b->va == dptr && b->reused)
+        b->reused--;
+    else if (b && b->va == dptr && !b->dormant)
         sim_block_free(b);
     else
         r = CUDA_ERROR_INVALID_VALUE;
