@@ -207,21 +207,28 @@ static void view_and_a_child(void)
     all_see(view);
 }
 
-/* The parent writes first; the child still runs. */
+/* The parent writes first; the child still runs, and reads when it is told. */
 static void parent_writes_first(void)
 {
     pid_t child;
+    int told[2];
+    char none;
 
     open_file(7);
     pin("registered", own, cudaHostRegisterDefault);
+    if (pipe(told) != 0)
+        perror("pipe");
     child = fork();
     if (child == 0) {
-        usleep(100000);
+        close(told[1]);
+        (void)!read(told[0], &none, 1);
         show("a child reads what the parent wrote", *own);
         _exit(0);
     }
     *own = 8;
     all_see(own);
+    close(told[0]);
+    close(told[1]);
     waitpid(child, NULL, 0);
 }
 
