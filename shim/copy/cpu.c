@@ -42,12 +42,12 @@ static bool mapped(const struct zc_operand *b)
 
 /* True for memory that the CPU may copy.  An address outside the ledger that a call names as host
  * memory may still be device memory unknown to libzc: unified addressing allows that. */
-bool zc_copy_cpu_side(const struct zc_operand *b)
+static bool cpu_side(const struct zc_operand *b)
 {
     if (mapped(b))
         return true;
     if (b->block)
-        return b->real == ZC_KIND_PINNED || b->extent;
+        return !zc_is_mapping(b->block) && (b->real == ZC_KIND_PINNED || b->extent);
     return b->real == ZC_KIND_PAGEABLE && b->address && !zc_memory_type(b->address);
 }
 
@@ -206,9 +206,15 @@ bool zc_cpu_unwaited(const struct zc_copy *c)
            device_memory(&c->src);
 }
 
+/* The driver refuses to write what the program has registered to be read. */
+static bool read_only(const struct zc_operand *b)
+{
+    return b->block && (b->block->flags & ZC_BLOCK_READ_ONLY);
+}
+
 bool zc_cpu_able(const struct zc_copy *c)
 {
-    return zc_copy_cpu_side(&c->dst) && zc_copy_cpu_side(&c->src) && !slow_to_read(&c->src);
+    return cpu_side(&c->dst) && cpu_side(&c->src) && !read_only(&c->dst) && !slow_to_read(&c->src);
 }
 
 uint32_t zc_cpu_facts(const struct zc_copy *c)

@@ -17,9 +17,6 @@ bool zc_cpu_able(const struct zc_copy *c);
  * program, and one is not really.  Asks the driver. */
 bool zc_cpu_unwaited(const struct zc_copy *c);
 
-/* True for a side that the CPU may copy: a mapped block, pinned or pageable memory. */
-bool zc_copy_cpu_side(const struct zc_operand *b);
-
 /* Waits as the driver's copy would: for the stream and, if a call without one names contexts, for
  * the work of their devices (CUDA Runtime API, cudaMemcpyPeer).  Returns the driver's code.  Not
  * during captures. */

@@ -10,6 +10,7 @@
 #include "driver/real.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
+#include "policy/policy.h"
 
 struct zc_extent;
 
@@ -243,6 +244,12 @@ unsigned zc_memory_type(CUdeviceptr address);
 static inline bool zc_operand_converted(const struct zc_operand *b)
 {
     return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
+}
+
+/* True for a mapping of the program's own, which says who may touch it (cuMemSetAccess). */
+static inline bool zc_is_mapping(const struct zc_block *b)
+{
+    return b && (b->flags & ZC_BLOCK_FOREIGN) && b->api == ZC_API_cuMemCreate;
 }
 
 /* True for device memory, with all `bytes` inside one block; otherwise the driver would refuse. */

@@ -46,9 +46,11 @@ ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
 }
 
 /* The program's own pages: a rule can only watch them. */
-static void track(const struct zc_entry *entry, void *memory, size_t bytes)
+static void track(const struct zc_entry *entry, void *memory, size_t bytes, unsigned flags)
 {
-    struct zc_ask ask = ZC_ASK(cuMemHostRegister, bytes, PINNED, .flags = ZC_BLOCK_FOREIGN);
+    unsigned read_only = flags & CU_MEMHOSTREGISTER_READ_ONLY ? ZC_BLOCK_READ_ONLY : 0;
+    struct zc_ask ask =
+        ZC_ASK(cuMemHostRegister, bytes, PINNED, .flags = ZC_BLOCK_FOREIGN | read_only);
     if (!memory || !bytes || !zc_ask_begin(&ask))
         return;
     const struct zc_rule *rule = zc_ask_rule(&ask);
@@ -161,7 +163,7 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
     if (result != CUDA_SUCCESS && in_heap(p) && bytes)
         zc_pinned_return((CUdeviceptr)p, bytes);
     if (result == CUDA_SUCCESS)
-        track(entry, p, bytes);
+        track(entry, p, bytes, flags);
     return result;
 }
 

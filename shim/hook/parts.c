@@ -42,11 +42,6 @@ static struct box whole(const struct zc_copy *c)
     return box;
 }
 
-static bool is_mapping(const struct zc_block *b)
-{
-    return b && (b->flags & ZC_BLOCK_FOREIGN) && b->api == ZC_API_cuMemCreate;
-}
-
 static bool on_host(const struct zc_block *mapping)
 {
     return (mapping->flags & ZC_BLOCK_MAPPING) && mapping->place == ZC_PLACE_MAPPED;
@@ -60,7 +55,7 @@ static CUdeviceptr between_mappings(const struct zc_block *b, CUdeviceptr first,
     bool hosted = on_host(b);
     if (!zc_handle_any())
         return 0;
-    while (is_mapping(b) && on_host(b) == hosted) {
+    while (zc_is_mapping(b) && on_host(b) == hosted) {
         CUdeviceptr end = b->base + b->size;
         if (span <= end - first)
             return 0;
@@ -68,13 +63,13 @@ static CUdeviceptr between_mappings(const struct zc_block *b, CUdeviceptr first,
         if (set && hosted)
             break;
     }
-    return is_mapping(b) ? b->base : 0;
+    return zc_is_mapping(b) ? b->base : 0;
 }
 
 /* The first border in a range that begins in `b`; 0 if nothing crosses one. */
 static CUdeviceptr border_in(const struct zc_block *b, CUdeviceptr first, size_t span, bool set)
 {
-    if (is_mapping(b))
+    if (zc_is_mapping(b))
         return between_mappings(b, first, span, set);
     CUdeviceptr border = zc_vmm_spills_at(b);
     return border > first && border - first < span ? border : 0;
@@ -87,7 +82,7 @@ CUdeviceptr zc_parts_find(const struct zc_operand *b)
 
 CUdeviceptr zc_parts_placed(const struct zc_operand *b)
 {
-    return is_mapping(b->block) && !on_host(b->block) ? zc_parts_border(b) : b->address;
+    return zc_is_mapping(b->block) && !on_host(b->block) ? zc_parts_border(b) : b->address;
 }
 
 /* Cuts a box at a border in one of its sides, or next to the row or slice that the border lies in.

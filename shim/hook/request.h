@@ -14,7 +14,7 @@ struct zc_ask {
     enum zc_api api;
     size_t size;                /* Bytes asked for. */
     enum zc_kind asked;         /* Kind that the program asks for. */
-    uint32_t flags;             /* ZC_BLOCK_STREAM, ZC_BLOCK_FOREIGN, ZC_BLOCK_SYNC_MEMOPS. */
+    uint32_t flags;             /* ZC_BLOCK_* of the request. */
     enum zc_place_id home;      /* Place without libzc. */
     enum zc_stream_kind stream; /* For rules; NONE for calls without a stream. */
     CUmemoryPool pool;          /* Pool of a stream-ordered request, else NULL. */

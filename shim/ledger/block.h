@@ -56,6 +56,7 @@ struct zc_block {
 #define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed; the handle may be reused. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_SPLIT 2048u     /* Its place has the first bytes; the others are in `mapped`. */
+#define ZC_BLOCK_READ_ONLY 4096u /* Registered with CU_MEMHOSTREGISTER_READ_ONLY. */
 
 /* The bytes that the place of a split block has are so many of these units, in the upper bits of
  * `behind`. */

@@ -79,3 +79,16 @@ setup() {
         timeout 30 "$program" spill 2
     [[ $stderr == *"vmm"* ]]
 }
+
+@test "copies of memory that the CPU may not touch give what they give bare, in every place" {
+    local rule
+    run -0 timeout 30 "$program" rights
+    bare=$output
+    for rule in 'place = mapped' $'place = vmm, mapped\nspill = host\nchunk = 2M\nbudget = 2M' \
+        'place = managed' "$RULE"$'\n[rule others]\nplace = mapped' \
+        "$RULE"$'\nnth = odd\n[rule others]\nplace = vmm, mapped\nspill = host\nbudget = 2M'; do
+        echo "$rule"
+        places_of "$rule" rights
+        diff <(echo "$bare") <(echo "$codes")
+    done
+}

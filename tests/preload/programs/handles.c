@@ -2,7 +2,8 @@
 /* Programs that map memory themselves.
  *   handles story         the life of handles and mappings, and what the driver answers about them
  *   handles wishes        a handle that other bus devices can reach
- *   handles early         the handle is released while its memory is mapped; then another one
+ *   handles rights        copies of memory that the CPU may not touch, or not write, at the other
+ * side handles early         the handle is released while its memory is mapped; then another one
  *   handles spill MIB...  handles of so many MiB, all mapped and used at once; prints each code */
 #include "program.h"
 
@@ -176,9 +177,109 @@ static void spill(int count, char **sizes)
     }
 }
 
+/* Copies of every kind between a block and memory of the program's own. */
+static void both_ways(CUdeviceptr block, CUdeviceptr own)
+{
+    CUcontext c;
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .srcDevice = own,
+                          .srcPitch = 512,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = block,
+                          .dstPitch = 1024,
+                          .WidthInBytes = 100,
+                          .Height = 50};
+    CHECK(cuCtxGetCurrent(&c));
+    SHOW(cuMemcpyDtoD(block, own, SIZE));
+    SHOW(cuMemcpyDtoD(own + 100, block, 1000));
+    SHOW(cuMemcpyDtoDAsync(block + 5000, own, 4096, NULL));
+    SHOW(cuMemcpyDtoDAsync(own + 5000, block, 4096, NULL));
+    SHOW(cuMemcpy(block + 10000, own, SIZE / 2));
+    SHOW(cuMemcpy(own + 10000, block, SIZE / 2));
+    SHOW(cuMemcpyAsync(block, own + 1, 4096, NULL));
+    SHOW(cuMemcpyPeer(own + 3, c, block, c, 50000));
+    SHOW(cuMemcpyDtoH((void *)(own + 7), block, 3000));
+    SHOW(cuMemcpyHtoD(block, (const void *)(own + 9), 3000));
+    SHOW(cuMemcpy2D(&rows));
+    rows.srcDevice = block;
+    rows.dstDevice = own;
+    SHOW(cuMemcpy2DAsync(&rows, NULL));
+    CHECK(cuCtxSynchronize());
+}
+
+static void paint(CUdeviceptr at, unsigned seed)
+{
+    for (size_t i = 0; i < SIZE; i++)
+        host[i] = (char)(i * seed + i / 251);
+    CHECK(cuMemcpyHtoD(at, host, SIZE));
+}
+
+static void show_bytes(const char *what, CUdeviceptr at)
+{
+    unsigned long long sum = 5381;
+    CHECK(cuMemcpyDtoH(host, at, SIZE));
+    for (size_t i = 0; i < SIZE; i++)
+        sum = sum * 33 + (unsigned char)host[i];
+    printf("%s holds %llx\n", what, sum);
+}
+
+/* A handle of device memory or of the host's, which the CPU may touch as `rights` say. */
+static void own_handle(CUdeviceptr block, CUmemLocationType type, CUmemAccess_flags rights)
+{
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = type}};
+    const CUmemAccessDesc cpu = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST}, .flags = rights};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr own;
+    CHECK(cuMemCreate(&handle, SIZE, &prop, 0));
+    CHECK(cuMemAddressReserve(&own, SIZE, 0, 0, 0));
+    map(own, SIZE, handle);
+    if (rights)
+        SHOW(cuMemSetAccess(own, SIZE, &cpu, 1));
+    paint(own, 5);
+    paint(block, 3);
+    both_ways(block, own);
+    show_bytes("the block", block);
+    show_bytes("the handle", own);
+    CHECK(cuMemUnmap(own, SIZE));
+    CHECK(cuMemAddressFree(own, SIZE));
+    CHECK(cuMemRelease(handle));
+}
+
+/* Memory that was registered to be read by the device. */
+static void own_pages(CUdeviceptr block)
+{
+    char *pages = aligned_alloc(MIB, SIZE);
+    memset(pages, 9, SIZE);
+    paint(block, 3);
+    CHECK(cuMemHostRegister(pages, SIZE, CU_MEMHOSTREGISTER_READ_ONLY));
+    both_ways(block, (CUdeviceptr)pages);
+    show_bytes("the block", block);
+    CHECK(cuMemHostUnregister(pages));
+    EXPECT(all_are(pages, 9, SIZE));
+    free(pages);
+}
+
+static void rights(void)
+{
+    CUdeviceptr block;
+    CHECK(cuMemAlloc(&block, SIZE));
+    for (int host_memory = 0; host_memory < 2; host_memory++)
+        for (int rights = 0; rights <= (host_memory ? 3 : 0); rights += rights ? 2 : 1) {
+            printf("== %s memory, the CPU's rights %d\n", host_memory ? "host" : "device", rights);
+            own_handle(block,
+                       host_memory ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE,
+                       (CUmemAccess_flags)rights);
+        }
+    printf("== registered to be read\n");
+    own_pages(block);
+    CHECK(cuMemFree(block));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"story", story}, {"wishes", wishes}, {"early", early}};
+    static const struct scenario all[] = {
+        {"story", story}, {"wishes", wishes}, {"rights", rights}, {"early", early}};
     start_gpu(0);
     int status = 0;
     if (argc > 1 && !strcmp(argv[1], "spill"))
