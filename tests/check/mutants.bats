@@ -99,3 +99,56 @@ gone = [*(f for f in also if f not in functions),
 assert not gone, gone
 PYTHON
 }
+
+@test "a survivor of its function's tests is run against the room's others" {
+    [[ -e ../$BUILD/libzc.a && -e ../$BUILD/command ]] || skip "no library"
+    printf 'test\t0\t0.1\tpolicy_parse\ntest\t1\t0.1\tpolicy_glob\nfunction\t%s\tend\t0\n' \
+        policy/glob.c >"$BATS_TEST_TMPDIR/table"
+    python "$BUILD" "$BATS_TEST_TMPDIR/table" <<'PYTHON'
+import sys
+from pathlib import Path
+from mutants import operators, runner
+table = runner.Table(Path(sys.argv[2]))
+mutant = operators.Mutant("", "policy/glob.c", 1, "end", "", "", "", "")
+table.unmeasured, table.cost = set(), {"policy_parse": 0.1, "policy_glob": 0.1, "base_json": 0.1}
+assert "base_json" not in [*table.tests(mutant), *table.room_tests(mutant)]
+assert not set(table.tests(mutant)) & set(table.room_tests(mutant))
+assert {"policy_parse", "policy_glob"} == {*table.tests(mutant), *table.room_tests(mutant)}
+table.cost["policy_glob"] = runner.ROOM + 1
+assert "policy_glob" not in table.room_tests(mutant)
+PYTHON
+}
+
+@test "a file that has changed since it was measured, or has another function, is told" {
+    python "$BATS_TEST_TMPDIR/table" <<'PYTHON'
+import sys
+from pathlib import Path
+from mutants import build, operators, runner
+path = Path(sys.argv[1])
+def stale(digest, function):
+    path.write_text(f"file\tpolicy/glob.c\t{digest}\nfunction\tpolicy/glob.c\tend\n")
+    return runner.Table(path).stale(
+        [operators.Mutant("", "policy/glob.c", 1, function, "", "", "", "")])
+now = build.digest("policy/glob.c")
+assert stale(now, "end") == []
+assert stale(now, "other") == stale("0", "end") == ["policy/glob.c"]
+PYTHON
+}
+
+@test "what a test with a changed library writes where it runs is gone, and not in the tree" {
+    python "$BUILD" "$BATS_TEST_TMPDIR/writes.bats" <<'PYTHON'
+import sys
+from pathlib import Path
+from mutants import build, tests
+folder = build.Folder(sys.argv[1], "-written")
+Path(sys.argv[2]).write_text("""@test "it" {
+    [ -e shim/base/version.h ] && [ -d "$BATS_TEST_TMPDIR" ]
+    echo x >off; mkdir -p made/deep; [ -e "$PWD/off" ]
+}
+""")
+before = set(build.ROOT.iterdir())
+assert tests.run(f"{sys.argv[2]} it", folder.path, 100, folder)[0] == "passed"
+assert set(build.ROOT.iterdir()) == before and not (folder.tree / "off").exists()
+assert sorted(p.name for p in folder.tree.iterdir() if not p.is_symlink()) == ["tmp"]
+PYTHON
+}

@@ -9,8 +9,8 @@ PATIENCE  seconds that a test may take for each that it takes otherwise (20)
 AGAIN     1: survivors of earlier runs are asked again
 
 FILE... stands for all of shim/ and policy/.  What came of each mutant is kept in
-BUILD/mutants/results.jsonl, and is not asked again while the file is there.  `measure` finds out
-again which tests call which functions.
+BUILD/mutants/results.jsonl, and is not asked again while the file is there.  Which tests call the
+functions of a file is found out again where the file has changed; `measure` does it for all.
 """
 
 import os
@@ -21,11 +21,17 @@ from . import measure, operators, runner
 
 def main(build, *rest):
     if rest == ("measure",):
-        measure.keep(measure.measured(build))
+        measure.measure_all(build)
         return 0
     mutants = [m for m in operators.all_mutants() if not rest or m.file in rest]
     mutants = operators.sample(mutants, os.environ.get("SEED") or "1")
-    return runner.summary(runner.examine(mutants, build, **runner.settings()))
+    settings = runner.settings()
+    asked = mutants[:2 * settings["wanted"]]  # As many are another code, and count.
+    stale = runner.Table().stale(asked)
+    if stale:
+        print(f"{len(stale)} files are others than when their tests were measured: measuring")
+        measure.refresh(build, stale)
+    return runner.summary(runner.examine(mutants, build, **settings))
 
 
 if __name__ == "__main__":

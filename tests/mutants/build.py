@@ -2,9 +2,11 @@
 """Builds the library again with one file changed, and the unit tests on it."""
 
 import functools
+import hashlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -29,6 +31,11 @@ def headers_time():
                for header in (ROOT / part).rglob("*.h"))
 
 
+def digest(path):
+    """Of a file's content."""
+    return hashlib.sha256((ROOT / path).read_bytes()).hexdigest()[:12]
+
+
 def must(command, **more):
     return subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL, **more)
 
@@ -51,10 +58,21 @@ class Folder:
             shlex.split, (ROOT / build / "command").read_text().splitlines()[:2])
         self.units = ROOT / build / "mutants/unit"
         (ROOT / self.path).mkdir(parents=True, exist_ok=True)
+        self.tree = ROOT / self.path / "tree"
+        self.clean()
         for part in ("sim", "tests", "kernels", "zc-policy", "command"):
             link = ROOT / self.path / part
             if not link.is_symlink():
                 link.symlink_to(os.path.relpath(ROOT / build / part, link.parent))
+
+    def clean(self):
+        """Makes the folder that tests run in as it was: the tree's own files and folders by links,
+        and nothing that a changed library has written."""
+        shutil.rmtree(self.tree, ignore_errors=True)
+        (self.tree / "tmp").mkdir(parents=True)
+        for name in os.listdir(ROOT):
+            if name not in (".git", "tmp"):
+                (self.tree / name).symlink_to(ROOT / name)
 
     def objects(self):
         """The library's objects by source file; objects of sources that are gone are left out."""

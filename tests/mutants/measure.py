@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which tests call which functions of the library: runs every test once on a build in which each
+"""Which tests call which functions of the library: runs tests once on a build in which each
 function counts its calls, and keeps for each function the tests that are to see it break."""
 
 import json
@@ -11,8 +11,8 @@ import sys
 from collections import Counter, defaultdict
 from itertools import zip_longest
 
-from . import tests
-from .build import ROOT, Folder, must, unit_names
+from . import operators, tests
+from .build import ROOT, Folder, digest, must, unit_names
 
 KEPT = ROOT / "tests/mutants/tests.tsv"
 SEEN_BYTES = 1 << 20
@@ -20,6 +20,7 @@ SEEN_BYTES = 1 << 20
 # and short unit tests.
 CHEAP, CLOSE, WIDE, UNITS = 2, 4, 4, 12
 SHORT = 0.5  # Seconds.
+AGAIN = 40  # Tests of a room that are measured again where a file of it has changed.
 
 # Files that run many programs or many random calls, or look at the build and not at what it does.
 LEFT_OUT = ("kernels_on_sim", "bench_on_sim", "gpu_check_on_sim", "build", "symbols",
@@ -80,36 +81,40 @@ def calls(counts, known):
 def measure_one(test, folder, known):
     path = ROOT / folder.path / "counts"
     path.write_bytes(bytes(SEEN_BYTES))
-    result, used, _ = tests.run(test, folder.path, 300, ZC_SEEN=str(path))
+    result, used, _ = tests.run(test, folder.path, 300, folder, ZC_SEEN=str(path))
     counts = struct.unpack(f"{SEEN_BYTES // 4}I", path.read_bytes())
     return {"test": test, "result": result, "cpu": round(used, 2),
             "calls": calls(counts, known)}
 
 
-def earlier(log):
+def earlier(log, library):
+    """By test, what was measured of this library."""
     if not log.exists():
         return {}
-    return {r["test"]: r for r in map(json.loads, log.read_text().splitlines())}
+    found = map(json.loads, log.read_text().splitlines())
+    return {r["test"]: r for r in found if r.get("library") == library}
 
 
-def measured(build):
-    """The records of all tests; those that an earlier run wrote are not run again."""
+def measured(build, asked):
+    """The records of tests; those that an earlier run wrote are not run again."""
     folder = counting_build(build)
     log = ROOT / build / "mutants/seen.jsonl"
-    records = earlier(log)
     library = functions(ROOT / folder.path / "libzc.so")
+    number = digest(f"{folder.path}/libzc.so")
+    records = earlier(log, number)
     with log.open("a") as out:
-        for test in all_tests():
+        for test in asked:
             if test in records:
                 continue
             unit = ROOT / folder.path / "unit" / test
             known = library if ".bats " in test else functions(unit.resolve())
             record = records[test] = measure_one(test, folder, known)
+            record["library"] = number
             out.write(json.dumps(record) + "\n")
             out.flush()
             print(f"{record['cpu']:6.2f} s {record['result']}, {len(record['calls'])} functions:"
                   f" {test}", flush=True)
-    return list(records.values())
+    return [records[test] for test in asked]
 
 
 def chosen(callers):
@@ -133,17 +138,69 @@ def callers_of(records):
     return callers
 
 
-def keep(records):
-    records = [r for r in records if r["result"] == "passed"]
-    ids = {r["test"]: i for i, r in enumerate(records)}
-    callers = callers_of(records)
-    with KEPT.open("w") as out:
-        out.write("# Which tests to run on a change of a function, by `make mutants-measure`:\n"
-                  "# test ID SECONDS NAME, and function FILE NAME ID..., fields between tabs.\n")
-        for r in records:
-            out.write(f"test\t{ids[r['test']]}\t{r['cpu']}\t{r['test']}\n")
-        for function in sorted(callers):
-            numbers = "\t".join(str(ids[t]) for t in chosen(callers[function]))
-            out.write("function\t" + function.replace(" ", "\t") + f"\t{numbers}\n")
-    print(f"{len(records)} tests, {len(callers)} functions: {KEPT.relative_to(ROOT)}",
-          file=sys.stderr)
+def read(path=KEPT):
+    """What is kept: seconds by test, tests by (file, function), digests by file."""
+    cost, names, rows, digests = {}, {}, {}, {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        kind, *fields = line.split("\t")
+        if kind == "test":
+            names[fields[0]] = fields[2]
+            cost[fields[2]] = float(fields[1])
+        elif kind == "function":
+            rows[fields[0], fields[1]] = [names[i] for i in fields[2:]]
+        elif kind == "file":
+            digests[fields[0]] = fields[1]
+    return cost, rows, digests
+
+
+def write(cost, rows, digests):
+    used = [test for test in all_tests() if test in cost]
+    ids = {test: str(i) for i, test in enumerate(used)}
+    rows = sorted(rows.items())
+    lines = ["# Which tests to run on a change of a function, by `make check-mutants`:",
+             "# test ID SECONDS NAME, file PATH DIGEST, function FILE NAME ID...; between tabs.",
+             *(f"test\t{ids[test]}\t{cost[test]}\t{test}" for test in used),
+             *(f"file\t{file}\t{digests[file]}" for file in sorted(digests)),
+             *("\t".join(["function", *key, *(ids[t] for t in some if t in ids)])
+               for key, some in rows)]
+    KEPT.write_text("\n".join(lines) + "\n")
+    print(f"{len(used)} tests, {len(rows)} functions: {KEPT.relative_to(ROOT)}", file=sys.stderr)
+
+
+def in_tree():
+    """All (file, function) of the library."""
+    return {(m.file, m.function) for m in operators.all_mutants()}
+
+
+def candidates(files, cost, rows):
+    """The tests that may call functions of files: those that call most of their rooms, those that
+    have the room's name, and all that were not measured."""
+    chosen = {test for test in all_tests() if test not in cost}
+    for room in {os.path.dirname(file) for file in files}:
+        calls = Counter(t for (file, _), some in rows.items() for t in some
+                        if os.path.dirname(file) == room)
+        chosen.update(t for t, _ in calls.most_common(AGAIN))
+        chosen.update(t for t in cost if t.startswith(f"{os.path.basename(room)}_"))
+    return [test for test in all_tests() if test in chosen]
+
+
+def refresh(build, files):
+    """Measures the tests of files again, and writes the rows of their functions anew."""
+    cost, rows, digests = read()
+    records = [r for r in measured(build, candidates(files, cost, rows)) if r["result"] == "passed"]
+    callers, known = callers_of(records), in_tree()
+    cost.update({r["test"]: r["cpu"] for r in records})
+    rows = {key: row for key, row in rows.items() if key in known}
+    for key in known:
+        if key[0] in files:
+            rows[key] = chosen(callers.get(" ".join(key), ())) or rows.get(key, [])
+    digests.update({file: digest(file) for file in files})
+    write(cost, rows, {file: one for file, one in digests.items() if (ROOT / file).exists()})
+
+
+def measure_all(build):
+    records = [r for r in measured(build, all_tests()) if r["result"] == "passed"]
+    callers, known = callers_of(records), in_tree()
+    write({r["test"]: r["cpu"] for r in records},
+          {key: chosen(callers.get(" ".join(key), ())) for key in known},
+          {file: digest(file) for file, _ in known})

@@ -3,19 +3,23 @@
 
 import json
 import os
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 
 from . import operators, tests
-from .build import ROOT, Folder, unit_names
-from .measure import KEPT
+from .build import ROOT, Folder, digest, unit_names
+from .measure import KEPT, read
 
 ALSO = ROOT / "tests/mutants/also.tsv"
 EXPLAINED = ROOT / "tests/mutants/SURVIVORS.md"
 FALLBACK = 6  # Tests of a function that no test was seen to call.
 SHORT = 5.0  # Seconds of CPU of a case that was not measured.
 LONG = 5.0  # Seconds of CPU of a unit test that was not measured.
+FILE = 5  # Times that what a test knows of the mutant's own file counts more.
+ROOM = 60.0  # Seconds of CPU of the room's other tests, which a survivor is run against.
 
 
 def own_source(unit):
@@ -35,23 +39,16 @@ class Table:
     """What measure.py kept: which tests to run, and what they cost; and what also.tsv adds."""
 
     def __init__(self, path=KEPT):
-        self.cost, names = dict.fromkeys(unit_names(), LONG), {}
-        self.of, self.file, self.also = {}, {}, {}
-        for line in path.read_text().splitlines():
-            kind, *fields = line.split("\t")
-            if kind == "test":
-                names[fields[0]] = fields[2]
-                self.cost[fields[2]] = float(fields[1])
-            elif kind == "function":
-                chosen = [names[i] for i in fields[2:]]
-                self.of[fields[0], fields[1]] = chosen
-                self.file.setdefault(fields[0], []).extend(chosen)
+        known, self.of, self.digests = read(path)
+        self.cost, self.file, self.also = {**dict.fromkeys(unit_names(), LONG), **known}, {}, {}
+        for (file, _), some in self.of.items():
+            self.file.setdefault(file, []).extend(some)
         for line in ALSO.read_text().splitlines()[1:]:
             file, function, test = line.split("\t")
             self.cost.setdefault(test, SHORT)
             self.also.setdefault((file, function), []).append(test)
-        self.unmeasured = {t for t in unit_names() if t not in names.values() and not own_source(t)}
-        self.unmeasured_cases = unmeasured_cases(names.values())
+        self.unmeasured = {t for t in unit_names() if t not in known and not own_source(t)}
+        self.unmeasured_cases = unmeasured_cases(known)
         for case in set().union(*self.unmeasured_cases.values()):
             self.cost.setdefault(case, SHORT)
 
@@ -66,6 +63,27 @@ class Table:
             some = self.file.get(mutant.file, list(self.cost))
             found = sorted(set(some), key=lambda t: (-some.count(t), self.cost[t], t))[:FALLBACK]
         return sorted({*found, *near}, key=lambda t: (self.cost[t], t))
+
+    def room_tests(self, mutant):
+        """The other tests of the mutant's room, those that know most of it first, its own file
+        before all, as many as are run in the time that there is for them."""
+        room = str(Path(mutant.file).parent)
+        calls = Counter(t for file, some in self.file.items() for t in some
+                        if str(Path(file).parent) == room)
+        calls.update(FILE * self.file.get(mutant.file, []))
+        calls.update(t for t in self.cost if t.startswith(f"{Path(room).name}_"))
+        tried, left, chosen = set(self.tests(mutant)), ROOM, []
+        for test in sorted(calls, key=lambda t: (-calls[t] / (self.cost[t] + 0.5), t)):
+            if test not in tried and self.cost[test] <= left:
+                left -= self.cost[test]
+                chosen.append(test)
+        return chosen
+
+    def stale(self, mutants):
+        """Files of mutants that are others than when they were measured, or have functions that
+        were not."""
+        return sorted({m.file for m in mutants if (m.file, m.function) not in self.of
+                       or self.digests.get(m.file) != digest(m.file)})
 
 
 class Worker:
@@ -86,7 +104,7 @@ class Worker:
         if changed == original:
             return "same code", ""
         linked = False
-        for test in self.table.tests(mutant):
+        for test in chain(self.table.tests(mutant), self.table.room_tests(mutant)):
             if ".bats " not in test:
                 self.folder.link_unit(test, mutant.file)
             elif not linked:
@@ -110,7 +128,7 @@ class Worker:
         return self.passes[test]
 
     def run(self, test, folder):
-        return tests.run(test, folder, self.patience * (self.table.cost[test] + 1))
+        return tests.run(test, folder, self.patience * (self.table.cost[test] + 1), self.folder)
 
     def passes_whole(self, test, file):
         if ".bats " in test:

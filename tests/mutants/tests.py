@@ -36,13 +36,15 @@ def cpu():
     return used.ru_utime + used.ru_stime
 
 
-def run(test, folder, seconds, **more):
-    """One of passed, failed, hung; and the seconds of CPU and of the clock that it took.  All that
-    the test started ends with it."""
+def run(test, folder, seconds, inside, **more):
+    """One of passed, failed, hung; and the seconds of CPU and of the clock that it took.  The
+    library is that of `folder`; the test runs in the tree of the Folder `inside`, and what it
+    started or wrote there is gone at the end."""
     began, used = time.monotonic(), cpu()
-    process = subprocess.Popen(command(test, folder), cwd=ROOT, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen(command(test, folder), cwd=inside.tree, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               env=environment(folder, more), start_new_session=True)
+                               env=environment(folder, {"TMPDIR": inside.tree / "tmp", **more}),
+                               start_new_session=True)
     try:
         out, _ = process.communicate(timeout=seconds)
         result = "passed" if process.returncode == 0 else "failed"
@@ -54,6 +56,7 @@ def run(test, folder, seconds, **more):
         end_session(process.pid)
     process.wait()
     process.stdout.close()
+    inside.clean()
     return result, cpu() - used, time.monotonic() - began
 
 
