@@ -18,7 +18,7 @@ static inline int in_child(void (*scene)(void))
     if (child == 0) {
         for (int sig = 1; sig < 32; sig++)
             signal(sig, SIG_DFL);
-        alarm(20);
+        alarm(300);
         scene();
         _exit(0);
     }

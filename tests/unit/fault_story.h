@@ -123,7 +123,7 @@ static inline void compare(void (*scene)(void))
                 signal(sig, SIG_DFL);
             if (when == FIRST && zc_fault_start(&fake_ops))
                 _exit(95);
-            alarm(20);
+            alarm(300);
             scene();
             _exit(0);
         }

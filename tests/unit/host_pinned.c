@@ -40,7 +40,7 @@ static int forked(void)
     int status = -1;
     pid_t child = fork();
     if (child == 0) {
-        alarm(10);
+        alarm(300);
         zc_pinned_yield((uintptr_t)asked_in_a_child, MIB);
         zc_pinned_return((uintptr_t)asked_in_a_child, MIB);
         _exit(zc_pinned_use(extent_of(asked_in_a_child), 64 * MIB));

@@ -41,7 +41,7 @@ static inline void sim_on_machine(const char *environment, int (*setup)(void **)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(300);
         setenv("CMOCKA_TEST_ABORT", "1", 1);
         strcpy(text, environment);
         for (char *name = strtok(text, " "); name; name = strtok(NULL, " ")) {
