@@ -249,21 +249,51 @@ static bool known_node(CUgraphNodeType type)
            type == CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH;
 }
 
-void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *params)
+bool zc_describe_parts(CUgraphNodeType type)
 {
-    const struct zc_node_params *p = (const struct zc_node_params *)params;
-    if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
-        zc_describe_3d(c, &p->copy.params);
-    else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMSET)
-        zc_describe_set_node(c, &p->set.params);
-    else if (p)
-        c->unknown = !known_node(p->type);
+    return type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET ||
+           type == CU_GRAPH_NODE_TYPE_MEMCPY_BATCH || type == CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH;
 }
 
-void zc_describe_change(struct zc_copy *c, CUgraphNode node, const CUgraphNodeParams *params)
+void zc_describe_over_fabric(struct zc_copy *c, const CUDA_FABRIC_COPY_BATCH_OP *op)
 {
-    if (params && zc_describe_of_type(node, ((const struct zc_node_params *)params)->type))
-        zc_describe_node(c, params);
+    bool to = op->dst.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER;
+    bool from = op->src.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER;
+    zc_describe_line(c, to ? ZC_SIDE_ANY : ZC_SIDE_DEVICE, to ? op->dst.op.ptr.ptr : 0,
+                     from ? ZC_SIDE_ANY : ZC_SIDE_DEVICE, from ? op->src.op.ptr.ptr : 0, op->size);
+}
+
+bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t i)
+{
+    const struct zc_node_params *p = (const struct zc_node_params *)params;
+    switch (p ? (int)p->type : -1) {
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        zc_describe_3d(c, &p->copy.params);
+        return i < 1;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        zc_describe_set_node(c, &p->set.params);
+        return i < 1;
+    case CU_GRAPH_NODE_TYPE_MEMCPY_BATCH:
+        if (!p->batch.dsts || !p->batch.srcs || !p->batch.sizes || i >= p->batch.count)
+            return false;
+        zc_describe_line(c, ZC_SIDE_ANY, p->batch.dsts[i], ZC_SIDE_ANY, p->batch.srcs[i],
+                         p->batch.sizes[i]);
+        return true;
+    case CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH:
+        if (!p->fabric.ops || i >= p->fabric.count)
+            return false;
+        zc_describe_over_fabric(c, &p->fabric.ops[i]);
+        return true;
+    default:
+        c->unknown = p && !known_node(p->type);
+        return false;
+    }
+}
+
+const CUgraphNodeParams *zc_describe_if(CUgraphNode node, const CUgraphNodeParams *params)
+{
+    const struct zc_node_params *p = (const struct zc_node_params *)params;
+    return p && zc_describe_of_type(node, p->type) ? params : NULL;
 }
 
 bool zc_copy_well_formed(const struct zc_copy *c)

@@ -221,9 +221,14 @@ void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, un
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
 /* True if a node has this type.  Calls that change a node of another type fail in any memory. */
 bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type);
-void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *params);
-/* The same for a call that changes `node`. */
-void zc_describe_change(struct zc_copy *c, CUgraphNode node, const CUgraphNodeParams *params);
+/* What is behind a logical endpoint has no address. */
+void zc_describe_over_fabric(struct zc_copy *c, const CUDA_FABRIC_COPY_BATCH_OP *op);
+/* The i-th copy or set of a node; false behind the last. */
+bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t i);
+/* True for a type of nodes that have such parts. */
+bool zc_describe_parts(CUgraphNodeType type);
+/* The parameters, if they have the type of the node that they are for; else NULL. */
+const CUgraphNodeParams *zc_describe_if(CUgraphNode node, const CUgraphNodeParams *params);
 
 /* True for a shape that the driver accepts.  It refuses others in any memory, or may, with codes of
  * its own: CUDA Driver API, cuMemcpy2D ("the pitches must be greater than or equal to

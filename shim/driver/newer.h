@@ -168,6 +168,10 @@ struct zc_node_params {
         } set;
         CUDA_MEM_ALLOC_NODE_PARAMS alloc;
         struct {
+            CUgraph graph;
+            int ownership;
+        } child;
+        struct {
             cuuint64_t handle;
             int type;
             unsigned count;
@@ -237,6 +241,7 @@ _Static_assert(offsetof(CUmemPoolProps, win32SecurityAttributes) + sizeof(void *
 _Static_assert(sizeof(CUgraphNodeParams) == sizeof(struct zc_node_params), "CUgraphNodeParams");
 ZC_MEMBER(copy.params, memcpy.copyParams);
 ZC_MEMBER(set.context, memset.ctx);
+ZC_MEMBER(child.graph, graph.graph);
 ZC_MEMBER(alloc.dptr, alloc.dptr);
 ZC_MEMBER(conditional.count, conditional.size);
 ZC_MEMBER(conditional.bodies, conditional.phGraph_out);

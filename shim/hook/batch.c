@@ -31,12 +31,19 @@ struct batch {
     bool held;          /* Blocks stay where they are from begin() to end() (vmm/move.h). */
 };
 
-/* Behind a logical endpoint is memory without an address. */
-static struct zc_operand fabric_operand(const CUfabricCpyOperand *o, size_t size)
+static void describe(const struct batch *b, size_t i, struct zc_copy *c)
 {
-    if (o->type != CU_FABRIC_COPY_OPERAND_TYPE_POINTER)
-        return (struct zc_operand){.side = ZC_SIDE_DEVICE};
-    return (struct zc_operand){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = size};
+    CUDA_MEMCPY3D as;
+    if (b->ops) {
+        zc_describe_op(c, &as, &b->ops[i], 0);
+        c->given = NULL;
+    } else if (b->fabric) {
+        zc_describe_over_fabric(c, &b->fabric[i]);
+    } else if (b->srcs) {
+        zc_describe_line(c, ZC_SIDE_ANY, b->dsts[i], ZC_SIDE_ANY, b->srcs[i], b->sizes[i]);
+    } else {
+        zc_describe_prefetch(c, b->dsts[i], b->sizes[i]);
+    }
 }
 
 /* The size that a decompression expects is optional; it writes no further than its block. */
@@ -53,40 +60,20 @@ static struct zc_operand unpacked_to(const CUmemDecompressParams *p)
 /* One side of an element: its destination if `side` is 0, else its source. */
 static struct zc_operand operand_of(const struct batch *b, size_t i, int side)
 {
-    if (b->fabric)
-        return fabric_operand(side ? &b->fabric[i].src : &b->fabric[i].dst, b->fabric[i].size);
     if (b->packed && side)
         return (struct zc_operand){.side = ZC_SIDE_ANY,
                                    .address = (CUdeviceptr)b->packed[i].src,
                                    .span = b->packed[i].srcNumBytes};
     if (b->packed)
         return unpacked_to(&b->packed[i]);
-    if (b->ops) {
+    if (b->ops || b->fabric) {
         struct zc_copy c;
-        CUDA_MEMCPY3D as;
         zc_copy_init(&c, ZC_FN_cuMemcpy3DBatchAsync_v2, ZC_LEGACY);
-        zc_describe_op(&c, &as, &b->ops[i], 0);
+        describe(b, i, &c);
         return side ? c.src : c.dst;
     }
     return (struct zc_operand){
         .side = ZC_SIDE_ANY, .address = (side ? b->srcs : b->dsts)[i], .span = b->sizes[i]};
-}
-
-static void describe(const struct batch *b, size_t i, struct zc_copy *c)
-{
-    CUDA_MEMCPY3D as;
-    if (b->ops) {
-        zc_describe_op(c, &as, &b->ops[i], 0);
-        c->given = NULL;
-    } else if (b->fabric) {
-        c->dst = operand_of(b, i, 0);
-        c->src = operand_of(b, i, 1);
-        c->bytes = b->fabric[i].size;
-    } else if (b->srcs) {
-        zc_describe_line(c, ZC_SIDE_ANY, b->dsts[i], ZC_SIDE_ANY, b->srcs[i], b->sizes[i]);
-    } else {
-        zc_describe_prefetch(c, b->dsts[i], b->sizes[i]);
-    }
 }
 
 /* Records the elements of a batch that the driver took as a whole.  They share the call's time

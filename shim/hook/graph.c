@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs: reads the copies and sets of an executable graph when it is made, and counts them at each
- * launch. */
+/* Graphs: what is known of an executable graph is read when it is made, changed with it, and
+ * counted at each launch. */
 #include "hook/graph.h"
 
 #include <string.h>
@@ -16,6 +16,7 @@
 #include "driver/launch.h"
 #include "driver/stream.h"
 #include "hook/copy.h"
+#include "hook/graph_nodes.h"
 #include "hook/request.h"
 #include "host/hostheap.h"
 #include "host/source.h"
@@ -26,122 +27,20 @@
 #include "shared/backing.h"
 #include "vmm/move.h"
 
-#define DEPTH_MAX 8 /* Nesting depth of child graphs. */
-
-/* One copy or set of an executable graph. */
-struct node {
-    CUgraphNode id;       /* The node in the original graph, which updates name. */
-    CUdeviceptr dst, src; /* First addresses; 0 for arrays, and for the source of a set. */
-    unsigned asked, real; /* Flows, as in struct zc_transfer. */
-    uint64_t bytes;       /* Bytes that each launch moves or sets. */
-};
-
 struct exec {
     CUgraphExec handle;
-    struct node *nodes;
-    unsigned count, cap;
-    bool awaits; /* A node may wait for the CPU. */
-    struct zc_launch_graph launch;
+    struct zc_graph_nodes nodes;
     UT_hash_handle hh;
 };
 
 static ZC_LOCK(lock, ZC_RANK_GRAPH);
 static ZC_OWN struct exec *execs;
 
-static bool push(struct exec *x, struct node n)
-{
-    bool added = zc_arena_extend(&x->nodes, &x->cap, x->count, sizeof(n), 8);
-    if (added)
-        x->nodes[x->count++] = n;
-    return added;
-}
-
-static struct node node_of(CUgraphNode id, struct zc_copy *c)
-{
-    struct node n = {.id = id};
-    zc_copy_resolve(c);
-    n.asked = zc_copy_asked(c);
-    n.real = zc_copy_real(c);
-    n.dst = c->dst.address;
-    n.src = c->src.address;
-    n.bytes = c->bytes;
-    return n;
-}
-
-static void add_address(uint64_t word, void *arg)
-{
-    struct zc_launch_graph *g = arg;
-    const struct zc_block *block = zc_block_find(word);
-    if (!zc_move_of(block) || g->count == ZC_LAUNCH_NAMED)
-        return;
-    for (unsigned i = 0; i < g->count; i++)
-        if (g->address[i] == block->base)
-            return;
-    g->address[g->count++] = block->base;
-}
-
-static void read_kernel(struct exec *x, CUgraphNode id)
-{
-    CUDA_KERNEL_NODE_PARAMS_v2 k;
-    if (!__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED) ||
-        zc_real.cuGraphKernelNodeGetParams_v2(id, &k) != CUDA_SUCCESS)
-        return;
-    const struct zc_launch launch = {.function = k.func ? k.func : (CUfunction)k.kern,
-                                     .arguments = k.kernelParams,
-                                     .extra = k.extra};
-    zc_launch_words(&launch, add_address, &x->launch);
-    x->launch.kernels = x->launch.kernels * 31 + (uintptr_t)launch.function;
-}
-
-static void read_graph(struct exec *x, CUgraph graph, unsigned depth);
-
-static void read_node(struct exec *x, CUgraphNode id, unsigned depth)
-{
-    CUgraphNodeType type;
-    CUDA_MEMCPY3D copy;
-    CUDA_MEMSET_NODE_PARAMS set;
-    CUgraph child;
-    struct zc_copy c;
-    if (zc_real.cuGraphNodeGetType(id, &type) != CUDA_SUCCESS)
-        return;
-    x->awaits = x->awaits || zc_await_node(type);
-    zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
-    if (type == CU_GRAPH_NODE_TYPE_MEMCPY &&
-        zc_real.cuGraphMemcpyNodeGetParams(id, &copy) == CUDA_SUCCESS) {
-        zc_describe_3d(&c, &copy);
-        push(x, node_of(id, &c));
-    } else if (type == CU_GRAPH_NODE_TYPE_MEMSET &&
-               zc_real.cuGraphMemsetNodeGetParams(id, &set) == CUDA_SUCCESS) {
-        zc_describe_set_node(&c, &set);
-        push(x, node_of(id, &c));
-    } else if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
-        read_kernel(x, id);
-    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < DEPTH_MAX &&
-               zc_real.cuGraphChildGraphNodeGetGraph(id, &child) == CUDA_SUCCESS) {
-        read_graph(x, child, depth + 1);
-    }
-}
-
-static void read_graph(struct exec *x, CUgraph graph, unsigned depth)
-{
-    size_t count = 0;
-    if (zc_real.cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS || !count)
-        return;
-    CUgraphNode *ids = zc_arena_get(count * sizeof(*ids));
-    if (!ids)
-        return;
-    size_t got = count;
-    if (zc_real.cuGraphGetNodes(graph, ids, &got) == CUDA_SUCCESS)
-        for (size_t i = 0; i < got; i++)
-            read_node(x, ids[i], depth);
-    zc_arena_put(ids, count * sizeof(*ids));
-}
-
 static void drop(struct exec *x)
 {
     if (!x)
         return;
-    zc_arena_put(x->nodes, x->cap * sizeof(*x->nodes));
+    zc_graph_drop(&x->nodes);
     zc_arena_put(x, sizeof(*x));
 }
 
@@ -165,7 +64,7 @@ void zc_graph_note(CUgraphExec handle, CUgraph graph)
     if (!x)
         return;
     x->handle = handle;
-    read_graph(x, graph, 0);
+    zc_graph_read(&x->nodes, graph, graph);
     if (!zc_lock_take(&lock)) {
         drop(x);
         return;
@@ -174,97 +73,205 @@ void zc_graph_note(CUgraphExec handle, CUgraph graph)
     zc_lock_drop(&lock);
 }
 
-/* Changes one recorded node if the driver did, by a call that `c` describes. */
-static CUresult replace(CUgraphExec handle, CUgraphNode id, struct zc_copy *c, CUresult result)
+static bool has_node(const struct zc_graph_nodes *nodes, CUgraphNode id)
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (nodes->copy[i].id == id)
+            return true;
+    return false;
+}
+
+/* Takes out what the nodes did that are to do something else. */
+static void take_out(struct zc_graph_nodes *from, const struct zc_graph_nodes *changed)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < from->count; i++)
+        if (!has_node(changed, from->copy[i].id))
+            from->copy[kept++] = from->copy[i];
+    from->count = kept;
+}
+
+/* Notes that nodes of an executable graph were given other parameters.  `changed` is dropped. */
+static void change(CUgraphExec handle, struct zc_graph_nodes *changed)
 {
     struct exec *x = NULL;
-    if (!c->on)
-        return result;
-    const struct node n = node_of(id, c);
-    if (!zc_lock_take(&lock))
-        return result;
-    HASH_FIND_PTR(execs, &handle, x);
-    bool stranger = x; /* The driver refuses such a change in any memory. */
-    for (size_t i = 0; x && i < x->count; i++)
-        if (x->nodes[i].id == id) {
-            stranger = false;
-            if (result == CUDA_SUCCESS)
-                x->nodes[i] = n;
-        }
-    zc_lock_drop(&lock);
-    return stranger ? result : zc_copy_after_node(c, result);
+    if (zc_lock_take(&lock)) {
+        HASH_FIND_PTR(execs, &handle, x);
+        if (x)
+            take_out(&x->nodes, changed);
+        for (unsigned i = 0; x && i < changed->count; i++)
+            if (zc_arena_extend(&x->nodes.copy, &x->nodes.cap, x->nodes.count,
+                                sizeof(*x->nodes.copy), 8))
+                x->nodes.copy[x->nodes.count++] = changed->copy[i];
+        zc_lock_drop(&lock);
+    }
+    zc_graph_drop(changed);
 }
+
+/* True for a node that an executable graph does not have; changing one fails in any memory. */
+static bool is_stranger(CUgraphExec handle, CUgraphNode id)
+{
+    struct exec *x = NULL;
+    if (!zc_lock_take(&lock))
+        return false;
+    HASH_FIND_PTR(execs, &handle, x);
+    bool stranger = x && !has_node(&x->nodes, id);
+    zc_lock_drop(&lock);
+    return stranger;
+}
+
+/* Prepares for each copy that a node will make; NULL: for a node that makes none.  The error for
+ * the program. */
+static CUresult before(const struct zc_entry *entry, const CUgraphNodeParams *params)
+{
+    struct zc_copy c;
+    zc_copy_init(&c, entry->fn, entry->flavour);
+    if (!zc_describe_part(&c, params, 0))
+        return zc_copy_before_node(&c);
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; result == CUDA_SUCCESS && zc_describe_part(&c, params, i); i++) {
+        result = zc_copy_before_node(&c);
+        zc_copy_init(&c, entry->fn, entry->flavour);
+    }
+    return result;
+}
+
+/* Explains the driver's answer by the first copy that meets a block of libzc's. */
+static CUresult after(const struct zc_entry *entry, const CUgraphNodeParams *params,
+                      const struct zc_behind *behind, CUresult result)
+{
+    struct zc_copy c;
+    zc_copy_init(&c, entry->fn, entry->flavour);
+    for (size_t i = 0; result != CUDA_SUCCESS && zc_describe_part(&c, params, i); i++) {
+        c.behind = behind;
+        zc_copy_reaches(&c);
+        if (zc_operand_converted(&c.dst) || zc_operand_converted(&c.src))
+            return zc_copy_after_node(&c, result);
+        zc_copy_init(&c, entry->fn, entry->flavour);
+    }
+    return result;
+}
+
+/* The same for a node that is in an executable graph, where the driver changed it. */
+static CUresult replaced(const struct zc_entry *entry, CUgraphExec exec, CUgraphNode node,
+                         const CUgraphNodeParams *params, CUresult result)
+{
+    struct zc_graph_nodes changed = {.count = 0};
+    struct zc_copy c;
+    if (result != CUDA_SUCCESS || !params || !zc_life_on())
+        return is_stranger(exec, node) ? result : after(entry, params, NULL, result);
+    zc_copy_init(&c, entry->fn, entry->flavour);
+    for (size_t i = 0; zc_describe_part(&c, params, i); i++) {
+        zc_graph_add(&changed, node, &c);
+        zc_copy_init(&c, entry->fn, entry->flavour);
+    }
+    change(exec, &changed);
+    return result;
+}
+
+/* Notes that a child graph of an executable graph is another one of the same shape. */
+static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child, CUresult result)
+{
+    struct zc_graph_nodes changed = {.count = 0};
+    CUgraph named;
+    if (result == CUDA_SUCCESS && zc_life_on() &&
+        zc_real.cuGraphChildGraphNodeGetGraph(node, &named) == CUDA_SUCCESS) {
+        zc_graph_read(&changed, named, child);
+        change(exec, &changed);
+    }
+    return result;
+}
+
+#define AS_ANY(p) ((const CUgraphNodeParams *)(p))
 
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
 {
-    struct zc_copy c;
-    zc_copy_init(&c, entry->fn, entry->flavour);
-    zc_describe_3d(&c, zc_describe_of_type(node, CU_GRAPH_NODE_TYPE_MEMCPY) ? params : NULL);
-    CUresult refused = zc_copy_before_node(&c);
-    return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params, context))
-                                   : refused;
+    struct zc_node_params any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+    if (params)
+        any.copy.params = *params;
+    const CUgraphNodeParams *p = params ? zc_describe_if(node, AS_ANY(&any)) : NULL;
+    CUresult refused = before(entry, p);
+    return refused == CUDA_SUCCESS
+               ? replaced(entry, exec, node, p, real(exec, node, params, context))
+               : refused;
 }
 
 ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
                                          const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))
 {
-    struct zc_copy c;
-    zc_copy_init(&c, entry->fn, entry->flavour);
-    zc_describe_set_node(&c, zc_describe_of_type(node, CU_GRAPH_NODE_TYPE_MEMSET) ? params : NULL);
-    CUresult refused = zc_copy_before_node(&c);
-    return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params, context))
+    struct zc_node_params any = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+    if (params)
+        any.set.params = *params;
+    const CUgraphNodeParams *p = params ? zc_describe_if(node, AS_ANY(&any)) : NULL;
+    CUresult refused = before(entry, p);
+    return refused == CUDA_SUCCESS
+               ? replaced(entry, exec, node, p, real(exec, node, params, context))
+               : refused;
+}
+
+ZC_BODY(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child))
+{
+    CUresult refused = before(entry, NULL);
+    return refused == CUDA_SUCCESS ? replaced_child(exec, node, child, real(exec, node, child))
                                    : refused;
 }
 
-/* Calls that take nodes of any type. */
-static CUresult before_any(const struct zc_entry *entry, struct zc_copy *c,
-                           const CUgraphNodeParams *params)
-{
-    zc_copy_init(c, entry->fn, entry->flavour);
-    zc_describe_node(c, params);
-    return zc_copy_before_node(c);
-}
-
-static CUresult added(const struct zc_entry *entry, struct zc_copy *c, CUresult result,
-                      const CUgraphNodeParams *params)
+static CUresult added(const struct zc_entry *entry, const CUgraphNode *node,
+                      const CUgraphNodeParams *params, const struct zc_behind *behind,
+                      CUresult result)
 {
     const struct zc_node_params *p = (const struct zc_node_params *)params;
-    if (result == CUDA_SUCCESS && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+    if (result != CUDA_SUCCESS || !p || !zc_life_on())
+        return after(entry, params, behind, result);
+    if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
                          ZC_KIND_DEVICE);
-    return zc_copy_after_node(c, result);
+    else if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        zc_graph_bodies(*node, params);
+    return result;
 }
 
 ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                          size_t count, CUgraphNodeParams *params))
 {
-    struct zc_copy c;
-    CUresult refused = before_any(entry, &c, node && graph ? params : NULL);
-    c.behind = ZC_BEHIND(graph, dependencies, count);
-    return refused == CUDA_SUCCESS
-               ? added(entry, &c, real(node, graph, dependencies, count, params), params)
-               : refused;
+    const CUgraphNodeParams *p = node && graph ? params : NULL;
+    CUresult refused = before(entry, p);
+    return refused == CUDA_SUCCESS ? added(entry, node, p, ZC_BEHIND(graph, dependencies, count),
+                                           real(node, graph, dependencies, count, params))
+                                   : refused;
 }
 
 ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                             const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
 {
-    struct zc_copy c;
-    CUresult refused = before_any(entry, &c, node && graph ? params : NULL);
-    c.behind = &(const struct zc_behind){graph, dependencies, edges, count};
-    return refused == CUDA_SUCCESS
-               ? added(entry, &c, real(node, graph, dependencies, edges, count, params), params)
-               : refused;
+    const CUgraphNodeParams *p = node && graph ? params : NULL;
+    const struct zc_behind behind = {graph, dependencies, edges, count};
+    CUresult refused = before(entry, p);
+    return refused == CUDA_SUCCESS ? added(entry, node, p, &behind,
+                                           real(node, graph, dependencies, edges, count, params))
+                                   : refused;
+}
+
+ZC_BODY(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params))
+{
+    const CUgraphNodeParams *p = zc_describe_if(node, params);
+    CUresult refused = before(entry, p);
+    return refused == CUDA_SUCCESS ? after(entry, p, NULL, ZC_HOLDING_STILL(real(node, params)))
+                                   : refused;
 }
 
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
-    struct zc_copy c;
-    zc_copy_init(&c, entry->fn, entry->flavour);
-    zc_describe_change(&c, node, params);
-    CUresult refused = zc_copy_before_node(&c);
-    return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params)) : refused;
+    const CUgraphNodeParams *p = zc_describe_if(node, params);
+    const struct zc_node_params *any = (const struct zc_node_params *)p;
+    CUresult result = before(entry, p);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = real(exec, node, params);
+    return any && any->type == CU_GRAPH_NODE_TYPE_GRAPH
+               ? replaced_child(exec, node, any->child.graph, result)
+               : replaced(entry, exec, node, p, result);
 }
 
 ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
@@ -275,7 +282,7 @@ ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
 }
 
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */
-static void record_node(const struct node *n, uint64_t ticks, struct zc_log_call *call)
+static void record_node(const struct zc_graph_copy *n, uint64_t ticks, struct zc_log_call *call)
 {
     struct zc_transfer t = {.asked = n->asked,
                             .real = n->real,
@@ -298,31 +305,33 @@ static void record_node(const struct node *n, uint64_t ticks, struct zc_log_call
 
 /* Copies what is known of an executable graph for the caller, so that nothing is called under the
  * lock. */
-static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out,
-                             struct zc_launch_graph *launch_out)
+static struct zc_graph_copy *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out,
+                                      struct zc_launch_graph *launch_out)
 {
     struct exec *x = NULL;
-    struct node *nodes = NULL;
+    struct zc_graph_copy *copies = NULL;
     if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
         return NULL;
     HASH_FIND_PTR(execs, &handle, x);
-    *awaits_out = x && x->awaits;
-    if (x && x->launch.count)
-        *launch_out = x->launch;
-    if (x && x->count && (nodes = zc_arena_get(x->count * sizeof(*nodes))) != NULL) {
-        *count_out = x->count;
-        memcpy(nodes, x->nodes, x->count * sizeof(*nodes));
+    const struct zc_graph_nodes *n = x ? &x->nodes : NULL;
+    *awaits_out = n && n->awaits;
+    if (n && n->launch.count)
+        *launch_out = n->launch;
+    if (n && n->count && (copies = zc_arena_get(n->count * sizeof(*copies))) != NULL) {
+        *count_out = n->count;
+        memcpy(copies, n->copy, n->count * sizeof(*copies));
     }
     zc_lock_drop(&lock);
-    return nodes;
+    return copies;
 }
 
 /* Blocks may have become one with others since the graph was made. */
-static CUresult make_own(const struct zc_entry *entry, const struct node *nodes, size_t count)
+static CUresult make_own(const struct zc_entry *entry, const struct zc_graph_copy *nodes,
+                         size_t count)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-        result = zc_shared_forward(entry->fn, nodes[i].dst, nodes[i].bytes);
+        result = zc_shared_forward(entry->fn, nodes[i].dst, nodes[i].span);
         if (result == CUDA_SUCCESS)
             result = zc_shared_source(entry->fn, nodes[i].src);
     }
@@ -335,7 +344,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     bool awaits = false;
     struct zc_launch_graph graph;
     graph.count = 0;
-    struct node *nodes = snapshot(exec, &count, &awaits, &graph);
+    struct zc_graph_copy *nodes = snapshot(exec, &count, &awaits, &graph);
     const struct zc_launch launch = {.fn = entry->fn,
                                      .flavour = entry->flavour,
                                      .stream = stream,
@@ -360,7 +369,8 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
         .range = zc_ranges_here(),
         .site = zc_log_level() >= ZC_LOG_EVENTS ? zc_site_here(entry->frame, entry->pc) : 0};
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-        record_node(&nodes[i], i ? 0 : ticks, &call);
+        if (nodes[i].bytes)
+            record_node(&nodes[i], i ? 0 : ticks, &call);
     zc_arena_put(nodes, count * sizeof(*nodes));
     return result;
 }

@@ -238,7 +238,8 @@ static uint32_t into_host(struct zc_copy *c, bool captured)
 uint32_t zc_shared_facts(struct zc_copy *c)
 {
     struct zc_shared *to = device_side(&c->dst), *from = device_side(&c->src);
-    if (c->shape == ZC_SHAPE_PREFETCH || (c->shape == ZC_SHAPE_SET && !zc_copy_well_formed(c)))
+    if (c->shape == ZC_SHAPE_PREFETCH || c->order < 0 ||
+        (c->shape == ZC_SHAPE_SET && !zc_copy_well_formed(c)))
         return 0; /* The driver says how it refuses that. */
     bool captured = c->async && zc_capture_holds(c->stream, c->flavour);
     if (from)

@@ -87,6 +87,10 @@ void sim_global_register(const char *name, void *address, size_t bytes);
  * kernels the device of the current context asks, else device 0. */
 void *sim_gpu_pointer(CUdeviceptr va);
 
+/* Called by a kernel: sets the value of a CUgraphConditionalHandle, as cudaGraphSetConditional does
+ * on a device. */
+void sim_condition_set(unsigned long long handle, unsigned value);
+
 /* Called by a kernel: it is said to take so much longer than SIM_KERNEL_US, which the CPU does not
  * wait for. */
 void sim_kernel_takes(unsigned microseconds);

@@ -2,7 +2,7 @@
 /* Stream capture: which streams take part, what becomes a node, what is forbidden meanwhile. */
 #include "event.h"
 #include "capture_state.h"
-#include "graph.h"
+#include "graph_work.h"
 #include "pool.h"
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +98,21 @@ void sim_capture_tips(struct sim_stream *stream, struct sim_node *const *tips, s
     stream->tip_count = count;
 }
 
+/* All differences but those of kind and order are taken, and no callback is asked. */
+static CUresult recapture(struct sim_capture *c, struct sim_work *work, struct sim_node **out)
+{
+    struct sim_node *node = c->done < c->graph->count ? c->graph->nodes[c->done] : NULL;
+    if (!node || sim_node_set_work(node, work) != CUDA_SUCCESS) {
+        if (!node)
+            sim_work_free(work);
+        invalidate(c);
+        return (CUresult)918; /* CUDA_ERROR_GRAPH_RECAPTURE_FAILURE */
+    }
+    c->done++;
+    *out = node;
+    return CUDA_SUCCESS;
+}
+
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_work *work)
 {
     struct sim_capture *c = stream->capture;
@@ -116,7 +131,8 @@ CUresult sim_capture_add(struct sim_stream *stream, struct sim_work *work)
         invalidate(c);
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    CUresult r = sim_node_add(c->graph, stream->tips, stream->tip_count, work, &node);
+    CUresult r = c->again ? recapture(c, work, &node)
+                          : sim_node_add(c->graph, stream->tips, stream->tip_count, work, &node);
     if (r == CUDA_SUCCESS)
         sim_capture_tips(stream, &node, 1);
     return r;

@@ -48,6 +48,20 @@ SIM_API_PTSZ(cuStreamBeginCaptureToGraph,
 }
 #endif
 
+SIM_API_PTSZ(cuStreamBeginRecaptureToGraph,
+             (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+              CUgraphRecaptureCallback callback, void *data),
+             (stream, mode, graph, callback, data))
+{
+    struct sim_graph *g = sim_graph_of(graph);
+    struct sim_stream *s;
+    (void)callback, (void)data;
+    CUresult r = g ? begin(stream, g, NULL, 0, mode) : CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && sim_stream_find(stream, &s) == CUDA_SUCCESS)
+        s->capture->again = true;
+    return r;
+}
+
 SIM_API_PTSZ(cuStreamEndCapture, (CUstream stream, CUgraph *out), (stream, out))
 {
     struct sim_stream *s;
@@ -64,6 +78,8 @@ SIM_API_PTSZ(cuStreamEndCapture, (CUstream stream, CUgraph *out), (stream, out))
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     if (c->status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
         r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    } else if (c->again && c->done != c->graph->count) {
+        r = (CUresult)918; /* CUDA_ERROR_GRAPH_RECAPTURE_FAILURE */
     } else if (sim_capture_unjoined(c)) {
         c->status = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
         r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;

@@ -16,6 +16,8 @@ struct sim_capture {
     unsigned long long id;        /* cuStreamGetCaptureInfo */
     struct sim_stream *origin;    /* where it began and must end */
     pthread_t thread;             /* that began it */
+    bool again;                   /* the nodes that are there get their work anew, */
+    size_t done;                  /* in this order */
 };
 
 /* Begins a capture on a stream, into a graph of the program's or a new one. */

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches of copies, in the forms of CUDA 12.8 (with failIdx) and 13.0. They run on a stream of the
- * program's own, never on the legacy default stream, and can't be captured. */
+ * program's own, never on the legacy default stream. Lines can be captured, as from CUDA 13.5 on.
+ */
 #include "array.h"
 #include "copy.h"
+#include "graph_work.h"
 
-static CUresult batch_stream(CUstream handle)
+static CUresult batch_stream(CUstream handle, bool boxes, struct sim_stream **out)
 {
     struct sim_stream *s;
     CUresult r = sim_stream_find(handle, &s);
     if (r != CUDA_SUCCESS)
         return r;
-    if (s->capture)
+    *out = s;
+    if (s->capture && boxes)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     return s == s->ctx->legacy ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -39,7 +42,8 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
     size_t attribute = 0;
     CUDA_MEMCPY3D shape;
     struct sim_context *ctx;
-    CUresult r = batch_stream(stream);
+    struct sim_stream *s;
+    CUresult r = batch_stream(stream, false, &s);
     if (fail)
         *fail = SIZE_MAX;
     if (r == CUDA_SUCCESS)
@@ -56,6 +60,13 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
                 *fail = i;
             return CUDA_ERROR_INVALID_VALUE;
         }
+    }
+    if (s->capture) {
+        const struct zc_node_params p = {
+            .batch = {count, dsts, srcs, sizes, attrs, starts, n, NULL}};
+        struct sim_work work;
+        r = sim_work_of_batch(&work, &p, ctx->device);
+        return r == CUDA_SUCCESS ? sim_submit(s, &work) : r;
     }
     for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
         shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i],
@@ -134,7 +145,8 @@ static CUresult batch_3d(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail
 {
     CUDA_MEMCPY3D shape;
     struct sim_context *ctx;
-    CUresult r = batch_stream(stream);
+    struct sim_stream *s;
+    CUresult r = batch_stream(stream, true, &s);
     if (fail)
         *fail = SIZE_MAX;
     if (r == CUDA_SUCCESS)

@@ -22,17 +22,30 @@ void sim_graph_list(struct sim_graph *g)
     graphs = g;
 }
 
+struct sim_graph *sim_node_graph(const struct sim_node *n, size_t i)
+{
+    if (n->work.kind == SIM_WORK_CHILD)
+        return i ? NULL : n->work.u.child;
+    return n->work.kind == SIM_WORK_CONDITIONAL && i < n->work.u.bodies->count
+               ? n->work.u.bodies->graph[i]
+               : NULL;
+}
+
+static struct sim_graph *graph_in(struct sim_graph *g, CUgraph handle)
+{
+    struct sim_graph *found = (CUgraph)g == handle ? g : NULL;
+    for (size_t i = 0; i < g->count && !found; i++)
+        for (size_t k = 0; !found && sim_node_graph(g->nodes[i], k); k++)
+            found = graph_in(sim_node_graph(g->nodes[i], k), handle);
+    return found;
+}
+
 struct sim_graph *sim_graph_of(CUgraph handle)
 {
-    for (struct sim_graph *g = graphs; g; g = g->next) {
-        if ((CUgraph)g == handle)
-            return g;
-        for (size_t i = 0; i < g->count; i++)
-            if (g->nodes[i]->work.kind == SIM_WORK_CHILD &&
-                (CUgraph)g->nodes[i]->work.u.child == handle)
-                return g->nodes[i]->work.u.child;
-    }
-    return NULL;
+    struct sim_graph *found = NULL;
+    for (struct sim_graph *g = graphs; g && !found; g = g->next)
+        found = graph_in(g, handle);
+    return found;
 }
 
 size_t sim_graphs_listed(void)
@@ -49,9 +62,11 @@ static struct sim_node *node_in(struct sim_graph *g, CUgraphNode handle)
         struct sim_node *n = g->nodes[i];
         if ((CUgraphNode)n == handle)
             return n;
-        n = n->work.kind == SIM_WORK_CHILD ? node_in(n->work.u.child, handle) : NULL;
-        if (n)
-            return n;
+        for (size_t k = 0; sim_node_graph(g->nodes[i], k); k++) {
+            n = node_in(sim_node_graph(g->nodes[i], k), handle);
+            if (n)
+                return n;
+        }
     }
     return NULL;
 }
@@ -132,10 +147,13 @@ struct sim_graph *sim_graph_clone(const struct sim_graph *g)
 
 struct sim_node *sim_node_clone_in(struct sim_graph *clone, const struct sim_node *origin)
 {
-    for (size_t i = 0; i < clone->count; i++)
-        if (clone->nodes[i]->origin == origin)
-            return clone->nodes[i];
-    return NULL;
+    struct sim_node *found = NULL;
+    for (size_t i = 0; i < clone->count && !found; i++) {
+        found = clone->nodes[i]->origin == origin ? clone->nodes[i] : NULL;
+        for (size_t k = 0; !found && sim_node_graph(clone->nodes[i], k); k++)
+            found = sim_node_clone_in(sim_node_graph(clone->nodes[i], k), origin);
+    }
+    return found;
 }
 
 void sim_node_link(struct sim_node *node, struct sim_node *dep)

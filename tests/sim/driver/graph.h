@@ -34,6 +34,38 @@ struct sim_graph_exec {
     cuuint64_t flags;            /* of instantiation */
 };
 
+/* The graphs of a conditional node. */
+struct sim_bodies {
+    cuuint64_t handle; /* whose value chooses */
+    int type;          /* a CUgraphConditionalNodeType */
+    unsigned count;
+    struct sim_graph *graph[]; /* owned */
+};
+
+/* The copies of a batch. */
+struct sim_batch {
+    size_t count;
+    CUdeviceptr *dsts, *srcs; /* owned, as all arrays here */
+    size_t *sizes;
+    CUmemcpyAttributes *attributes;
+    size_t *indices, attribute_count;
+    int device; /* of the node's context */
+};
+
+struct sim_bodies *sim_bodies_clone(const struct sim_bodies *bodies);
+void sim_bodies_free(struct sim_bodies *bodies);
+CUresult sim_bodies_run(struct sim_bodies *bodies, struct sim_context *ctx);
+
+/* A launch of a graph begins: values that were to be reset are. */
+void sim_conditions_begin(const struct sim_graph *graph);
+
+struct sim_batch *sim_batch_clone(const struct sim_batch *batch);
+void sim_batch_free(struct sim_batch *batch);
+CUresult sim_batch_run(struct sim_batch *batch);
+
+/* The graphs that a node holds, one after the other: a child or bodies; NULL behind the last. */
+struct sim_graph *sim_node_graph(const struct sim_node *node, size_t i);
+
 struct sim_graph *sim_graph_new(bool listed);
 struct sim_graph *sim_graph_of(CUgraph handle);
 struct sim_graph *sim_graph_clone(const struct sim_graph *graph);
@@ -57,7 +89,7 @@ bool sim_node_unlink(struct sim_node *node, const struct sim_node *dep);
 /* Takes a node out of its graph and frees it. */
 void sim_node_remove(struct sim_node *node);
 
-/* The clone of a node in a cloned graph, or NULL. */
+/* The clone of a node in a cloned graph, or in graphs that its nodes hold; or NULL. */
 struct sim_node *sim_node_clone_in(struct sim_graph *clone, const struct sim_node *origin);
 
 /* The executable graph of a handle, or NULL. */

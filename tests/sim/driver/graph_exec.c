@@ -35,6 +35,9 @@ void sim_graph_exec_unref(struct sim_graph_exec *exec)
 
 CUresult sim_graph_exec_run(struct sim_graph_exec *exec, struct sim_context *ctx)
 {
+    sim_relock();
+    sim_conditions_begin(exec->graph);
+    sim_unlock();
     return sim_graph_run(exec->graph, ctx);
 }
 
@@ -254,6 +257,42 @@ SIM_API(cuGraphExecHostNodeSetParams,
     struct sim_work work;
     return set(p ? sim_work_of_host(&work, p->fn, p->userData) : CUDA_ERROR_INVALID_VALUE, &work,
                exec, node);
+}
+
+/* The nodes go on to be named by those of the graph that was instantiated. */
+static void take_origins(struct sim_graph *to, const struct sim_graph *from)
+{
+    for (size_t i = 0; i < to->count; i++) {
+        to->nodes[i]->origin = from->nodes[i]->origin;
+        for (size_t k = 0; sim_node_graph(to->nodes[i], k); k++)
+            take_origins(sim_node_graph(to->nodes[i], k), sim_node_graph(from->nodes[i], k));
+    }
+}
+
+static bool same_shape(struct sim_graph *a, struct sim_graph *b)
+{
+    bool same = a->count == b->count && !difference(a, b);
+    for (size_t i = 0; i < a->count && same; i++)
+        for (size_t k = 0; same && sim_node_graph(a->nodes[i], k); k++)
+            same = sim_node_graph(b->nodes[i], k) &&
+                   same_shape(sim_node_graph(a->nodes[i], k), sim_node_graph(b->nodes[i], k));
+    return same;
+}
+
+SIM_API(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child),
+        (exec, node, child))
+{
+    struct sim_graph_exec *e = sim_graph_exec_of(exec);
+    struct sim_node *n = e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL;
+    struct sim_graph *g = sim_graph_of(child);
+    if (!n || !g || n->work.kind != SIM_WORK_CHILD || !same_shape(n->work.u.child, g))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_device_wait(-1);
+    struct sim_graph *fresh = sim_graph_clone(g);
+    take_origins(fresh, n->work.u.child);
+    sim_graph_free(n->work.u.child);
+    n->work.u.child = fresh;
+    return CUDA_SUCCESS;
 }
 
 SIM_API(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int enabled),

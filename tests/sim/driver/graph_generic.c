@@ -58,6 +58,8 @@ static CUresult free_work(struct sim_work *out, CUdeviceptr dptr)
 
 static CUresult work_of(struct sim_work *out, CUgraphNodeParams *p)
 {
+    struct zc_node_params *any = (struct zc_node_params *)p;
+    struct sim_context *ctx;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
     switch ((int)p->type) {
@@ -65,6 +67,11 @@ static CUresult work_of(struct sim_work *out, CUgraphNodeParams *p)
         if (sim_driver_version() < SIM_FUTURE)
             return CUDA_ERROR_NOT_SUPPORTED;
         return sim_work_of_copy(out, &p->memcpy.copyParams, p->memcpy.copyCtx);
+    case SIM_WORK_CONDITIONAL:
+        return sim_work_of_bodies(out, any);
+    case SIM_WORK_BATCH:
+        ctx = sim_context_of(any->batch.context);
+        return ctx ? sim_work_of_batch(out, any, ctx->device) : CUDA_ERROR_INVALID_CONTEXT;
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return kernel_work(out, &p->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
@@ -139,6 +146,28 @@ SIM_API(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *p), (node, p
 
 SIM_ALIAS(cuGraphNodeSetParams_v2, body_cuGraphNodeSetParams,
           (CUgraphNode node, CUgraphNodeParams *p), (node, p))
+
+/* Of the nodes that are read in no other way. */
+SIM_API(cuGraphNodeGetParams, (CUgraphNode node, CUgraphNodeParams *out), (node, out))
+{
+    struct sim_node *n = sim_node_of(node);
+    struct zc_node_params *p = (struct zc_node_params *)out;
+    if (!n || !p)
+        return CUDA_ERROR_INVALID_VALUE;
+    memset(p, 0, sizeof *p);
+    p->type = (CUgraphNodeType)n->work.kind;
+    if (n->work.kind == SIM_WORK_BATCH) {
+        sim_batch_params(n->work.u.batch, p);
+    } else if (n->work.kind == SIM_WORK_CONDITIONAL) {
+        p->conditional.handle = n->work.u.bodies->handle;
+        p->conditional.type = n->work.u.bodies->type;
+        p->conditional.count = n->work.u.bodies->count;
+        p->conditional.bodies = (CUgraph *)n->work.u.bodies->graph;
+    } else {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
 
 SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p),
         (exec, node, p))

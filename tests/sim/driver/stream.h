@@ -12,6 +12,8 @@ struct sim_graph;
 struct sim_graph_exec;
 struct sim_capture;
 struct sim_node;
+struct sim_bodies;
+struct sim_batch;
 
 /* What one operation does. The first values equal CUgraphNodeType, because captured work becomes
  * nodes. */
@@ -26,6 +28,8 @@ enum sim_work_kind {
     SIM_WORK_EVENT_RECORD = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
     SIM_WORK_ALLOC = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
     SIM_WORK_FREE = CU_GRAPH_NODE_TYPE_MEM_FREE,
+    SIM_WORK_CONDITIONAL = CU_GRAPH_NODE_TYPE_CONDITIONAL,
+    SIM_WORK_BATCH = CU_GRAPH_NODE_TYPE_MEMCPY_BATCH,
     SIM_WORK_VALUE = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, /* cuStreamWriteValue32/64 and WaitValue */
     SIM_WORK_CALLBACK = 100,                          /* cuStreamAddCallback */
     SIM_WORK_GRAPH                                    /* cuGraphLaunch */
@@ -61,8 +65,10 @@ struct sim_work {
             CUstream stream;     /* its first argument */
             void *data;          /* its last argument, the program's */
         } callback;
-        struct sim_graph *child; /* owned: nodes of a child graph */
-        struct sim_event *event; /* to record or to wait for */
+        struct sim_graph *child;   /* owned: nodes of a child graph */
+        struct sim_bodies *bodies; /* owned: graphs of a conditional node */
+        struct sim_batch *batch;   /* owned: several copies */
+        struct sim_event *event;   /* to record or to wait for */
         struct {
             CUDA_MEM_ALLOC_NODE_PARAMS
             params; /* request and, in dptr, the address that all launches get */

@@ -66,6 +66,10 @@ CUresult sim_work_run(struct sim_work *w, struct sim_context *ctx)
         return sim_graph_run(w->u.child, ctx);
     case SIM_WORK_ALLOC:
         return sim_graph_alloc_run(w);
+    case SIM_WORK_CONDITIONAL:
+        return sim_bodies_run(w->u.bodies, ctx);
+    case SIM_WORK_BATCH:
+        return sim_batch_run(w->u.batch);
     case SIM_WORK_EMPTY:
         return CUDA_SUCCESS;
     }
@@ -90,6 +94,13 @@ void sim_work_free(struct sim_work *w)
         break;
     case SIM_WORK_CHILD:
         sim_graph_free(w->u.child);
+        break;
+    case SIM_WORK_CONDITIONAL:
+        sim_bodies_free(w->u.bodies);
+        break;
+    case SIM_WORK_BATCH:
+        if (w->u.batch)
+            sim_batch_free(w->u.batch);
         break;
     case SIM_WORK_ALLOC:
         sim_graph_alloc_unref(w->u.alloc.params.dptr);
@@ -117,6 +128,12 @@ struct sim_work sim_work_clone(const struct sim_work *w)
         break;
     case SIM_WORK_CHILD:
         c.u.child = sim_graph_clone(w->u.child);
+        break;
+    case SIM_WORK_CONDITIONAL:
+        c.u.bodies = sim_bodies_clone(w->u.bodies);
+        break;
+    case SIM_WORK_BATCH:
+        c.u.batch = sim_batch_clone(w->u.batch);
         break;
     case SIM_WORK_ALLOC:
         sim_graph_alloc_ref(w->u.alloc.params.dptr);

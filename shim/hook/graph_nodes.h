@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* What nodes of graphs copy and set, in whatever graph inside a graph they are. */
+#pragma once
+
+#include "driver/copy.h"
+#include "driver/launch.h"
+
+/* One copy or set of an executable graph. */
+struct zc_graph_copy {
+    CUgraphNode id;       /* Its node in the graph that was instantiated, which updates name. */
+    CUdeviceptr dst, src; /* First addresses; 0 for arrays, and for the source of a set. */
+    size_t span;          /* Bytes from the first to the last one written. */
+    unsigned asked, real; /* Flows, as in struct zc_transfer. */
+    uint64_t bytes;       /* That each launch moves or sets; 0: only the GPU knows how often. */
+};
+
+/* What is known of a graph.  Begins as zeros. */
+struct zc_graph_nodes {
+    struct zc_graph_copy *copy; /* In the arena. */
+    unsigned count, cap;
+    bool awaits; /* A node may wait for the CPU. */
+    struct zc_launch_graph launch;
+};
+
+/* Adds what the nodes of `named` do with the parameters of those of `given`, a graph of the same
+ * shape, or the same graph.  All that there is memory for. */
+void zc_graph_read(struct zc_graph_nodes *nodes, CUgraph named, CUgraph given);
+
+/* Adds what one node copies or sets; `c` is described. */
+void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *c);
+
+void zc_graph_drop(struct zc_graph_nodes *nodes);
+
+/* The program made a conditional node: no call of older drivers tells its graphs. */
+void zc_graph_bodies(CUgraphNode node, const CUgraphNodeParams *params);
