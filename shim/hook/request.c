@@ -117,7 +117,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.context = backing ? backing->context : ask->context;
     like.pool = ask->pool;
     like.backing = ask->handle ? (void *)ask->handle : backing;
-    for (unsigned i = 0; i < sizeof(like.cell) / sizeof(like.cell[0]); i++)
+    for (unsigned i = 0; i < ZC_BLOCK_CELLS; i++)
         like.cell[i] = NULL;
     like.site = (uint16_t)ask->site;
     if (backing && zc_spilled(backing)) {

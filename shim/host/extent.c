@@ -261,18 +261,24 @@ struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *wan
     return best;
 }
 
+/* Bytes that come into the pool, or leave it. */
+static void pooled(size_t change)
+{
+    __atomic_store_n(&zc_extent_pooled_bytes, zc_extent_pooled_bytes + change, __ATOMIC_RELAXED);
+}
+
 void zc_extent_pool(struct zc_extent *extent)
 {
     extent->use = ZC_EXTENT_FREE;
     DL_PREPEND2(pool, extent, prev, next);
-    zc_extent_pooled_bytes += zc_extent_span(extent);
+    pooled(zc_extent_span(extent));
     pooled_odd += extent->odd;
 }
 
 void zc_extent_unpool(struct zc_extent *extent)
 {
     DL_DELETE2(pool, extent, prev, next);
-    zc_extent_pooled_bytes -= zc_extent_span(extent);
+    pooled(-zc_extent_span(extent));
     pooled_odd -= extent->odd;
     extent->use = ZC_EXTENT_NONE;
 }

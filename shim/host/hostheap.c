@@ -573,8 +573,9 @@ static struct zc_extent *surplus(bool pinned, bool all)
 
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
 {
-    struct zc_extent *e = NULL;
-    if (!zc_heap_lock())
+    struct zc_extent *e;
+    /* Of an empty pool the limits are not asked.  What another thread is pooling waits. */
+    if (!__atomic_load_n(&zc_extent_pooled_bytes, __ATOMIC_RELAXED) || !zc_heap_lock())
         return NULL;
     e = surplus(pinned, all);
     if (e)

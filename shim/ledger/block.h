@@ -8,6 +8,8 @@
 #include "ledger/index.h"
 #include "ledger/traffic.h"
 
+#define ZC_BLOCK_CELLS 4
+
 enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
@@ -26,19 +28,20 @@ struct zc_block {
     void *pool;    /* CUmemoryPool of a stream-ordered request, else NULL. */
     void *backing; /* The place's record (place/), or for a mapping that of its handle
                     * (hook/handle.h); NULL if not converted. */
-    struct zc_cell *cell[4]; /* Traffic by direction, in order of first use; NULL: unused. */
-    uint32_t behind;         /* Pages mapped by its place from that of its last byte on; 0: none.
-                              * Of a split block see zc_block_behind(). */
-    uint16_t before : 12;    /* Pages mapped by its place below it. */
-    uint16_t asked : 4;      /* enum zc_kind that the program asked for. */
-    uint16_t site;           /* Index into the site table. */
-    uint16_t flags;          /* ZC_BLOCK_* below. */
-    int16_t rule;            /* Index of the rule; -1 for none. */
-    int8_t device;           /* Device ordinal; -1 for none. */
-    uint8_t api : 5;         /* enum zc_api of policy.h. */
-    uint8_t place : 3;       /* enum zc_place_id: where it is. */
-    uint8_t real;            /* enum zc_kind of the pages. */
-    uint8_t state;           /* enum zc_block_state. */
+    struct zc_cell
+        *cell[ZC_BLOCK_CELLS]; /* Traffic by direction, in order of first use; NULL: unused. */
+    uint32_t behind;           /* Pages mapped by its place from that of its last byte on; 0: none.
+                                * Of a split block see zc_block_behind(). */
+    uint16_t before : 12;      /* Pages mapped by its place below it. */
+    uint16_t asked : 4;        /* enum zc_kind that the program asked for. */
+    uint16_t site;             /* Index into the site table. */
+    uint16_t flags;            /* ZC_BLOCK_* below. */
+    int16_t rule;              /* Index of the rule; -1 for none. */
+    int8_t device;             /* Device ordinal; -1 for none. */
+    uint8_t api : 5;           /* enum zc_api of policy.h. */
+    uint8_t place : 3;         /* enum zc_place_id: where it is. */
+    uint8_t real;              /* enum zc_kind of the pages. */
+    uint8_t state;             /* enum zc_block_state. */
 };
 
 /* Unit of `before` and `behind`, whatever the kernel's page size. */

@@ -5,15 +5,11 @@
  */
 #include "ledger/cell.h"
 
-#include <stddef.h>
-
 #include "base/own.h"
 #include "ledger/block.h"
 #include "ledger/counters.h"
 #include "ledger/reentry.h"
 #include "ledger/site.h"
-
-#define BLOCK_CELLS (sizeof(((struct zc_block *)0)->cell) / sizeof(struct zc_cell *))
 
 /* Free cells of the counters file, as indices + 1.  The links are not in the file, whose readers
  * see only counters.  The upper half of the head counts changes, so that a head that was taken and
@@ -99,7 +95,7 @@ static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t
 {
     struct zc_cell *taken = NULL, *cell = NULL;
     uint32_t writer = slot;
-    for (size_t i = 0; i < BLOCK_CELLS; i++) {
+    for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
         cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
         if (cell == NULL) {
             if (taken == NULL && (taken = cell_get(block, dir, writer)) == NULL)
@@ -136,7 +132,7 @@ void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_tran
 
 void zc_cell_fold_all(struct zc_block *block)
 {
-    for (size_t i = 0; i < BLOCK_CELLS; i++) {
+    for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
         struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
         if (cell == NULL)
             break;

@@ -2,6 +2,7 @@
 /* Cells: the traffic of one live block in one direction. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "ledger/block.h"
@@ -30,14 +31,13 @@ static inline void zc_add_shared(uint64_t *count, uint64_t n)
 void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_transfer *t,
                    uint32_t slot);
 
-/* The cell that the thread with this slot writes alone, if it is one of the block's first two,
- * which takes no search; else NULL. */
+/* The cell that the thread with this slot writes alone, NULL if it has none. */
 static inline struct zc_cell *zc_cell_own(const struct zc_block *block, enum zc_dir dir,
                                           uint32_t slot)
 {
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
         struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
-        if (cell && cell->dir == (uint8_t)dir && cell->writer == slot)
+        if (!cell || (cell->dir == (uint8_t)dir && cell->writer == slot))
             return cell;
     }
     return NULL;

@@ -3,9 +3,15 @@
 # What watching costs: runs the benchmark bare and under libzc in turn, on the simulated driver, and
 # prints a Markdown table of medians with the goal of each row.  Judges nothing.  Exit status 2
 # where something that it needs is not there.
+#
+# DRIVER  folder of the driver (the simulated one): that of a real libcuda.so.1 for figures of a GPU
+# ROUNDS  rounds (9)
+# PAIRS   allocations that are freed again, of the last row (10000000)
 set -euo pipefail
 build=$(cd "${ZC_BUILD:-build}" && pwd)
 rounds=${ROUNDS:-9}
+driver=${DRIVER:-$build/sim}
+pairs=${PAIRS:-10000000}
 bench=$build/tests/bench/sim_overhead
 
 # Whoever keeps only the table finds in it why there is no more of it.
@@ -18,8 +24,10 @@ give_up() {
     exit 2
 }
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || give_up "ROUNDS is not a number of rounds: '$rounds'"
+[[ $pairs =~ ^[1-9][0-9]*$ ]] || give_up "PAIRS is not a number of pairs: '$pairs'"
 # Without the simulation's files the programs would take the machine's own driver.
-for file in "$build/libzc.so" "$bench" "$build"/sim/{libcuda.so.1,kernels/driver_saxpy.so}; do
+for file in "$build/libzc.so" "$bench" "$driver/libcuda.so.1" \
+    "$build/sim/kernels/driver_saxpy.so"; do
     [[ -s $file ]] || give_up "no $file: run 'make bench-overhead'"
 done
 for tool in awk cut env sort seq; do
@@ -41,7 +49,7 @@ ended() {
 trap ended EXIT
 trap 'exit 143' INT TERM # as the shell names the end by SIGTERM
 cd "$work"
-export LD_LIBRARY_PATH=$build/sim SIM_KERNELS=$build/sim/kernels/driver_saxpy.so ZC_POLICY=off
+export LD_LIBRARY_PATH=$driver SIM_KERNELS=$build/sim/kernels/driver_saxpy.so ZC_POLICY=off
 
 watched() {
     ZC_SUMMARY=0 LD_PRELOAD=$build/libzc.so "$@"
@@ -131,6 +139,5 @@ blocks=200000
 bare=$("$bench" memory $blocks | cut -f3) with=$(watched "$bench" memory $blocks | cut -f3)
 each=$(((with - bare) * 1024 / blocks))
 echo "| memory of libzc a live block, $blocks blocks | | $each B | 200 B |"
-pairs=10000000
 bare=$("$bench" growth $pairs | cut -f3) with=$(watched "$bench" growth $pairs | cut -f3)
 echo "| growth over $pairs allocate/free pairs | $bare KiB | $with KiB | none more |"

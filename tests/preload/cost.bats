@@ -49,25 +49,25 @@ within_bounds() {
 
 @test "a library that watches adds no more instructions and system calls to a call than before" {
     within_bounds off <<-'END'
-	480 0 HtoD stack
-	480 0 DtoH stack
-	490 0 HtoDAsync stack
-	490 0 DtoHAsync stack
-	480 0 HtoD malloc
-	480 0 DtoH malloc
-	490 0 HtoDAsync malloc
-	490 0 DtoHAsync malloc
-	480 0 HtoD large
-	480 0 DtoH large
-	490 0 HtoDAsync large
-	490 0 DtoHAsync large
-	500 0 HtoD pinned
-	510 0 DtoH pinned
-	510 0 HtoDAsync pinned
-	520 0 DtoHAsync pinned
-	640 0 DtoD
-	570 0 Memset
-	570 0 MemsetAsync
+	500 0 HtoD stack
+	500 0 DtoH stack
+	500 0 HtoDAsync stack
+	510 0 DtoHAsync stack
+	500 0 HtoD malloc
+	500 0 DtoH malloc
+	500 0 HtoDAsync malloc
+	510 0 DtoHAsync malloc
+	500 0 HtoD large
+	500 0 DtoH large
+	500 0 HtoDAsync large
+	510 0 DtoHAsync large
+	520 0 HtoD pinned
+	540 0 DtoH pinned
+	530 0 HtoDAsync pinned
+	550 0 DtoHAsync pinned
+	530 0 DtoD
+	460 0 Memset
+	470 0 MemsetAsync
 	30 0 Launch
 	150 0 attribute of device memory
 	150 0 attribute of host memory
@@ -86,36 +86,36 @@ within_bounds() {
 
 @test "the preset everyday adds no more instructions and system calls to a call than before" {
     within_bounds "$PWD/policy/presets/everyday.conf" <<-'END'
-	480 0 HtoD stack
-	480 0 DtoH stack
-	490 0 HtoDAsync stack
-	490 0 DtoHAsync stack
-	480 0 HtoD malloc
-	480 0 DtoH malloc
-	490 0 HtoDAsync malloc
-	490 0 DtoHAsync malloc
-	1850 0 HtoD large
-	1840 0 DtoH large
-	1850 0 HtoDAsync large
-	1840 0 DtoHAsync large
+	500 0 HtoD stack
+	500 0 DtoH stack
+	500 0 HtoDAsync stack
+	510 0 DtoHAsync stack
+	500 0 HtoD malloc
+	500 0 DtoH malloc
+	500 0 HtoDAsync malloc
+	510 0 DtoHAsync malloc
+	1860 0 HtoD large
+	1850 0 DtoH large
+	1870 0 HtoDAsync large
+	1860 0 DtoHAsync large
 	720 0 HtoD pinned
 	740 0 DtoH pinned
-	720 0 HtoDAsync pinned
+	730 0 HtoDAsync pinned
 	750 0 DtoHAsync pinned
-	680 0 DtoD
-	570 0 Memset
-	570 0 MemsetAsync
+	690 0 DtoD
+	460 0 Memset
+	470 0 MemsetAsync
 	30 0 Launch
 	150 0 attribute of device memory
 	150 0 attribute of host memory
 	1100 0 cuMemAlloc 4 KiB
-	1040 1 cuMemFree 4 KiB
+	890 0 cuMemFree 4 KiB
 	10 0 malloc 100 B
 	20 0 free 100 B
 	10 0 malloc 1 MiB
-	1350 0 malloc 16 MiB
+	1360 0 malloc 16 MiB
 	20 0 free 1 MiB
-	1370 1 free 16 MiB
+	1530 1 free 16 MiB
 	10 0 mmap
 	20 0 munmap
 	END
