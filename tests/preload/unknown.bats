@@ -76,14 +76,16 @@ as_bare() {
 
 everything=(nothing mapped managed vmm lazy growing moving tables outputs)
 
-@test "an unknown function has one trampoline by all routes, its twin another, data has none" {
+@test "an unknown function or version has one trampoline by all routes, twins others, data none" {
     run -0 timeout 60 "$program" routes
     [[ $output == 'function in libcuda.so.1, twin in libcuda.so.1
 known function in libcuda.so.1
+next version of a known function in libcuda.so.1
 data in libcuda.so.1: 7' ]]
     under nothing routes
     [[ $output == 'function in libzc.so, twin in libzc.so
 known function in libcuda.so.1
+next version of a known function in libzc.so
 data in libcuda.so.1: 7' && -z $stderr ]]
 }
 

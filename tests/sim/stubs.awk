@@ -52,5 +52,6 @@ END {
         print "    {\"" name "\", " lowest[name] ", \"" symbol[name] "\"},"
     for (i = 1; i <= count; i++)
         print versions[i]
+    print "    {\"cuMemcpyAsync\", SIM_FUTURE, \"cuMemcpyAsync_v2\"}," # Of no CUDA, see future.c.
     print "    {NULL, 0, NULL}};"
 }

@@ -86,6 +86,9 @@ static void routes(void)
     EXPECT(twin == by_version2(name, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM));
     printf("function in %s, twin in %s\n", object_of(f), object_of(twin));
     printf("known function in %s\n", object_of(by_handle("cuDeviceGet")));
+    void *version = by_version2("cuMemcpyAsync", 0);
+    printf("next version of a known function in %s\n", object_of(version));
+    EXPECT(version == by_handle("cuMemcpyAsync_v2") && version != by_handle("cuMemcpyAsync"));
     int *data = by_handle("cuFutureData");
     printf("data in %s: %d\n", object_of(data), *data);
 }

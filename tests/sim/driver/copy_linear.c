@@ -33,6 +33,8 @@ SIM_API_PTSZ(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstrea
 }
 
 /* Of no CUDA, see future.c. */
+SIM_ALIAS_PTSZ(cuMemcpyAsync_v2, body_cuMemcpyAsync,
+               (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream), (dst, src, n, stream))
 SIM_ALIAS_PTSZ(cuMemcpyFutureAsync, body_cuMemcpyAsync,
                (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream), (dst, src, n, stream))
 
