@@ -119,16 +119,20 @@ data in libcuda.so.1: 7' && -z $stderr ]]
 
 @test "a call that libzc knows finds all memory ready for a value that it does not know" {
     export SIM_DRIVER=99000
-    as_bare values "${everything[@]}"
+    as_bare operands "${everything[@]}"
     [[ $stderr == *'does not know a value that was given to cuMemcpy3DBatchAsync_v2,'* ]]
-    export ONLY_FLAG=1
-    as_bare values "${everything[@]:3}"
+    as_bare nodes "${everything[@]}"
+    [[ $stderr == *'does not know a value that was given to cuGraphAddNode_v2,'* ]]
+    # Of managed memory the driver refuses single values.
+    as_bare flags nothing mapped vmm lazy growing moving tables outputs
     [[ $stderr == *'does not know a value that was given to cuStreamWriteValue32_v2,'* ]]
 }
 
-@test "a driver that libzc knows refuses such a value, and nothing is told" {
-    under vmm values
-    [[ $status -eq 1 && $stderr == *'gave 1' && $stderr != *know* ]]
+@test "a driver that libzc knows refuses such values, and nothing is told" {
+    for scenario in operands nodes flags; do
+        under vmm "$scenario"
+        [[ $status -eq 1 && $stderr == *' gave '* && $stderr != *know* ]]
+    done
 }
 
 # The names in the messages about unknown calls on standard error.

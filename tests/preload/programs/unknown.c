@@ -324,7 +324,7 @@ static CUmemcpy3DOperand operand(CUdeviceptr at, CUmemcpy3DOperandType type)
     return (CUmemcpy3DOperand){.type = type, .op.ptr.ptr = at};
 }
 
-static void box(CUdeviceptr to, CUdeviceptr from, CUstream stream)
+static void by_operand(CUdeviceptr to, CUdeviceptr from, CUstream stream)
 {
     CUDA_MEMCPY3D_BATCH_OP op = {.src = operand(from, FUTURE_OPERAND),
                                  .dst = operand(to, FUTURE_OPERAND),
@@ -333,10 +333,41 @@ static void box(CUdeviceptr to, CUdeviceptr from, CUstream stream)
     CUresult (*call)(size_t, CUDA_MEMCPY3D_BATCH_OP *, unsigned long long, CUstream);
     *(void **)&call = by_handle("cuMemcpy3DBatchAsync_v2");
     CHECK(call(1, &op, 0, stream));
-    CHECK(cuStreamSynchronize(stream));
 }
 
-static void values(void)
+static void by_node(CUdeviceptr to, CUdeviceptr from, CUstream stream)
+{
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUgraphNodeParams p = {.type = FUTURE_NODE};
+    p.memcpy.copyParams = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                          .srcDevice = from,
+                                          .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                          .dstDevice = to,
+                                          .WidthInBytes = SIZE,
+                                          .Height = 1,
+                                          .Depth = 1};
+    CUresult (*call)(CUgraphNode *, CUgraph, const CUgraphNode *, const void *, size_t,
+                     CUgraphNodeParams *);
+    *(void **)&call = by_handle("cuGraphAddNode_v2");
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(call(&node, graph, NULL, NULL, 0, &p));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+}
+
+static void by_flag(CUdeviceptr to, CUdeviceptr from, CUstream stream)
+{
+    CHECK(cuMemcpyDtoDAsync(to, from, SIZE, stream));
+    CHECK(cuStreamWriteValue32(stream, to, 0, FUTURE_FLAG));
+}
+
+/* Between blocks of the device, and with `host` from and to host memory. */
+static void values(void (*give)(CUdeviceptr to, CUdeviceptr from, CUstream stream), bool host)
 {
     CUstream stream;
     start();
@@ -345,20 +376,34 @@ static void values(void)
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemcpyHtoD(d, h, SIZE));
     CHECK(cuMemcpyDtoH(h, d, SIZE));
-    if (getenv("ONLY_FLAG")) {
-        CHECK(cuStreamWriteValue32(stream, d, 0x01010101, FUTURE_FLAG));
-        CHECK(cuStreamSynchronize(stream));
-    } else {
-        box(d, (CUdeviceptr)other, stream);
-        box(late, d, stream);
-        box((CUdeviceptr)h, late, stream);
-    }
+    if (host)
+        give(d, (CUdeviceptr)other, stream);
+    give(late, d, stream);
+    if (host)
+        give((CUdeviceptr)h, late, stream);
+    CHECK(cuStreamSynchronize(stream));
     show_host("host", h);
     show("d", d);
+    show("late", late);
     memset(h, 3, SIZE);
     CHECK(cuMemcpyHtoD(last, h, SIZE));
     show("last", last);
     end_gpu(0);
+}
+
+static void operands(void)
+{
+    values(by_operand, true);
+}
+
+static void nodes(void)
+{
+    values(by_node, true);
+}
+
+static void flags(void)
+{
+    values(by_flag, false);
 }
 
 static void *in_thread(void *arg)
@@ -498,7 +543,8 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {
         {"routes", routes},       {"copies", copies}, {"tables", tables},     {"grows", grows},
         {"waits", waits},         {"stuck", stuck},   {"captured", captured}, {"threads", threads},
-        {"registers", registers}, {"many", many},     {"values", values},
+        {"registers", registers}, {"many", many},     {"operands", operands}, {"nodes", nodes},
+        {"flags", flags},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
