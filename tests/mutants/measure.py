@@ -23,8 +23,8 @@ SHORT = 0.5  # Seconds.
 AGAIN = 40  # Tests of a room that are measured again where a file of it has changed.
 
 # Files that run many programs or many random calls, or look at the build and not at what it does.
-LEFT_OUT = ("kernels_on_sim", "bench_on_sim", "gpu_check_on_sim", "build", "symbols",
-            "sim_is_honest", "preloads", "host_limits", "grow_model", "random_calls",
+LEFT_OUT = ("kernels_on_sim", "bench_on_sim", "bench_tune_on_sim", "gpu_check_on_sim", "build",
+            "symbols", "sim_is_honest", "preloads", "host_limits", "grow_model", "random_calls",
             "shared_model")
 
 
