@@ -48,6 +48,35 @@ grow = yes' $'[defaults]\nmax_device = 4M\n[rule all]\nplace = vmm\nspill = host
     everywhere host_function
 }
 
+@test "locations are told of the memory that was asked for" {
+    for SIM_DRIVER in 13000 13050; do
+        export SIM_DRIVER
+        everywhere locations
+        [[ $output == *'UNIT, 0, at) -> 1'*'UNIT, 0, at) -> 0'* ]]
+    done
+}
+
+@test "blocks are not lent to objects of several devices, and the rule is named" {
+    run -0 --separate-stderr under_policy 'place = vmm' "$PROGRAM" lends
+    [[ $output == *' -> 1'*' -> 1' ]]
+    for call in cuMulticastBindAddr cuLogicalEndpointBindAddr; do
+        [[ $stderr == *"$call returned 1 for block 1 (6 MiB"*"'vmm' by rule all"* ]]
+    done
+}
+
+@test "blocks are decompressed into, whose memory is made for that" {
+    export SIM_ATTR=136=1
+    run -0 timeout 60 "$PROGRAM" unpack
+    for policy in 'place = device' 'place = vmm' $'place = vmm\ncommit = lazy' \
+        $'place = vmm\ngrow = yes'; do
+        echo "$policy"
+        run -0 under_policy "$policy" timeout 60 "$PROGRAM" unpack
+    done
+    both unpack
+    run -1 --separate-stderr under_policy 'place = mapped' "$PROGRAM" unpack
+    [[ $stderr == *"cuMemBatchDecompressAsync returned 1 for block"*"'mapped' by rule all"* ]]
+}
+
 @test "copies whose attributes there are not are refused as in any memory" {
     everywhere malformed
     [[ $output == *'-> 1'* && $output != *'-> 0'* && $stderr != *returned* ]]

@@ -17,6 +17,12 @@ CUresult CUDAAPI cuFabricCpyBatchAsync(size_t count, CUDA_FABRIC_COPY_BATCH_OP *
 #define DURING_API_CALL CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
 #define ANY CU_MEMCPY_SRC_ACCESS_ORDER_ANY
 
+CUresult CUDAAPI cuMemGetLocationInfo(CUdeviceptr ptr, size_t n, size_t summary, size_t sampling,
+                                      CUmemLocation *locations);
+CUresult CUDAAPI cuLogicalEndpointBindAddr(CUlogicalEndpointId id, CUdevice device,
+                                           cuuint64_t offset, void *ptr, cuuint64_t n,
+                                           unsigned long long flags);
+
 static unsigned char plain[SIZE]; /* Memory that no rule can place. */
 static CUstream stream;
 
@@ -217,6 +223,61 @@ static void host_function(void)
     free(h);
 }
 
+/* Where memory lies can be asked of managed and pageable memory alone. */
+static void locations(void)
+{
+    unsigned char *h = host_block(SIZE);
+    CUdeviceptr d = device_block(SIZE), managed;
+    CUmemLocation at[3] = {{0}};
+    int domain = 7;
+    CHECK(cuMemAllocManaged(&managed, SIZE, CU_MEM_ATTACH_GLOBAL));
+    memset(h, 1, SIZE);
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    SHOW(cuMemGetLocationInfo(d, SIZE, UNIT, 0, at));
+    SHOW(cuMemGetLocationInfo(managed, SIZE, UNIT, 0, at));
+    SHOW(cuMemGetLocationInfo((CUdeviceptr)h, SIZE, 0, 0, at));
+    SHOW(cuMemGetLocationInfo((CUdeviceptr)h, SIZE, UNIT, UNIT + 1, at));
+    SHOW(cuMemGetLocationInfo((CUdeviceptr)h, SIZE, UNIT + 1, UNIT, at));
+    for (int i = 0; i < 3; i++)
+        printf("%d %d\n", (int)at[i].type, at[i].id);
+    SHOW(cuPointerGetAttribute(&domain, CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL, d));
+    printf("%d\n", domain);
+    CHECK(cuMemFree(managed));
+    CHECK(cuMemFree(d));
+    free(h);
+}
+
+/* Lends a block to objects of several devices. */
+static void lends(void)
+{
+    CUdeviceptr d = device_block(SIZE);
+    SHOW(cuMulticastBindAddr(0, 0, d, SIZE, 0));
+    SHOW(cuLogicalEndpointBindAddr(0, 0, 0, (void *)d, SIZE, 0));
+    CHECK(cuMemFree(d));
+}
+
+/* Into a block that nothing has touched before. */
+static void unpack(void)
+{
+    CUdeviceptr from = device_block(SIZE), to = device_block(SIZE), count = device_block(SIZE);
+    cuuint32_t written = 0;
+    CHECK(cuMemsetD8Async(from, 3, SIZE, stream));
+    CUmemDecompressParams p = {.srcNumBytes = UNIT,
+                               .dstActBytes = (cuuint32_t *)count,
+                               .src = (const void *)from,
+                               .dst = (void *)(to + UNIT),
+                               .algo = CU_MEM_DECOMPRESS_ALGORITHM_DEFLATE};
+    CHECK(cuMemBatchDecompressAsync(&p, 1, 0, NULL, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemcpyDtoH(plain, to + UNIT, UNIT));
+    CHECK(cuMemcpyDtoH(&written, count, sizeof(written)));
+    EXPECT(all_are(plain, 3, UNIT) && written == UNIT);
+    CHECK(cuMemFree(from));
+    CHECK(cuMemFree(to));
+    CHECK(cuMemFree(count));
+}
+
 /* What the driver refuses in any memory. */
 static void malformed(void)
 {
@@ -252,7 +313,8 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {
         {"to_device", to_device}, {"to_pageable", to_pageable}, {"source", source},
         {"boxes", boxes},         {"fabric", fabric},           {"host_function", host_function},
-        {"malformed", malformed},
+        {"malformed", malformed}, {"locations", locations},     {"lends", lends},
+        {"unpack", unpack},
     };
     start_gpu(0);
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));

@@ -250,6 +250,37 @@ SIM_API_PTSZ(cuMemDiscardBatchAsync,
 }
 #endif
 
+/* Where a managed block was sent, or a page of the host. */
+static CUresult location_at(CUdeviceptr va, size_t count, CUmemLocation *out)
+{
+    const struct sim_block *b = managed(va, count);
+    struct sim_place place;
+    struct sim_context *ctx;
+    CUresult r = sim_current(&ctx);
+    *out = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST};
+    if (b)
+        *out = b->prefetched;
+    else if (r == CUDA_SUCCESS)
+        r = sim_resolve(va, count, ctx->device, false, true, &place) == CUDA_SUCCESS &&
+                    place.kind == SIM_PAGEABLE
+                ? CUDA_SUCCESS
+                : CUDA_ERROR_INVALID_VALUE;
+    return r;
+}
+
+SIM_API(cuMemGetLocationInfo,
+        (CUdeviceptr va, size_t count, size_t summary, size_t sampling, CUmemLocation *out),
+        (va, count, summary, sampling, out))
+{
+    CUmemLocation at;
+    if (!out || !summary || summary > count || sampling > summary)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult r = location_at(va, count, &at);
+    for (size_t done = 0; r == CUDA_SUCCESS && done < count; done += summary)
+        *out++ = at;
+    return r;
+}
+
 SIM_API_PTSZ(cuStreamAttachMemAsync,
              (CUstream stream, CUdeviceptr va, size_t length, unsigned int flags),
              (stream, va, length, flags))

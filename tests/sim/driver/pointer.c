@@ -9,9 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IS_HW_DECOMPRESS_CAPABLE 21 /* headers know it from CUDA 12.8 on */
-#define DECOMPRESS_ALGORITHMS 136   /* a CUdevice_attribute since then */
-#define TOKEN_BYTES 12              /* what a driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS */
+#define DECOMPRESS_ALGORITHMS 136 /* a CUdevice_attribute since then */
+#define TOKEN_BYTES 12            /* what a driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS */
 
 static bool is_host(const struct sim_block *b)
 {
@@ -58,9 +57,11 @@ static size_t attribute_size(CUpointer_attribute a)
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-    case IS_HW_DECOMPRESS_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
     case SIM_POINTER_ATTRIBUTE_FUTURE:
         return 4;
+    case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
+        return sim_driver_version() >= 13040 ? 4 : 0;
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
         return TOKEN_BYTES;
     default:
@@ -154,7 +155,9 @@ static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, i
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case SIM_POINTER_ATTRIBUTE_FUTURE:
         return 1;
-    case IS_HW_DECOMPRESS_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
+        return (uint32_t)-1; /* no device has such parts */
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         return can_decompress(b);
     default: /* CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE */
         return b->kind == SIM_VMM ? sim_handle_props(b->handle)->allocFlags.gpuDirectRDMACapable
