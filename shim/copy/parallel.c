@@ -2,11 +2,12 @@
 /* Selects the copies of pageable memory that threads and the copy engine make together. */
 #include "copy/parallel.h"
 
+#include <signal.h>
+
 #include "base/life.h"
-#include "host/maps.h"
 #include "copy/pipeline.h"
 #include "driver/stream.h"
-#include "fault/signal.h"
+#include "host/maps.h"
 #include "host/pinned.h"
 #include "ledger/rules.h"
 #include "memory/workers.h"
@@ -57,7 +58,7 @@ static bool faults_end_process(void)
     static const int signals[] = {SIGBUS, SIGSEGV};
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         struct sigaction now;
-        if (zc_libc_signal.sigaction(signals[i], NULL, &now) != 0 || now.sa_handler != SIG_DFL)
+        if (sigaction(signals[i], NULL, &now) != 0 || now.sa_handler != SIG_DFL)
             return false;
     }
     return true;

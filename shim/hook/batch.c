@@ -137,7 +137,7 @@ static CUresult leave(const struct zc_entry *entry, const struct batch *b,
         return refused(entry, b);
     if (crosses(b, &o))
         return zc_diagnose(entry->fn, zc_parts_placed(&o), CUDA_ERROR_INVALID_VALUE);
-    CUresult result = written ? zc_shared_forward(entry->fn, o.address, o.span) : CUDA_SUCCESS;
+    CUresult result = written ? zc_shared_forward(entry->fn, o.address) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && zc_capture_holds(b->stream, entry->flavour))
         result = leave_to_graph(entry, &o);
     if (result != CUDA_SUCCESS)

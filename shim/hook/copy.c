@@ -285,8 +285,7 @@ static bool carry_out(struct zc_copy *c)
     case ZC_WAY_REMAP:
         return true;
     case ZC_WAY_PAIR:
-        zc_shared_copy(c);
-        return true;
+        return zc_shared_copy(c);
     case ZC_WAY_RING:
         zc_staged_send(c);
         return true;
@@ -348,10 +347,13 @@ __attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool larg
         visit(&c->dst);
         visit(&c->src);
     }
-    do
-        plan(c, ours, large);
-    while ((c->facts & ZC_FACT_SHARED) && !zc_shared_keep(c));
-    bool answered = carry_out(c);
+    bool answered;
+    do { /* Other threads may change what lies behind a block of `shared` meanwhile. */
+        do
+            plan(c, ours, large);
+        while ((c->facts & ZC_FACT_SHARED) && !zc_shared_keep(c));
+        answered = carry_out(c);
+    } while (!answered && c->way == ZC_WAY_PAIR);
     if (!answered && c->way != ZC_WAY_FORWARD_WAIT)
         c->way = ZC_WAY_FORWARD;
     return answered;
@@ -548,7 +550,7 @@ CUresult zc_copy_before_node(struct zc_copy *c)
     if (result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_any(c))
         return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS && c->on && zc_shared_meets(&c->dst))
-        result = zc_shared_forward(c->fn, c->dst.address, c->dst.span);
+        result = zc_shared_forward(c->fn, c->dst.address);
     if (result == CUDA_SUCCESS && c->on)
         result = zc_shared_source(c->fn, c->src.address);
     if (result == CUDA_SUCCESS && c->on)

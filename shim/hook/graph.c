@@ -331,7 +331,7 @@ static CUresult make_own(const struct zc_entry *entry, const struct zc_graph_cop
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-        result = zc_shared_forward(entry->fn, nodes[i].dst, nodes[i].span);
+        result = zc_shared_forward(entry->fn, nodes[i].dst);
         if (result == CUDA_SUCCESS)
             result = zc_shared_source(entry->fn, nodes[i].src);
     }

@@ -11,7 +11,6 @@
 #include "hook/request.h"
 #include "host/hostblock.h"
 #include "host/hostheap.h"
-#include "host/overlay.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
 #include "memory/device.h"
@@ -86,10 +85,8 @@ void zc_hostmem_put(void *p)
     if (alone)
         zc_hostheap_claim(extent);
     zc_hostblock_unlist((uint64_t)(uintptr_t)p, true);
-    if (alone) {
-        zc_overlay_drop(extent);
+    if (alone)
         zc_shared_host_gone(extent);
-    }
     zc_hostheap_put(p);
     errno = saved;
 }
@@ -101,13 +98,10 @@ size_t zc_hostmem_size(const void *p)
 }
 
 /* A block that shrinks far below its room moves, so that memory is given back. */
-static bool fits_in_place(void *p, const struct zc_hostmem_ask *ask)
+static bool fits_in_place(const void *p, const struct zc_hostmem_ask *ask)
 {
     size_t room = zc_hostheap_room(p);
-    if (ask->size > room || ask->size < room / 2)
-        return false;
-    zc_shared_resize(zc_hostheap_extent((uintptr_t)p), ask->size);
-    return true;
+    return ask->size <= room && ask->size >= room / 2;
 }
 
 static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask)

@@ -19,12 +19,9 @@
 
 #include "base/memory.h"
 #include "driver/real.h"
-#include "fault/fault.h"
-#include "fault/prefault.h"
-#include "host/overlay.h"
+#include "host/maps.h"
+#include "host/memfile.h"
 #include "host/pinned.h"
-#include "shared/forks.h"
-#include "shared/pair.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define SLOW __attribute__((noinline)) static
@@ -89,7 +86,7 @@ struct change {
 /* No handler of the program's may change the same pages meanwhile. */
 static uint64_t block_signals(void)
 {
-    uint64_t all = ~(UINT64_C(1) << (SIGSEGV - 1)), before = 0;
+    uint64_t all = UINT64_MAX, before = 0;
     syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof(before));
     return before;
 }
@@ -156,29 +153,48 @@ static bool programs_own(const struct zc_extent *e, enum zc_extent_pin pin)
     return !zc_hostheap_mine(e) || e->owner || pin == ZC_PIN_PROGRAM;
 }
 
-static void make_odd(const struct piece *p, bool stale)
+/* The program is about to change mappings of an extent, whose memory no other block gets then.  One
+ * that is a file becomes a private view first, because libzc maps nothing there any more.  `stale`:
+ * the CPU's pages are no longer those that the driver knows, nor for libzc to register. */
+static void retreat(struct zc_extent *e, bool stale)
 {
-    __atomic_store_n(&p->extent->odd, true, __ATOMIC_RELEASE);
-    if (stale)
-        __atomic_store_n(&p->extent->stale, true, __ATOMIC_RELEASE);
+    enum zc_extent_pin pin = zc_pinned_hold(e);
+    if (e->fd)
+        zc_memfile_freeze(e);
+    __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
+    if (stale && !programs_own(e, pin)) {
+        __atomic_store_n(&e->stale, true, __ATOMIC_RELEASE);
+        pin = pin == ZC_PIN_NONE ? ZC_PIN_REFUSED : pin;
+    }
+    zc_pinned_let_go(e, pin);
 }
 
-/* Memory that is a file answers other calls than malloc's memory, and would take its content along
- * when it is moved.  While `pin` is MAKING no device block becomes one with it. */
-static bool leave_file(const struct piece *p, bool keep)
+static bool give_up(const struct piece *p, int stale)
 {
-    if (!p->extent->fd || zc_shared_exile(p->extent, p->low, p->high, keep))
-        return true;
-    errno = ENOMEM;
-    return false;
+    retreat(p->extent, stale);
+    return true;
 }
 
-static bool make_private(const struct piece *p, int unused)
+static bool map_fresh(const struct piece *p, int rights)
 {
-    enum zc_extent_pin pin = zc_pinned_hold(p->extent);
-    (void)unused;
-    bool done = leave_file(p, true);
-    zc_pinned_let_go(p->extent, pin);
+    return next.mmap(start_of(p), bytes_of(p), rights,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/* Of a private view of the extent's file the kernel would show the file again. */
+static bool discard_view(const struct piece *p, int advice)
+{
+    struct zc_maps_mapping r;
+    bool done = true;
+    for (struct piece part = *p; part.low < p->high && done; part.low = part.high) {
+        errno = ENOMEM;
+        done = zc_maps_find(part.low, &r);
+        part.high = done && r.end < p->high ? (uintptr_t)r.end : p->high;
+        if (done)
+            done = r.inode == p->extent->inode
+                       ? map_fresh(&part, r.rights)
+                       : next.madvise(start_of(&part), bytes_of(&part), advice) == 0;
+    }
     return done;
 }
 
@@ -186,54 +202,34 @@ static bool make_private(const struct piece *p, int unused)
 static bool discard(const struct piece *p, int advice)
 {
     struct zc_extent *e = p->extent;
-    bool done = true;
     if (e->owner) /* Pinned memory of the driver keeps its pages. */
         return true;
     enum zc_extent_pin pin = zc_pinned_hold(e);
     bool registered = pin == ZC_PIN_DONE && zc_hostheap_mine(e);
-    if (registered && !zc_overlay_any(e)) {
+    bool odd = __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
+    if (registered && !odd)
         __builtin_memset(start_of(p), 0, bytes_of(p));
-    } else {
-        done = leave_file(p, false) && next.madvise(start_of(p), bytes_of(p), advice) == 0;
-        if (registered)
-            make_odd(p, true);
-    }
     zc_pinned_let_go(e, pin);
-    return done;
+    if (registered && !odd)
+        return true;
+    if (registered || e->fd)
+        retreat(e, true);
+    if (!e->fd)
+        return next.madvise(start_of(p), bytes_of(p), advice) == 0;
+    return odd ? discard_view(p, advice) : map_fresh(p, PROT_READ | PROT_WRITE);
 }
 
 static bool guard(const struct piece *p, int protection)
 {
-    struct zc_extent *e = p->extent;
-    enum zc_extent_pin pin = zc_pinned_hold(e);
-    bool own = programs_own(e, pin) && pin != ZC_PIN_SHARED;
-    make_odd(p, false);
-    zc_shared_begin_work(); /* A fork maps pages with the rights that are noted. */
-    bool noted = own || zc_overlay_note(e, p->low, bytes_of(p), protection);
-    bool done = noted && (pin != ZC_PIN_SHARED || leave_file(p, true)) &&
-                next.mprotect(start_of(p), bytes_of(p), protection) == 0;
-    zc_shared_end_work();
-    zc_pinned_let_go(e, pin);
-    if (!noted)
-        errno = ENOMEM;
-    return done;
+    retreat(p->extent, true);
+    return next.mprotect(start_of(p), bytes_of(p), protection) == 0;
 }
 
-/* After that change. */
-static bool foreign(const struct piece *p, int rights)
+/* To the program the addresses are unmapped, or mapped anew; they stay reserved for the heap. */
+static bool replace(const struct piece *p, int protection)
 {
-    enum zc_extent_pin pin = zc_pinned_hold(p->extent);
-    make_odd(p, true);
-    if (!programs_own(p->extent, pin))
-        zc_overlay_note(p->extent, p->low, bytes_of(p), rights);
-    zc_pinned_let_go(p->extent, pin);
-    return true;
-}
-
-static bool mark_odd(const struct piece *p, int unused)
-{
-    make_odd(p, false);
-    return make_private(p, unused);
+    retreat(p->extent, true);
+    return map_fresh(p, protection);
 }
 
 SLOW int change_rights(void *at, size_t n, int protection)
@@ -254,11 +250,9 @@ SLOW int change_key(void *at, size_t n, int protection, int key)
         return next.pkey_mprotect(at, n, protection, key);
     if (key == -1)
         return change_rights(at, n, protection);
-    if (!on_each(at, n, (struct change){make_private, 0}) ||
-        next.pkey_mprotect(at, n, protection, key) != 0)
-        return -1;
-    on_each(at, n, (struct change){foreign, protection | ZC_OVERLAY_FOREIGN});
-    return 0;
+    return on_each(at, n, (struct change){give_up, true})
+               ? next.pkey_mprotect(at, n, protection, key)
+               : -1;
 }
 
 EXPORT int pkey_mprotect(void *at, size_t n, int protection, int key)
@@ -267,11 +261,9 @@ EXPORT int pkey_mprotect(void *at, size_t n, int protection, int key)
                          : next.pkey_mprotect(at, n, protection, key);
 }
 
-/* The addresses stay reserved for the heap, without memory and closed. */
 static bool empty(void *at, size_t n, int protection)
 {
-    return on_each(at, n, (struct change){discard, MADV_DONTNEED}) &&
-           on_each(at, n, (struct change){guard, protection});
+    return on_each(at, n, (struct change){replace, protection});
 }
 
 SLOW int unmap(void *at, size_t n)
@@ -300,14 +292,9 @@ SLOW void *map_over(void *at, size_t n, int protection, int flags, int fd, off_t
         return next.mmap(at, n, protection, flags, fd, from);
     if (fresh_memory(protection, flags))
         return empty(at, n, protection) ? at : MAP_FAILED;
-    if (!on_each(at, n, (struct change){make_private, 0}))
-        return MAP_FAILED;
-    void *got = next.mmap(at, n, protection, flags, fd, from);
-    int error = errno;
-    if (got != MAP_FAILED)
-        on_each(at, n, (struct change){foreign, (protection & GUARD) | ZC_OVERLAY_FOREIGN});
-    errno = error;
-    return got;
+    return on_each(at, n, (struct change){give_up, true})
+               ? next.mmap(at, n, protection, flags, fd, from)
+               : MAP_FAILED;
 }
 
 EXPORT void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t from)
@@ -322,11 +309,35 @@ EXPORT void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64
     return mmap(at, n, protection, flags, fd, from);
 }
 
-/* The old addresses must never be free, so the pages move in two steps. */
-static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
+static void reserve(void *at, size_t n)
 {
-    if (!on_each(at, n, (struct change){make_private, 0}))
+    zc_memory_map(at, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* Behind a private view of a file nothing could grow, so its content moves to fresh memory: nobody
+ * may use the old addresses meanwhile. */
+static void *move_content(const struct piece *from, size_t now, int flags, void *to, int rights)
+{
+    size_t n = bytes_of(from);
+    int fixed = flags & MREMAP_FIXED;
+    if (fixed && (uintptr_t)to < from->high && (uintptr_t)to + now > from->low) {
+        errno = EINVAL;
         return MAP_FAILED;
+    }
+    char *got = next.mmap(fixed ? to : NULL, now, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | (fixed ? MAP_FIXED : 0), -1, 0);
+    if (got == MAP_FAILED)
+        return got;
+    zc_memory_protect(start_of(from), n, PROT_READ);
+    __builtin_memcpy(got, start_of(from), n < now ? n : now);
+    zc_memory_protect(got, now, rights);
+    map_fresh(from, flags & MREMAP_DONTUNMAP ? rights : PROT_NONE);
+    return got;
+}
+
+/* The old addresses must never be free, so the pages move in two steps. */
+static void *move_mappings(void *at, size_t n, size_t now, int flags, void *to)
+{
     void *got = next.mremap(at, n, n, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
     if (got == MAP_FAILED)
         return got;
@@ -335,12 +346,21 @@ static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
     if (end == MAP_FAILED)
         next.mremap(got, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, at);
     else if (!(flags & MREMAP_DONTUNMAP))
-        zc_memory_map(at, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-                      0);
-    int rights = end == MAP_FAILED || (flags & MREMAP_DONTUNMAP) ? GUARD : PROT_NONE;
-    on_each(at, n, (struct change){foreign, rights | ZC_OVERLAY_FOREIGN});
+        reserve(at, n);
     errno = error;
     return end;
+}
+
+static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
+{
+    struct piece from = {zc_hostheap_extent((uintptr_t)at), (uintptr_t)at, (uintptr_t)at + n};
+    struct zc_maps_mapping r;
+    if (!on_each(at, n, (struct change){give_up, true}))
+        return MAP_FAILED;
+    bool of_file = from.extent->fd && zc_maps_find(from.low, &r) && r.end >= from.high &&
+                   r.inode == from.extent->inode;
+    return of_file ? move_content(&from, now, flags, to, r.rights)
+                   : move_mappings(at, n, now, flags, to);
 }
 
 /* Moves pages from a block to where the kernel chooses. */
@@ -361,14 +381,9 @@ SLOW void *move_pages(void *at, size_t n, size_t now, int flags, void *to)
 {
     bool onto = (flags & MREMAP_FIXED) && placed(to, now) && !plain(to, now);
     bool from = placed(at, n) && !plain(at, n) && now;
-    if (onto && !on_each(to, now, (struct change){make_private, 0}))
+    if (onto && !on_each(to, now, (struct change){give_up, true}))
         return MAP_FAILED;
-    void *got = from ? move_from(at, n, now, flags, to) : next.mremap(at, n, now, flags, to);
-    int error = errno;
-    if (onto && got != MAP_FAILED)
-        on_each(to, now, (struct change){foreign, GUARD | ZC_OVERLAY_FOREIGN});
-    errno = error;
-    return got;
+    return from ? move_from(at, n, now, flags, to) : next.mremap(at, n, now, flags, to);
 }
 
 EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to)
@@ -387,18 +402,26 @@ static bool harmless(int advice)
            advice == MADV_PAGEOUT;
 }
 
+/* The kernel has other answers for a file than for malloc's memory. */
+static bool is_file(const void *at)
+{
+    const struct zc_extent *e = zc_hostheap_extent((uintptr_t)at);
+    return e && e->fd;
+}
+
 SLOW int advise(void *at, size_t n, int advice)
 {
     if (plain(at, n))
         return next.madvise(at, n, advice);
-    if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED)
+    if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED ||
+        (advice == MADV_FREE && is_file(at)))
         return on_each(at, n, (struct change){discard, advice}) ? 0 : -1;
-    if (advice == MADV_POPULATE_WRITE && __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE))
-        zc_prefault(at, n, false);
-    bool frees =
-        advice == MADV_FREE || advice == MADV_REMOVE; /* Private memory stays what it is. */
+    if (advice == MADV_REMOVE && is_file(at)) {
+        errno = EINVAL;
+        return -1;
+    }
     if (!harmless(advice))
-        on_each(at, n, (struct change){frees ? make_private : mark_odd, 0});
+        on_each(at, n, (struct change){give_up, false});
     return next.madvise(at, n, advice);
 }
 

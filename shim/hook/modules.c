@@ -16,7 +16,6 @@
     X(launch)                                                                                      \
     X(timing)                                                                                      \
     X(streams)                                                                                     \
-    X(fault)                                                                                       \
     X(node)                                                                                        \
     X(limits)                                                                                      \
     X(deep)                                                                                        \
@@ -30,8 +29,6 @@
     X(move)                                                                                        \
     X(managed_pool)                                                                                \
     X(ring)                                                                                        \
-    X(pairs)                                                                                       \
-    X(forks)                                                                                       \
     X(early)                                                                                       \
     X(shared_report)                                                                               \
     X(freed)                                                                                       \

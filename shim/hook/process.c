@@ -31,7 +31,6 @@
 #include "log/meta.h"
 #include "place/fallback.h"
 #include "shared/early.h"
-#include "shared/forks.h"
 
 static pid_t (*real_fork)(void); /* _Fork, where libc has it: from glibc 2.34 on. */
 
@@ -197,7 +196,7 @@ __attribute__((visibility("default"))) pid_t _Fork(void)
 {
     if (!real_fork)
         return fork();
-    if (zc_lock_held() || zc_shared_forking())
+    if (zc_lock_held())
         return real_fork();
     zc_modules_before_fork();
     pid_t pid = real_fork();

@@ -15,7 +15,6 @@
 #include "base/own.h"
 #include "host/extent.h"
 #include "host/memfile.h"
-#include "host/overlay.h"
 #include "host/visits.h"
 #include "ledger/block.h"
 #include "log/summary.h"
@@ -94,20 +93,19 @@ static void let_go(void)
     after_fork();
 }
 
-/* The records are in the arena, which starts empty in the child, and mappings for the GPU stay with
- * the parent. */
-static void forget_rights(struct zc_extent *e, void *unused)
+/* Device blocks, and mappings for the GPU, stay with the parent. */
+static void forget_device(struct zc_extent *e, void *unused)
 {
     (void)unused;
-    e->rights = NULL;
-    e->guards = 0;
+    e->shared = NULL;
+    e->view = NULL; /* Some of it is not there. */
     e->early = false;
 }
 
 static void in_child(void)
 {
     owner = getpid();
-    zc_hostheap_each(forget_rights, NULL);
+    zc_hostheap_each(forget_device, NULL);
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
     for (struct zc_extent *e; held_for_fork && (e = zc_extent_oldest(false, false));) {
         zc_extent_unpool(e);
@@ -285,6 +283,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     e->owner = NULL;
     e->visits = 0;
     e->stale = e->odd = e->small = e->frozen = false;
+    e->apart = 0;
     e->node = (int16_t)want->node;
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     memset(e->slot, 0, sizeof(e->slot));
@@ -387,6 +386,7 @@ static void occupy(struct zc_extent *e, size_t size)
 {
     e->use = ZC_EXTENT_BLOCK;
     e->live = 1;
+    e->elided = e->parted = 0;
     e->slot[0].size = size;
     zc_hostheap_unclaim(e);
 }
@@ -499,7 +499,7 @@ static void retire(struct zc_extent *e)
     zc_hostheap_needed(e);
     e->live = 0;
     e->since = zc_ticks();
-    zc_overlay_drop(e);
+    zc_memfile_merge(e);
     zc_hostheap_unclaim(e);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;

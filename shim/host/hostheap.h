@@ -66,8 +66,8 @@ enum zc_extent_claim {
 };
 
 /* One extent, stored at the index of its first unit.  Changes under the heap's lock, except `pin`,
- * `copied`, `shared`, `claim`, `visits`, `program`, `early`, `rights`, `guards`, `stale` and `odd`,
- * which are atomics, and the slot of a live block, which belongs to the block's owner. */
+ * `copied`, `shared`, `claim`, `visits`, `program`, `early`, `stale` and `odd`, which are atomics,
+ * and the slot of a live block, which belongs to the block's owner. */
 struct zc_extent {
     struct zc_extent *next, *prev; /* List by use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
@@ -87,18 +87,21 @@ struct zc_extent {
     uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
     int32_t fd;       /* Of the file that its memory is, 0 for private memory: host/memfile.h. */
     uint64_t inode;   /* Of that file. */
-    uint8_t *rights;  /* See host/overlay.h; NULL while the pages are as malloc gave them. */
-    uint32_t guards;  /* Pages in it that are not. */
-    bool stale;       /* The driver registered other pages than the CPU has there now. */
-    bool odd;         /* The program changed its mappings: no other block may get it. */
-    bool frozen;      /* Of a file that is mapped privately by now.  Atomic. */
-    bool early;       /* Its memory stays: shared/early.h has mapped it.  Atomic. */
-    int16_t node;     /* NUMA node that its pages are bound to, or ZC_NODE_*. */
-    uint16_t lead;    /* BLOCK: offset of the block in the extent. */
-    uint8_t use;      /* enum zc_extent_use. */
-    bool small;       /* Its memory must not use huge pages. */
-    bool counted;     /* Other processes know of it: zc_limits_take_heap().  Atomic. */
-    uint32_t step;    /* SLAB: bytes of a slot. */
+    void *view;       /* Address of a private view of it that is not used; NULL in children. */
+    uint64_t elided, parted; /* BLOCK: bytes of copies between it and device blocks that were one
+                              * with it that nobody copied, and that the CPU did.  Under the lock of
+                              * that device block. */
+    uint64_t apart; /* Bytes of it that the CPU has a private view of, from its beginning on. */
+    bool stale;     /* The driver registered other pages than the CPU has there now. */
+    bool odd;       /* The program changed its mappings: no other block may get it. */
+    bool frozen;    /* Nothing is written into its file any more.  Atomic. */
+    bool early;     /* Its memory stays: shared/early.h has mapped it.  Atomic. */
+    int16_t node;   /* NUMA node that its pages are bound to, or ZC_NODE_*. */
+    uint16_t lead;  /* BLOCK: offset of the block in the extent. */
+    uint8_t use;    /* enum zc_extent_use. */
+    bool small;     /* Its memory must not use huge pages. */
+    bool counted;   /* Other processes know of it: zc_limits_take_heap().  Atomic. */
+    uint32_t step;  /* SLAB: bytes of a slot. */
     struct zc_slot slot[ZC_HOST_SLOTS];
 };
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include "base/file.h"
 
@@ -29,6 +30,7 @@ _Static_assert(sizeof(struct query) == 104, "the kernel's layout");
 #define QUERY _IOWR('f', 17, struct query)
 #define RIGHT_READ 1u
 #define RIGHT_WRITE 2u
+#define RIGHT_EXEC 4u
 
 /* The mapping at *at; moves *at to its end. */
 static enum zc_maps_answer ask(int fd, uint64_t *at, uint64_t right)
@@ -84,30 +86,42 @@ static bool query(int fd, uint64_t address, struct zc_maps_mapping *out)
         __atomic_store_n(&slow, true, __ATOMIC_RELAXED);
     out->start = q.start;
     out->end = q.end;
+    out->inode = q.inode;
+    out->rights = (q.rights & RIGHT_READ ? PROT_READ : 0) |
+                  (q.rights & RIGHT_WRITE ? PROT_WRITE : 0) |
+                  (q.rights & RIGHT_EXEC ? PROT_EXEC : 0);
     return error == 0;
 }
 
-static const char *number(const char *at, uint64_t *out)
+static const char *number(const char *at, unsigned base, uint64_t *out)
 {
     for (*out = 0;; at++) {
         unsigned digit = *at >= '0' && *at <= '9'   ? (unsigned)(*at - '0')
                          : *at >= 'a' && *at <= 'f' ? (unsigned)(*at - 'a') + 10
                                                     : 16;
-        if (digit == 16)
+        if (digit >= base)
             return at;
-        *out = *out << 4 | digit;
+        *out = *out * base + digit;
     }
 }
 
 /* A line of proc_pid_maps(5): start-end, rights, offset, device, inode, name. */
 static void parse(const char *line, struct zc_maps_mapping *out)
 {
-    line = number(line, &out->start);
-    line = number(line + (*line == '-'), &out->end);
-    for (int field = 0; field < 4; field++) {
+    line = number(line, 16, &out->start);
+    line = number(line + (*line == '-'), 16, &out->end);
+    line += strspn(line, " ");
+    out->rights = 0;
+    for (; *line && *line != ' '; line++)
+        out->rights |= *line == 'r'   ? PROT_READ
+                       : *line == 'w' ? PROT_WRITE
+                       : *line == 'x' ? PROT_EXEC
+                                      : 0;
+    for (int field = 0; field < 2; field++) {
         line += strspn(line, " ");
         line += strcspn(line, " ");
     }
+    line = number(line + strspn(line, " "), 10, &out->inode);
     line += strspn(line, " ");
     strcpy(out->name, strlen(line) < sizeof(out->name) ? line : "?");
 }

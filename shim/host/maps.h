@@ -24,6 +24,8 @@ enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write);
 /* A mapping, which the kernel makes one of neighbours that are alike. */
 struct zc_maps_mapping {
     uint64_t start, end;
+    uint64_t inode;          /* Of its file; 0 for none. */
+    int rights;              /* PROT_*. */
     char name[ZC_MAPS_NAME]; /* As in proc_pid_maps(5); "?" if it is longer, "" for none. */
 };
 

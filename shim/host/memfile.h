@@ -2,6 +2,10 @@
 /*
  * Extents whose memory is a file without a name (memfd_create(2)), so that it can be mapped at a
  * second address, for a device block that is one with the extent's host block (shared/).
+ *
+ * At first the CPU writes the file.  From the first copy to the device on, it has a private view of
+ * it, from the extent's beginning up to `apart`: Linux gives each page that is written there, by
+ * whatever means, a page of its own, and the file keeps what it has.  host/pagemap.h tells them.
  */
 #pragma once
 
@@ -17,27 +21,39 @@ void zc_memfile_open(struct zc_extent *extent);
 /* Closes the file; the memory lives on wherever it is mapped. */
 void zc_memfile_close(struct zc_extent *extent);
 
-/* True while a second mapping of the extent's memory shows what the extent shows. */
+/* True while the file may be written for what the extent holds: it has one, which no child of
+ * fork(2) sees, and the program has changed no mapping of the extent. */
 static inline bool zc_memfile_shareable(const struct zc_extent *extent)
 {
     return extent->fd && !__atomic_load_n(&extent->frozen, __ATOMIC_ACQUIRE);
 }
 
-/* Exchanges the files of two shareable extents of one length, of which `to` shows the other's
- * memory already, and maps what `from` has got.  Where that is not possible, `from` becomes odd. */
-void zc_memfile_exchange(struct zc_extent *from, struct zc_extent *to);
+/* Shows the file at [at, at + span of the extent) as well, in the place of what is mapped there;
+ * the CPU may read and write there, and children do not get it.  On failure false, with errno, and
+ * only the reservation is there. */
+bool zc_memfile_show(const struct zc_extent *extent, uintptr_t at);
 
-/*
- * Maps whole units [at, at + n) of the extent privately: what is written there from now on goes to
- * copies of its pages, and the file keeps what it has.  The rights are those that the program wants
- * (host/overlay.h), but to write only with `write`.  The caller has to make the extent frozen.
- * Async-signal-safe.  False where the kernel has no memory.
- */
-bool zc_memfile_part(const struct zc_extent *extent, uintptr_t at, size_t n, bool write);
+/* Leaves nothing at [at, at + n) but the reservation. */
+void zc_memfile_reserve(uintptr_t at, size_t n);
 
-/* The same for the whole extent: no other mapping shows it any more. */
+/* The first `bytes` of the extent, in whole units, become a private view, without a copy and in one
+ * step for other threads.  False, and nothing changed, when the kernel refuses. */
+bool zc_memfile_part(struct zc_extent *extent, size_t bytes);
+
+/* The same for all of it, which children of fork(2) get from now on: the extent is `frozen`, so
+ * that nothing is written into its file any more.  False, and nothing changed, when the kernel
+ * refuses: then no child gets the extent. */
 bool zc_memfile_freeze(struct zc_extent *extent);
 
-/* The same for all extents without a pair.  Under the heap's lock, which is held until the fork is
- * over, so that no thread gets another block meanwhile. */
+/* The block's owner frees it: the CPU writes the file again, and what was private goes.  Where that
+ * is not possible the extent becomes odd. */
+void zc_memfile_merge(struct zc_extent *extent);
+
+/* `to` becomes a private view of the file of `from`, which gets the file of `to` instead: both are
+ * shareable, and of one length.  False, and nothing changed, when the kernel refuses; where that
+ * can't be completed, `from` becomes odd. */
+bool zc_memfile_exchange(struct zc_extent *from, struct zc_extent *to);
+
+/* zc_memfile_freeze() for all extents.  Under the heap's lock, which is held until the fork is
+ * over, so that no thread gets another block or a private view meanwhile. */
 void zc_memfile_before_fork(void);

@@ -17,7 +17,7 @@
 #include "driver/stream.h"
 #include "host/extent.h"
 #include "host/hostheap.h"
-#include "host/overlay.h"
+#include "host/memfile.h"
 #include "ledger/block.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
@@ -40,6 +40,10 @@
 #define TIDY_NS UINT64_C(1000000)
 #define TIDY_MS 1
 #define TIDY_BUSY_NS UINT64_C(250000000)
+
+/* Of a private view the kernel copies each page first that was not written: 256 MiB in 150 ms,
+ * where a copy of it as pageable memory takes 40. */
+#define WORTH_COPIES 4
 
 /* The kernel limits the mappings of a process, and registrations use some; the rest is for the
  * program. */
@@ -114,6 +118,16 @@ static void bring_near(const struct zc_extent *e)
                    node, (int)device);
 }
 
+/* What is registered as a private view gets pages of its own, all of them: nothing is left to share
+ * with a device block. */
+static void leave_file(struct zc_extent *e)
+{
+    if (!__atomic_load_n(&e->apart, __ATOMIC_ACQUIRE))
+        return;
+    zc_memfile_freeze(e);
+    __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
+}
+
 /* Registers an extent, without a message of its own.  Returns FULL or OTHERS if there is no
  * room. */
 static CUresult enrol(struct zc_extent *e)
@@ -128,6 +142,7 @@ static CUresult enrol(struct zc_extent *e)
     if (!room_for_one())
         return FULL;
     bring_near(e);
+    leave_file(e);
     result =
         zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e),
                                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
@@ -175,26 +190,27 @@ enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
     return (enum zc_extent_pin)pin;
 }
 
-/* Keeps the driver from pages that the program has protected or replaced: as for pageable memory,
- * these are a matter of program, CPU and kernel alone.  Ends a stale registration.  False if the
- * pages can't be registered now. */
-static bool as_malloc_gave_them(struct zc_extent *e)
+/* The CPU has other pages there now than those that are registered, which a copy would take.  After
+ * a fork the pages are registered anew; those whose mappings the program has changed are from here
+ * on a matter of program, CPU and kernel alone, as pageable memory is. */
+static void end_stale(struct zc_extent *e)
 {
-    bool stale = __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE), guarded = zc_overlay_any(e);
-    if ((!stale && !guarded) || !zc_hostheap_mine(e))
-        return true;
+    if (!zc_hostheap_mine(e))
+        return;
     enum zc_extent_pin pin = zc_pinned_hold(e);
     if (pin == ZC_PIN_DONE && zc_pinned_unregister(e))
         pin = ZC_PIN_NONE;
     if (pin != ZC_PIN_DONE)
         __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
-    zc_pinned_let_go(e, pin);
-    return !guarded;
+    bool odd = __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
+    zc_pinned_let_go(e, pin == ZC_PIN_NONE && odd ? ZC_PIN_REFUSED : pin);
 }
 
 static bool worth(const struct zc_extent *e, uint64_t copied)
 {
-    return copied >= zc_extent_span(e) / WORTH_PART;
+    size_t span = zc_extent_span(e);
+    bool views = __atomic_load_n(&e->apart, __ATOMIC_ACQUIRE) && e->parted < span;
+    return copied >= (views ? span * WORTH_COPIES : span / WORTH_PART);
 }
 
 /* Registering brings in all pages of a block, so it waits until the program has used most of them:
@@ -247,8 +263,8 @@ static bool may_register(const struct zc_extent *e, uint64_t copied)
 
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 {
-    if (__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && !as_malloc_gave_them(e))
-        return false;
+    if (__atomic_load_n(&e->stale, __ATOMIC_ACQUIRE))
+        end_stale(e);
     enum zc_extent_pin pin = settled(e);
     uint32_t none = ZC_PIN_NONE;
     if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))
@@ -321,6 +337,7 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
         enum zc_extent_pin pin = zc_pinned_hold(e);
         bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
+        leave_file(e);
         zc_pinned_let_go(e, kept ? pin : ZC_PIN_PROGRAM);
     }
 }

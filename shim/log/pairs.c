@@ -11,10 +11,7 @@ void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
 {
     zc_line_u64(line, "elided_copies", c->elided_copies);
     zc_line_u64(line, "elided_bytes", c->elided_bytes);
-    zc_line_u64(line, "parted_pages", c->parted_pages);
-    zc_line_u64(line, "merged_pages", c->merged_pages);
-    zc_line_u64(line, "faults", c->faults);
-    zc_line_u64(line, "fault_ns", c->fault_ns);
+    zc_line_u64(line, "copied_bytes", c->copied_bytes);
 }
 
 void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts *counts)

@@ -12,10 +12,7 @@ struct zc_pair_counts {
     uint64_t pairs;         /* Device blocks in the place `shared`; 1 for one. */
     uint64_t elided_copies; /* Copies between both sides that moved nothing. */
     uint64_t elided_bytes;  /* Bytes that did not have to be copied, in other copies, too. */
-    uint64_t parted_pages;  /* Pages of which the CPU got its own. */
-    uint64_t merged_pages;  /* Pages that were merged again. */
-    uint64_t faults;        /* Accesses of the CPU that were served. */
-    uint64_t fault_ns;      /* Their time. */
+    uint64_t copied_bytes;  /* Bytes that the CPU copied between both: the program had written. */
 };
 
 /* Identity of a pair. */

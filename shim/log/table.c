@@ -172,8 +172,7 @@ static void pairs_line(struct zc_text *t, const struct zc_pair_counts *c)
 {
     zc_text_fmt(t, "shared: %U device blocks, %U copies and %B elided; ", c->pairs,
                 c->elided_copies, c->elided_bytes);
-    zc_text_fmt(t, "%U pages parted, %U merged; ", c->parted_pages, c->merged_pages);
-    zc_text_fmt(t, "%U faults in %U us\n", c->faults, c->fault_ns / 1000);
+    zc_text_fmt(t, "%B copied by the CPU\n", c->copied_bytes);
 }
 
 static void last_lines(struct zc_text *t, const struct zc_summary *s)

@@ -2,10 +2,8 @@
 /* The two backings of a device block of `shared`, and the way from one to the other. */
 #include "shared/backing.h"
 
-#include <string.h>
-
-#include "base/arena.h"
 #include "base/life.h"
+#include "base/lock.h"
 #include "base/own.h"
 #include "driver/await.h"
 #include "driver/capture.h"
@@ -14,13 +12,12 @@
 #include "driver/stream.h"
 #include "host/extent.h"
 #include "host/memfile.h"
+#include "host/pagemap.h"
 #include "host/pinned.h"
 #include "memory/device.h"
-#include "shared/access.h"
 #include "shared/early.h"
 #include "shared/heat.h"
 #include "shared/report.h"
-#include "shared/view.h"
 #include "vmm/lazy.h"
 #include "vmm/grow.h"
 #include "vmm/vmm.h"
@@ -30,7 +27,7 @@
 #define RESTS_MS 200u
 #define VAIN_MOST 5u
 
-/* Kernels of such a device may be given the host block itself, whose pages are closed to writes. */
+/* Kernels of such a device may be given the host block itself, and write it. */
 static bool reaches_pageable(void)
 {
     int devices = 0;
@@ -65,7 +62,7 @@ bool zc_shared_possible(const struct zc_want *want, const char **why)
     *why = "it is not larger than 1 MiB";
     if (want->size <= ZC_HOST_UNIT / 2)
         return false;
-    return zc_shared_access_open(why);
+    return zc_pagemap_works(why);
 }
 
 /* All that is not done in a moment of the driver's is asked of the block's own context. */
@@ -120,37 +117,18 @@ static bool take_pin(struct zc_extent *e)
     return taken;
 }
 
-static bool give_pages(struct zc_shared *p, const struct zc_extent *e)
-{
-    p->pages = (struct zc_coherent){.host = zc_extent_base(e),
-                                    .device = p->vmm->va.base,
-                                    .pages = e->units,
-                                    .bytes = e->slot[0].size,
-                                    .state = zc_arena_get(e->units)};
-    return p->pages.state;
-}
-
-static void take_pages(struct zc_shared *p)
-{
-    p->parted += p->pages.parted;
-    p->merged += p->pages.merged;
-    zc_arena_put(p->pages.state, p->pages.pages);
-    p->pages.state = NULL;
-    p->pages.parted = p->pages.merged = 0;
-}
-
 static bool show_host_pages(struct zc_shared *p, struct zc_extent *e)
 {
     CUdeviceptr base = p->vmm->va.base;
     size_t span = zc_extent_span(e);
     const char *why;
-    if (!zc_extent_count(e, &why) || !zc_view_alias(zc_extent_base(e), base, span))
+    if (!zc_extent_count(e, &why) || !zc_memfile_show(e, base))
         return false;
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                      (zc_shared_writable(p) ? 0 : CU_MEMHOSTREGISTER_READ_ONLY);
     if (zc_real.cuMemHostRegister_v2((void *)base, span, flags) == CUDA_SUCCESS)
         return true;
-    zc_view_reserve(base, span);
+    zc_memfile_reserve(base, span);
     return false;
 }
 
@@ -162,16 +140,16 @@ static bool still_shareable(const struct zc_extent *e)
 
 static bool join(struct zc_shared *p, struct zc_extent *e)
 {
-    struct zc_shared_hold hold;
-    zc_shared_lock(p, &hold);
+    zc_word_lock(&p->owner);
     bool still = still_shareable(e);
     if (still) {
         p->extent = e;
+        p->span = zc_extent_span(e);
         p->why = NULL;
         __atomic_store_n(&p->one, true, __ATOMIC_RELEASE);
         __atomic_store_n(&e->shared, p, __ATOMIC_SEQ_CST);
     }
-    zc_shared_unlock(p, &hold);
+    zc_word_unlock(&p->owner);
     return still;
 }
 
@@ -179,12 +157,10 @@ static bool become_one(struct zc_shared *p, struct zc_extent *e)
 {
     if (p->one || p->settled || !empty(p) || !take_pin(e))
         return false;
-    bool shown = give_pages(p, e) && (zc_early_finish(p, e) || show_host_pages(p, e));
+    bool shown = zc_early_finish(p, e) || show_host_pages(p, e);
     bool one = shown && join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
-        zc_view_reserve(p->vmm->va.base, zc_extent_span(e));
-    if (!one)
-        take_pages(p);
+        zc_memfile_reserve(p->vmm->va.base, zc_extent_span(e));
     zc_pinned_let_go(e, one ? ZC_PIN_SHARED : ZC_PIN_NONE);
     if (!one)
         return false;
@@ -270,15 +246,9 @@ static bool begin(struct zc_shared *p, struct zc_extent *unused)
 static bool exchange(struct zc_shared *p, struct zc_extent *e)
 {
     struct zc_extent *spare = p->spare;
-    uintptr_t host = zc_extent_base(e);
-    if (!zc_view_show(host, p->vmm->va.base, zc_extent_span(e)))
+    if (!still_shareable(e) || !zc_memfile_exchange(spare, e))
         return false;
-    zc_memfile_exchange(spare, e);
     p->extent = e;
-    p->pages.host = host;
-    p->pages.bytes = e->slot[0].size;
-    p->pages.frozen = false;
-    memset(p->pages.state, ZC_PAGE_SAME, p->pages.pages);
     __atomic_store_n(&e->shared, p, __ATOMIC_SEQ_CST);
     __atomic_store_n(&spare->shared, NULL, __ATOMIC_SEQ_CST);
     __atomic_store_n(&spare->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
@@ -288,7 +258,6 @@ static bool exchange(struct zc_shared *p, struct zc_extent *e)
 
 static bool deliver(struct zc_shared *p, struct zc_extent *e)
 {
-    struct zc_shared_hold hold;
     struct zc_extent *spare = p->spare;
     if (!p->one || !spare || spare->units != e->units || !zc_memfile_shareable(spare) ||
         !comes_to_rest() || zc_stream_wait_context(p->vmm->va.context) != CUDA_SUCCESS ||
@@ -296,19 +265,52 @@ static bool deliver(struct zc_shared *p, struct zc_extent *e)
         return false;
     zc_early_forget(e);
     zc_early_forget(spare);
-    zc_shared_lock(p, &hold);
-    bool done = still_shareable(e) && exchange(p, e);
-    zc_shared_unlock(p, &hold);
+    zc_word_lock(&p->owner);
+    bool done = exchange(p, e);
+    zc_word_unlock(&p->owner);
     zc_pinned_let_go(e, done ? ZC_PIN_SHARED : ZC_PIN_NONE);
-    if (!done)
-        return false;
-    give_spare(spare);
-    return true;
+    if (done)
+        give_spare(spare);
+    return done;
 }
 
 bool zc_shared_deliver(struct zc_shared *p, struct zc_extent *e)
 {
     return attempt(p, e, deliver);
+}
+
+/* The host block is the CPU's alone, and nothing but reserved addresses lies behind the device
+ * block.  With the pair's lock. */
+static void part_ways(struct zc_shared *p)
+{
+    struct zc_extent *e = p->extent;
+    if (e) {
+        __atomic_store_n(&e->shared, NULL, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    }
+    p->extent = p->spare = NULL;
+    __atomic_store_n(&p->one, false, __ATOMIC_RELEASE);
+    zc_memfile_reserve(p->vmm->va.base, p->span);
+    __atomic_fetch_sub(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
+    set_real(p, ZC_KIND_DEVICE);
+}
+
+/* All that lies behind the block is given up for memory of its own.  With the pair's lock. */
+static CUresult carry_over(struct zc_shared *p, const char **why)
+{
+    struct zc_vmm *v = p->vmm;
+    *why = "the device has no memory for it";
+    CUresult result = zc_lazy_create(v);
+    if (result == CUDA_SUCCESS)
+        result = zc_vmm_carry_in(v, v->chunks, v->count, p->span, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *why = "the driver keeps the host block";
+    result = zc_shared_unregister(p);
+    if (result == CUDA_SUCCESS)
+        part_ways(p);
+    return result;
 }
 
 /* Launches find the block open, and wait for driver/lock.h, while nothing lies behind it.  Those
@@ -322,22 +324,19 @@ static CUresult become_own(struct zc_shared *p, const char **why)
     CUresult result = CUDA_SUCCESS;
     if (zc_shared_writable(p))
         result = zc_stream_wait_context(v->va.context);
-    *why = "the device has no memory for it";
-    if (result == CUDA_SUCCESS)
-        result = zc_lazy_create(v);
-    if (result == CUDA_SUCCESS)
-        result = zc_vmm_carry_in(v, v->chunks, v->count,
-                                 (size_t)p->pages.pages << ZC_HOST_UNIT_SHIFT, why);
     if (result == CUDA_SUCCESS) {
-        *why = "the driver keeps the host block";
-        result = zc_shared_unregister(p);
+        struct zc_extent *spare = p->spare;
+        zc_word_lock(&p->owner);
+        result = carry_over(p, why);
+        zc_word_unlock(&p->owner);
+        if (result == CUDA_SUCCESS)
+            give_spare(spare);
     }
     if (result != CUDA_SUCCESS) {
         zc_lazy_empty(v);
         zc_lazy_suspend(v);
         return result;
     }
-    zc_shared_part_ways(p);
     return zc_lazy_attach(v, 0, v->span, why);
 }
 
@@ -481,22 +480,10 @@ CUresult zc_shared_before_kernels(enum zc_fn fn)
     return all_own(fn, is_delivered, "kernels may write it again");
 }
 
-CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address, size_t span)
+CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address)
 {
-    struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
-    struct zc_shared *p =
-        e ? __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) : zc_shared_of(zc_block_find(address));
-    struct zc_shared_hold hold;
-    if (!p)
-        return CUDA_SUCCESS;
-    if (!e)
-        return zc_shared_to_own(p, fn, "a call writes it that is no copy");
-    if (!zc_shared_lock_host(p, e, &hold))
-        return CUDA_SUCCESS;
-    uint64_t low = address - p->pages.host;
-    bool done = zc_coherent_exile(&p->pages, low, low + span, true);
-    zc_shared_unlock(p, &hold);
-    return done ? CUDA_SUCCESS : zc_shared_stuck_at(p, fn);
+    struct zc_shared *p = zc_shared_of(zc_block_find(address));
+    return p ? zc_shared_to_own(p, fn, "a call writes it that is no copy") : CUDA_SUCCESS;
 }
 
 CUresult zc_shared_source(enum zc_fn fn, CUdeviceptr address)
@@ -513,33 +500,9 @@ CUresult zc_shared_unregister(struct zc_shared *p)
 
 void zc_shared_part_ways(struct zc_shared *p)
 {
-    struct zc_shared_hold hold;
-    size_t span = (size_t)p->pages.pages << ZC_HOST_UNIT_SHIFT;
-    bool is_private = false, open = true;
-    zc_shared_lock(p, &hold);
-    struct zc_extent *e = p->extent;
-    if (e) {
-        open = zc_coherent_end(&p->pages, &is_private);
-        if (is_private) {
-            __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
-            __atomic_store_n(&e->frozen, true, __ATOMIC_RELEASE);
-        }
-        /* Twice: who finds no pair finds an end, and one that came too early is followed by one. */
-        __atomic_fetch_add(&zc_shared_ends, 1, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&e->shared, NULL, __ATOMIC_SEQ_CST);
-        __atomic_fetch_add(&zc_shared_ends, 1, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
-    }
     struct zc_extent *spare = p->spare;
-    p->extent = p->spare = NULL;
-    __atomic_store_n(&p->one, false, __ATOMIC_RELEASE);
-    zc_shared_unlock(p, &hold);
+    zc_word_lock(&p->owner);
+    part_ways(p);
+    zc_word_unlock(&p->owner);
     give_spare(spare);
-    if (!open)
-        zc_shared_stuck(p);
-    zc_view_reserve(p->vmm->va.base, span);
-    take_pages(p);
-    __atomic_fetch_sub(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
-    __atomic_fetch_sub(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
-    set_real(p, ZC_KIND_DEVICE);
 }

@@ -53,8 +53,8 @@ bool zc_shared_cool(struct zc_shared *pair, const char *why);
 CUresult zc_shared_quiesce(enum zc_fn fn);
 
 /* The same for the block at an address that the driver is about to be given by `fn`, in a form that
- * is no copy; and the host block there is made the CPU's own where the range may be written. */
-CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address, size_t span);
+ * is no copy. */
+CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address);
 
 /* The same for the source of a copy in a graph.  What a driver keeps of the kind of memory there
  * would not be so for a block that changes. */

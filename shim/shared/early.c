@@ -21,7 +21,6 @@
 #include "memory/limits.h"
 #include "memory/workers.h"
 #include "shared/heat.h"
-#include "shared/view.h"
 #include "vmm/lazy.h"
 
 #define EARLY_MAX 32       /* Most blocks that are looked after at a time. */
@@ -136,7 +135,7 @@ static CUcontext likely_context(void)
 
 static void release_addresses(struct zc_early *w)
 {
-    zc_view_reserve(w->base, w->span);
+    zc_memfile_reserve(w->base, w->span);
     zc_real.cuMemAddressFree(w->base, w->span);
 }
 
@@ -164,13 +163,13 @@ static bool make(struct zc_early *w)
     if (!zc_extent_count(w->extent, &why) ||
         zc_real.cuCtxPushCurrent_v2(w->context) != CUDA_SUCCESS)
         return false;
-    if (zc_view_alias(zc_extent_base(w->extent), w->base, w->span)) {
+    if (zc_memfile_show(w->extent, w->base)) {
         made = zc_real.cuMemHostRegister_v2((void *)w->base, w->span,
                                             CU_MEMHOSTREGISTER_PORTABLE |
                                                 CU_MEMHOSTREGISTER_DEVICEMAP |
                                                 CU_MEMHOSTREGISTER_READ_ONLY) == CUDA_SUCCESS;
         if (!made)
-            zc_view_reserve(w->base, w->span);
+            zc_memfile_reserve(w->base, w->span);
     }
     zc_real.cuCtxPopCurrent_v2(&popped);
     return made;
@@ -182,7 +181,7 @@ static void unmake(struct zc_early *w)
     bool lent = zc_real.cuCtxPushCurrent_v2(w->context) == CUDA_SUCCESS;
     zc_real.cuMemHostUnregister((void *)w->base);
     zc_stream_lent(lent);
-    zc_view_reserve(w->base, w->span);
+    zc_memfile_reserve(w->base, w->span);
 }
 
 /* The file is asked, because the program may close the block's pages at any time. */
@@ -557,7 +556,7 @@ static void context_lost(CUcontext context)
             let_go(w, state);
             continue;
         }
-        zc_view_reserve(w->base, w->span);
+        zc_memfile_reserve(w->base, w->span);
         give_up(w);
     }
 }

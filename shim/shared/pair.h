@@ -14,16 +14,16 @@
 
 /*
  * One device block.  Its memory is its own (OWN: as in `vmm`, attached late), or that of a host
- * block (ONE).  Objects come from the arena and are reused for nothing else, so that a fault
- * handler may look at one that has just ended.  Fields are under the pair's lock, but those that
- * say otherwise.
+ * block (ONE).  Objects come from the arena and are reused for nothing else, so that a thread may
+ * look at one that has just ended.  Fields are under the pair's lock, but those that say otherwise.
  */
 struct zc_shared {
-    uint32_t owner; /* The lock, see zc_word_lock().  First, and all that an object keeps for its
-                     * next life. */
-    struct zc_coherent pages;        /* ONE: the state machine. */
+    uint32_t owner; /* The lock, see zc_word_lock().  A copy between both sides holds it, and so
+                     * does a change of the backing, which calls the driver: no copy's bytes are
+                     * left behind then.  First, and all that an object keeps for its next life. */
     struct zc_shared *next, *before; /* Of all; under the list's lock. */
     struct zc_extent *extent;        /* ONE: the host block's; NULL once that was freed. */
+    size_t span;                     /* ONE: bytes of the file that it shows. */
     struct zc_extent *spare;    /* `access = write`: `extent`, until a host block of the program's
                                  * is one with the device block. */
     bool one;                   /* The backing.  It changes under driver/lock.h as well.  Atomic. */
@@ -44,13 +44,13 @@ struct zc_shared {
     uint64_t host_id;           /* Serial number of the last host block, as in the log; 0: none. */
     uint32_t host_site;         /* Public id of its site; 0: unknown. */
     uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
-    uint64_t used;           /* ONE: microseconds of kernels that were given it.  Atomic. */
-    uint64_t last;           /* Of the last of them that was timed, and 1; 0: none was.  Atomic. */
-    uint64_t role;           /* ONE, `access = write`: as what the first kernel got it (heat.c);
-                              * 0: none did.  Atomic. */
-    bool crowded;            /* ONE: the device had no memory when it was to be OWN.  Atomic. */
-    uint64_t parted, merged; /* Pages, of backings that have ended. */
-    uint64_t faults, fault_ticks; /* Accesses of the CPU's that had to be served.  Atomic. */
+    uint64_t used;         /* ONE: microseconds of kernels that were given it.  Atomic. */
+    uint64_t last;         /* Of the last of them that was timed, and 1; 0: none was.  Atomic. */
+    uint64_t role;         /* ONE, `access = write`: as what the first kernel got it (heat.c);
+                            * 0: none did.  Atomic. */
+    bool crowded;          /* ONE: the device had no memory when it was to be OWN.  Atomic. */
+    uint64_t copied_bytes; /* That the CPU copied between both, because the program had written
+                            * them.  Atomic. */
 };
 
 /* The device block of a ledger block, NULL for others. */
@@ -59,9 +59,6 @@ struct zc_shared *zc_shared_of(const struct zc_block *block);
 /* The device block that the host block at an address is one with, or NULL.  No lock: it may end at
  * any time. */
 struct zc_shared *zc_shared_at(uint64_t address);
-
-/* Counts host blocks that are on their own again.  Atomic. */
-extern uint32_t zc_shared_ends;
 
 /* Device blocks that are one with a host block.  Atomic. */
 extern uint32_t zc_shared_ones;
@@ -74,20 +71,9 @@ static inline bool zc_shared_is_one(const struct zc_shared *p)
     return __atomic_load_n(&p->one, __ATOMIC_ACQUIRE);
 }
 
-/*
- * Takes the pair's lock: all signals that are sent to the thread wait meanwhile, because a handler
- * of the program's may touch a page of the pair.  Under it neither the driver nor the ledger nor
- * the log are called, and no page is touched that is not known to be open.
- */
-struct zc_shared_hold {
-    uint64_t mask; /* The thread's signal mask before. */
-};
-void zc_shared_lock(struct zc_shared *pair, struct zc_shared_hold *hold);
-void zc_shared_unlock(struct zc_shared *pair, const struct zc_shared_hold *hold);
-
-/* The same where it is one with the host block of an extent; else false, and nothing is locked. */
-bool zc_shared_lock_host(struct zc_shared *pair, const struct zc_extent *extent,
-                         struct zc_shared_hold *hold);
+/* Takes the pair's lock where it is one with the host block of an extent; else false, and nothing
+ * is locked. */
+bool zc_shared_lock_host(struct zc_shared *pair, const struct zc_extent *extent);
 
 /* True for a block that kernels may write while it is ONE: `access = write`. */
 static inline bool zc_shared_writable(const struct zc_shared *p)
@@ -105,19 +91,9 @@ uintptr_t zc_shared_address(const struct zc_shared *pair);
 struct zc_shared *zc_shared_new(struct zc_vmm *vmm, const struct zc_rule *rule);
 void zc_shared_end(struct zc_shared *pair);
 
-/* The host block of an extent is to be `size` bytes long, in its place. */
-void zc_shared_resize(struct zc_extent *extent, size_t size);
-
 /* The program frees the host block of an extent: the device block keeps its content.  Before
  * zc_hostheap_put(). */
 void zc_shared_host_gone(struct zc_extent *extent);
-
-/*
- * The program is about to change the mappings of [low, high), whole pages of the CPU's in an extent
- * whose memory is a file: they become private memory, with their content unless it wants them
- * empty.  False when the kernel gives no memory or mappings.
- */
-bool zc_shared_exile(struct zc_extent *extent, uintptr_t low, uintptr_t high, bool keep);
 
 /* Visits all under the list's lock; visit() may take the pair's lock and nothing else. */
 void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg);

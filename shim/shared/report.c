@@ -2,30 +2,12 @@
 /* What libzc says of device blocks of `shared`. */
 #include "shared/report.h"
 
-#include <stdlib.h>
-
 #include "base/message.h"
 #include "base/module.h"
 #include "driver/call.h"
 #include "ledger/rules.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
-#include "shared/view.h"
-
-void zc_shared_stuck(const struct zc_shared *p)
-{
-    zc_message(ZC_ERROR, "shared",
-               "the kernel does not keep host block %U and device block %U (%B) apart, which rule "
-               "%s (%s:%u) shares: %s; raise the limit, or say 'place = device' there",
-               p->host_id, p->device_id, p->device_size, p->rule->name, zc_rules()->file,
-               p->rule->line, zc_view_reason());
-}
-
-void zc_shared_stop(const struct zc_shared *p)
-{
-    zc_shared_stuck(p);
-    abort();
-}
 
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)
 {
@@ -38,11 +20,6 @@ CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult co
                zc_fn_name(fn), (unsigned)code, p->device_id, p->device_size, p->rule->name,
                zc_rules()->file, p->rule->line, p->host_id, why);
     return code;
-}
-
-CUresult zc_shared_stuck_at(const struct zc_shared *p, enum zc_fn fn)
-{
-    return zc_shared_refused(p, fn, CUDA_ERROR_OUT_OF_MEMORY, "the kernel has no memory for it");
 }
 
 static void diagnose_one(struct zc_shared *p, void *arg)

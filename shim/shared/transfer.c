@@ -2,6 +2,7 @@
 /* Copies and sets that meet a device block of `shared` or its host block. */
 #include "shared/transfer.h"
 
+#include "base/lock.h"
 #include "copy/cpu.h"
 #include "copy/staged.h"
 #include "driver/capture.h"
@@ -9,13 +10,14 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/memfile.h"
-#include "host/overlay.h"
 #include "host/visits.h"
 #include "ledger/site.h"
 #include "shared/backing.h"
 #include "shared/report.h"
 #include "vmm/lazy.h"
 #include "vmm/vmm.h"
+
+#define REWRITES "the CPU rewrites the host block before most copies"
 
 static struct zc_shared *device_side(const struct zc_operand *b)
 {
@@ -30,7 +32,7 @@ static struct zc_shared *host_side(const struct zc_operand *b)
 
 bool zc_shared_meets(const struct zc_operand *b)
 {
-    return (b->block && b->block->place == ZC_PLACE_SHARED) || host_side(b);
+    return b->block && b->block->place == ZC_PLACE_SHARED;
 }
 
 /* Programs round the sizes of device blocks up, and copy large ones part by part.  What is copied
@@ -70,10 +72,12 @@ static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_
         return why;
     if (host_side(&c->src))
         why = "its host block is one with another device block";
+    else if (zc_coherent_cooling(e))
+        why = REWRITES;
     else if (!e->fd)
         why = "the kernel or a limit gives its host block no file";
     else if (!zc_memfile_shareable(e))
-        why = "its host block has private pages since a fork or another device block";
+        why = "its host block has private pages since a fork or its registration";
     else if (available(e))
         why = zc_shared_to_one(p, e, whole) ? NULL
               : whole || !p->vmm->held      ? "its host block can't be mapped for the device now"
@@ -92,26 +96,35 @@ static bool delivers(struct zc_copy *c, struct zc_shared *p)
         c->dst.address != zc_extent_base(e) || c->bytes < e->slot[0].size ||
         !zc_hostheap_claim_for_device(e))
         return false;
-    bool done =
-        !host_side(&c->dst) && available(e) && !zc_overlay_any(e) && zc_shared_deliver(p, e);
+    bool done = !host_side(&c->dst) && available(e) && zc_shared_deliver(p, e);
     if (done)
         name_host(p, c->dst.block);
     zc_hostheap_unclaim(e);
     return done;
 }
 
-/* The pages can't merge any more, or change too often: then each side has its own. */
+static bool is_odd(const struct zc_extent *e)
+{
+    return __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
+}
+
+/* Nothing may be copied into the pages that the device block shows, or too much would be: then each
+ * side has its own. */
 static const char *reason_to_part(struct zc_shared *p, uint64_t low, uint64_t high)
 {
     const char *why = NULL;
-    struct zc_shared_hold hold;
-    if (!zc_shared_lock_host(p, p->extent, &hold))
+    struct zc_extent *e = p->extent;
+    if (!zc_shared_lock_host(p, e))
         return NULL;
-    if (zc_coherent_cooling(&p->pages))
-        why = "the CPU rewrites the host block before most copies";
-    else if (p->pages.frozen && zc_coherent_differs(&p->pages, low, high))
-        why = "the host block is private after a fork or for want of mappings";
-    zc_shared_unlock(p, &hold);
+    if (is_odd(e))
+        why = "the program changed the pages of its host block";
+    else if (zc_coherent_cooling(e))
+        why = REWRITES;
+    else if (!zc_memfile_shareable(e) && zc_coherent_differs(e, low, high))
+        why = "the host block is private after a fork";
+    else if (zc_memfile_shareable(e) && !zc_memfile_part(e, high))
+        why = "the kernel gives the host block no private view";
+    zc_word_unlock(&p->owner);
     return why;
 }
 
@@ -120,32 +133,28 @@ static bool straight(const struct zc_copy *c, const struct zc_shared *p)
     const struct zc_operand *d =
         c->dst.block && zc_shared_of(c->dst.block) == p ? &c->dst : &c->src;
     const struct zc_operand *h = d == &c->dst ? &c->src : &c->dst;
-    return c->shape == ZC_SHAPE_LINE && h->address - p->pages.host == d->address - p->vmm->va.base;
+    return c->shape == ZC_SHAPE_LINE && h->extent &&
+           h->address - zc_extent_base(h->extent) == d->address - p->vmm->va.base;
 }
 
-/* Between the two sides of one pair, at the same offset. */
+/* Between the two sides of one pair, at the same offset.  False where the device block has got
+ * memory of its own meanwhile, or must. */
 static bool step(struct zc_copy *c, struct zc_shared *p, bool in, struct zc_moved *moved)
 {
-    struct zc_shared_hold hold;
+    struct zc_extent *e = in ? c->src.extent : c->dst.extent;
     uint64_t low = (in ? c->dst.address : c->src.address) - p->vmm->va.base;
     uint64_t high = low + c->bytes;
-    if (!zc_shared_lock_host(p, in ? c->src.extent : c->dst.extent, &hold))
-        return true; /* The program freed the host block meanwhile. */
-    bool done = in ? zc_coherent_to_device(&p->pages, low, high, moved)
-                   : zc_coherent_to_host(&p->pages, low, high, moved);
-    zc_shared_unlock(p, &hold);
-    return done;
-}
-
-static bool differs(struct zc_shared *p, const struct zc_copy *c, bool in)
-{
-    struct zc_shared_hold hold;
-    uint64_t low = (in ? c->dst.address : c->src.address) - p->vmm->va.base;
-    if (!zc_shared_lock_host(p, p->extent, &hold))
+    bool done = true;
+    if (!zc_shared_lock_host(p, e))
         return false;
-    bool differ = zc_coherent_differs(&p->pages, low, low + c->bytes);
-    zc_shared_unlock(p, &hold);
-    return differ;
+    if (in)
+        done = zc_coherent_to_device(e, p->vmm->va.base, low, high, moved);
+    else
+        zc_coherent_to_host(e, p->vmm->va.base, low, high, moved);
+    e->elided += moved->elided;
+    e->parted += moved->copied;
+    zc_word_unlock(&p->owner);
+    return done;
 }
 
 /* Nothing that is still to run on a stream writes pages that both sides show, so that an
@@ -153,36 +162,10 @@ static bool differs(struct zc_shared *p, const struct zc_copy *c, bool in)
 static CUresult wait_for_stream(struct zc_copy *c, struct zc_shared *p, bool in)
 {
     CUdevice device;
-    if (c->async && !differs(p, c, in))
+    uint64_t low = (in ? c->dst.address : c->src.address) - p->vmm->va.base;
+    if (c->async && !zc_coherent_differs(in ? c->src.extent : c->dst.extent, low, low + c->bytes))
         return zc_stream_device(c->stream, c->flavour, &device);
     return zc_capture_any() ? zc_staged_wait(c) : zc_copy_drain(c);
-}
-
-/* A copy of pageable memory faults in the caller where the program took rights away, and its
- * handler may give them back: so that comes before anything is locked. */
-static void probe(const struct zc_operand *host, size_t n, bool write)
-{
-    zc_overlay_probe(host->extent, host->address, n, write);
-}
-
-static void between(struct zc_copy *c, struct zc_shared *p, bool in)
-{
-    struct zc_moved moved = {0, 0};
-    CUstreamCaptureMode mode = zc_capture_relax();
-    probe(in ? &c->src : &c->dst, c->bytes, !in);
-    c->result = wait_for_stream(c, p, in);
-    if (c->result == CUDA_SUCCESS && !step(c, p, in, &moved))
-        c->result = zc_shared_stuck_at(p, c->fn);
-    zc_capture_restore(mode);
-    c->answered = true;
-    c->part[ZC_MOVED] = 0;
-    c->part[ZC_ELIDED] = moved.elided;
-    c->part[ZC_CPU] = moved.copied;
-    if (c->result != CUDA_SUCCESS)
-        return;
-    __atomic_fetch_add(&p->elided_bytes, moved.elided, __ATOMIC_RELAXED);
-    if (moved.elided == c->bytes)
-        __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
 }
 
 static void look_again(struct zc_operand *b)
@@ -217,22 +200,10 @@ static uint32_t into_device(struct zc_copy *c, struct zc_shared *p, bool capture
     return why ? hand_over(c, p, why) : (uint32_t)ZC_FACT_PAIR;
 }
 
-/* Before the driver writes a host block, or a graph that is being made does so at each launch. */
-static uint32_t into_host(struct zc_copy *c, bool captured)
+/* From a device block that is ONE to the host block that shows its pages, or may. */
+static bool reads_back(struct zc_copy *c, struct zc_shared *from)
 {
-    struct zc_shared *p = host_side(&c->dst);
-    struct zc_shared_hold hold;
-    if (!zc_shared_lock_host(p, c->dst.extent, &hold))
-        return 0;
-    uint64_t low = c->dst.address - p->pages.host, high = low + c->dst.span;
-    bool done = captured ? zc_coherent_exile(&p->pages, low, high, true)
-                         : zc_coherent_write(&p->pages, low, high);
-    zc_shared_unlock(p, &hold);
-    if (done)
-        return 0;
-    c->result = zc_shared_stuck_at(p, c->fn);
-    c->answered = true;
-    return ZC_FACT_FAILED;
+    return (host_side(&c->dst) == from && straight(c, from)) || delivers(c, from);
 }
 
 uint32_t zc_shared_facts(struct zc_copy *c)
@@ -248,10 +219,11 @@ uint32_t zc_shared_facts(struct zc_copy *c)
         return ZC_FACT_FAILED;
     if (to)
         return into_device(c, to, captured);
-    if (from && zc_shared_is_one(from) && !captured &&
-        ((host_side(&c->dst) == from && straight(c, from)) || delivers(c, from)))
+    if (!from || !zc_shared_is_one(from) || captured || !reads_back(c, from))
+        return 0;
+    if (!is_odd(c->dst.extent))
         return ZC_FACT_PAIR;
-    return host_side(&c->dst) ? into_host(c, captured) : 0;
+    return hand_over(c, from, "the program changed the pages of its host block");
 }
 
 /* Who gives a block memory of its own has made it pending, and holds driver/lock.h. */
@@ -282,8 +254,31 @@ void zc_shared_let_go(struct zc_copy *c)
     c->kept = false;
 }
 
-void zc_shared_copy(struct zc_copy *c)
+static void record(struct zc_copy *c, struct zc_shared *p, const struct zc_moved *moved)
 {
-    struct zc_shared *to = device_side(&c->dst);
-    between(c, to ? to : device_side(&c->src), to != NULL);
+    c->part[ZC_MOVED] = 0;
+    c->part[ZC_ELIDED] = moved->elided;
+    c->part[ZC_CPU] = moved->copied;
+    __atomic_fetch_add(&p->elided_bytes, moved->elided, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&p->copied_bytes, moved->copied, __ATOMIC_RELAXED);
+    if (moved->elided == c->bytes)
+        __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
+}
+
+bool zc_shared_copy(struct zc_copy *c)
+{
+    struct zc_shared *to = device_side(&c->dst), *p = to ? to : device_side(&c->src);
+    struct zc_moved moved = {0, 0};
+    CUstreamCaptureMode mode = zc_capture_relax();
+    bool done = true;
+    c->result = wait_for_stream(c, p, to != NULL);
+    if (c->result == CUDA_SUCCESS)
+        done = step(c, p, to != NULL, &moved);
+    zc_capture_restore(mode);
+    if (!done)
+        return hand_over(c, p, "the host block is private after a fork");
+    c->answered = true;
+    if (c->result == CUDA_SUCCESS)
+        record(c, p, &moved);
+    return true;
 }

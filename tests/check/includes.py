@@ -8,7 +8,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-ROOMS = ("base", "ledger", "log", "driver", "fault", "memory", "host", "vmm", "managed", "copy",
+ROOMS = ("base", "ledger", "log", "driver", "memory", "host", "vmm", "managed", "copy",
          "shared", "place", "hook")
 CIRCLE_MAX = 6  # Modules that include each other, directly or by others.
 

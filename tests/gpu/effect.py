@@ -58,7 +58,7 @@ class Traffic:
 
     def __init__(self):
         self.moved = collections.Counter()    # by the kinds of both sides
-        self.cpu_copied = self.elided = self.remapped = self.parted = 0
+        self.cpu_copied = self.elided = self.remapped = 0
 
     def add(self, summary):
         for flow in summary["moved_by_kind"]:
@@ -72,7 +72,6 @@ class Traffic:
                 self.remapped += flow["elided_bytes"]
             else:
                 self.elided += flow["elided_bytes"]
-        self.parted += summary.get("shared", {}).get("parted_pages", 0)
 
     def otherwise(self, bare, kind):
         """Bytes that went otherwise than in `bare`; by the driver, with that memory kind."""
@@ -92,10 +91,9 @@ class Traffic:
     def text(self):
         said = [f"moved as {kind} {size(count)}" for kind, count in sorted(self.by_kind().items())
                 if count]
-        said += [f"{what} {size(count)}" for what, count in
-                 (("CPU-copied", self.cpu_copied), ("elided", self.elided),
-                  ("remapped", self.remapped)) if count]
-        return said + ([f"parted {self.parted} pages"] if self.parted else [])
+        return said + [f"{what} {size(count)}" for what, count in
+                       (("CPU-copied", self.cpu_copied), ("elided", self.elided),
+                        ("remapped", self.remapped)) if count]
 
 
 class Blocks:

@@ -33,7 +33,7 @@ owned() {
 
 @test "parts are copied byte by byte, at the same offset and at another" {
     owned partial ''
-    [[ $(sum merged_pages) -ge 1 ]]
+    [[ $(sum copied_bytes) -ge 1 ]]
 }
 
 @test "rectangles are copied row by row" {
@@ -42,12 +42,12 @@ owned() {
 
 @test "rows, and what the driver refuses, leave the other bytes of a host block that is one" {
     both rows_into_h
-    [[ $output == *'-> 1' && $(sum elided_copies) -eq 1 && $(sum parted_pages) -ge 3 ]]
+    [[ $output == *'-> 1' && $(sum elided_copies) -eq 1 ]]
 }
 
 @test "copies that name addresses alone mean what lies there" {
     owned by_address 'something else'
-    [[ $(sum elided_copies) -eq 2 && $(sum merged_pages) -eq 3 ]]
+    [[ $(sum elided_copies) -eq 1 && $(sum copied_bytes) -eq $((3 << 20)) ]]
 }
 
 @test "asynchronous copies and sets keep the order of a busy stream" {
@@ -86,7 +86,7 @@ owned() {
 
 @test "nodes of graphs write either side alone" {
     of shared_graphs both nodes_into_h
-    [[ $(ended one) -eq 1 && $(sum parted_pages) -eq 2 ]]
+    [[ $(ended one) -eq 1 ]]
     of shared_graphs owned nodes_into_d 'no copy'
     of shared_graphs owned changed_nodes 'no copy' 1
 }
@@ -117,7 +117,7 @@ owned() {
 
 @test "what the driver reads and writes by itself may lie in a host block that is shared" {
     both driver_in_h
-    [[ $(ended one) -eq 1 && $(sum elided_copies) -eq 2 && $(sum parted_pages) -eq 1 ]]
+    [[ $(ended one) -eq 1 && $(sum elided_copies) -eq 2 ]]
 }
 
 @test "questions about either side are answered as without libzc, whatever was written" {

@@ -32,9 +32,7 @@ $1" "$PROGRAM" "${STEPS:-60000}" 7 "${@:2}"
 
 @test "a random program reads no byte that two memories would not have, under kernels that read" {
     model 'access = read'
-    for count in elided_copies parted_pages merged_pages faults; do
-        [[ $(sum "$count") -gt 0 ]]
-    done
+    [[ $(sum elided_copies) -gt 0 && $(sum copied_bytes) -gt 0 ]]
     [[ $(ended one) -gt 0 && $(ended own) -gt 0 ]]
 }
 

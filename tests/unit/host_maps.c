@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,8 +69,17 @@ static bool found(const void *at, const void *from, size_t n, const char *name)
            m.end >= (uintptr_t)from + n && (*name ? strstr(m.name, name) != NULL : !*m.name);
 }
 
+/* The same of a mapping's rights and its file. */
+static bool has(const void *at, int rights, const struct stat *file)
+{
+    struct zc_maps_mapping m;
+    return zc_maps_find((uintptr_t)at, &m) && m.rights == rights &&
+           m.inode == (file ? file->st_ino : 0);
+}
+
 static bool mappings_are_found(void)
 {
+    struct stat stat;
     struct zc_maps_mapping m;
     char local = 0, folder[300] = "/tmp/";
     memset(folder + 5, 'x', 250);
@@ -83,7 +93,11 @@ static bool mappings_are_found(void)
          found(shared + 5, shared, MIB, "/memfd:maps test") &&
          found(&local, &local, 1, "[stack]") && found(named, named, MIB, "?") &&
          found(closed, closed, MIB, "") && !zc_maps_find(64, &m) &&
-         !zc_maps_find(UINT64_MAX - 4096, &m);
+         !zc_maps_find(UINT64_MAX - 4096, &m) && fstat(file, &stat) == 0 &&
+         has(own, PROT_READ | PROT_WRITE, NULL) && has(closed, PROT_NONE, NULL) &&
+         has(named, PROT_READ | PROT_WRITE, &stat) &&
+         mprotect(named, MIB, PROT_READ | PROT_EXEC) == 0 &&
+         has(named, PROT_READ | PROT_EXEC, &stat);
     munmap(own, 4 * MIB);
     ok = ok && !found(own + MIB, own, 4 * MIB, "");
     munmap(shared, MIB);

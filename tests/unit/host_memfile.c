@@ -9,8 +9,6 @@
 #include "base/module.h"
 #include "host/extent.h"
 #include "host/memfile.h"
-#include "host/overlay.h"
-#include "memory/workers.h"
 
 #define SIZE (4 * MIB)
 
@@ -115,13 +113,9 @@ static void a_frozen_block_keeps_its_content_and_shows_no_more_of_it(void **stat
     char *p = get(true), *again = alias(p);
     (void)state;
     memset(p, 1, SIZE);
-    assert_int_equal(zc_overlay_note(extent, (uintptr_t)p + 4096, 4096, PROT_READ), true);
     fork_nothing();
     assert_false(zc_memfile_shareable(extent));
-    assert_true(extent->odd && extent->stale);
-    assert_true(zc_workers_reach(p, 4096, true));
-    assert_false(zc_workers_reach(p + 4096, 4096, true));
-    assert_true(zc_workers_reach(p + 4096, 4096, false));
+    assert_true(extent->stale && !extent->odd);
     p[0] = p[SIZE - 1] = 2;
     for (size_t i = 1; i < SIZE - 1; i++)
         assert_int_equal(p[i], 1);
@@ -130,6 +124,54 @@ static void a_frozen_block_keeps_its_content_and_shows_no_more_of_it(void **stat
     assert_true(zc_memfile_freeze(extent));
     assert_int_equal(p[0], 2); /* The second time nothing is done. */
     free_both(p, again);
+    assert_true(extent->odd); /* Nobody gets it again. */
+    drop_pool();
+}
+
+/* What is behind the part goes on being shown, and more may part later. */
+static void a_block_parts_from_its_beginning_on(void **state)
+{
+    char *p = get(true), *again = alias(p);
+    (void)state;
+    memset(p, 1, SIZE);
+    assert_true(zc_memfile_part(extent, 1));
+    assert_int_equal(extent->apart, 2 * MIB);
+    p[0] = p[2 * MIB] = 2;
+    assert_int_equal(again[0], 1);
+    assert_int_equal(again[2 * MIB], 2);
+    assert_true(zc_memfile_part(extent, 2 * MIB));
+    assert_int_equal(p[0], 2);
+    assert_true(zc_memfile_part(extent, SIZE));
+    p[2 * MIB] = 3;
+    assert_int_equal(again[2 * MIB], 2);
+    assert_int_equal(p[0], 2);
+    assert_true(zc_memfile_shareable(extent));
+    free_both(p, NULL);
+    assert_int_equal(extent->apart, 0); /* The next owner writes the file again. */
+    p = get(true);
+    p[5] = 4;
+    assert_int_equal(again[5], 4);
+    free_both(p, again);
+    drop_pool();
+}
+
+static void an_exchange_gives_each_the_others_file(void **state)
+{
+    char *from = get(true);
+    struct zc_extent *e = extent;
+    char *d = alias(from), *to = get(true), *old = alias(to);
+    (void)state;
+    memset(d, 7, SIZE);
+    memset(old, 1, SIZE);
+    assert_true(zc_memfile_exchange(e, extent));
+    assert_true(to[0] == 7 && to[SIZE - 1] == 7 && from[0] == 1);
+    to[0] = 8;
+    assert_int_equal(d[0], 7);
+    from[5] = 9;
+    assert_int_equal(old[5], 9);
+    assert_true(zc_memfile_shareable(e) && zc_memfile_shareable(extent));
+    free_both(to, d);
+    free_both(from, old);
     drop_pool();
 }
 
@@ -147,19 +189,24 @@ static void memory_that_a_fork_found_in_the_pool_is_given_back(void **state)
     assert_int_equal(zc_hostheap_pooled(), 0);
 }
 
-static void mappings_of_the_programs_own_stay_in_a_frozen_block(void **state)
+/* A fork leaves its mappings, and tells of them. */
+static void a_block_that_the_program_has_changed_is_mapped_no_more(void **state)
 {
     char *p = get(true);
     (void)state;
     assert_true(mmap(p + 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED,
                      -1, 0) != MAP_FAILED);
-    assert_true(
-        zc_overlay_note(extent, (uintptr_t)p + 4096, 4096, ZC_OVERLAY_OPEN | ZC_OVERLAY_FOREIGN));
     char *again = mremap(p + 4096, 0, 4096, MREMAP_MAYMOVE);
-    assert_true(zc_memfile_freeze(extent));
+    assert_true(extent->odd && extent->apart == SIZE);
+    assert_false(zc_memfile_shareable(extent));
+    fork_nothing();
     p[4096] = 3;
     assert_int_equal(again[0], 3);
     munmap(again, 4096);
+    zc_hostheap_put(p);
+    p = get(true);
+    extent->odd = true; /* As where the kernel refused the view then. */
+    assert_false(zc_memfile_freeze(extent) || zc_memfile_part(extent, SIZE));
     zc_hostheap_put(p);
     drop_pool();
 }
@@ -217,7 +264,9 @@ int main(void)
         cmocka_unit_test(small_blocks_are_never_shareable),
         cmocka_unit_test(a_frozen_block_keeps_its_content_and_shows_no_more_of_it),
         cmocka_unit_test(memory_that_a_fork_found_in_the_pool_is_given_back),
-        cmocka_unit_test(mappings_of_the_programs_own_stay_in_a_frozen_block),
+        cmocka_unit_test(a_block_parts_from_its_beginning_on),
+        cmocka_unit_test(an_exchange_gives_each_the_others_file),
+        cmocka_unit_test(a_block_that_the_program_has_changed_is_mapped_no_more),
         cmocka_unit_test(a_program_that_closes_all_files_changes_nothing),
         cmocka_unit_test(a_limit_on_files_leaves_a_block_private),
     };

@@ -8,7 +8,6 @@
 
 #include "forbid_test.h"
 #include "memory/limits.h"
-#include "shared/view.h"
 
 /* Runs a scene in a child, which says in `why` what it was told. */
 static void told(void (*scene)(const char **why), const char *expected)
@@ -94,35 +93,17 @@ static void block_without_maps(const char **why)
     get(why);
 }
 
-static void view_without_mremap(const char **why)
-{
-    static _Alignas(4096) char page[4096];
-    must_forbid(SYS_mremap);
-    if (!zc_view_alias((uintptr_t)page, (uintptr_t)page, sizeof(page)))
-        *why = zc_view_reason();
-}
-
-static void view_without_addresses(const char **why)
-{
-    char *page = mmap(NULL, ZC_HOST_UNIT, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    limit_to(RLIMIT_AS, MIB);
-    if (!zc_view_part((uintptr_t)page, ZC_HOST_UNIT, true))
-        *why = zc_view_reason();
-}
-
 static void a_security_filter_is_told_as_such(void **state)
 {
     (void)state;
     told(heap_without_mmap, "seccomp");
     told(block_without_mprotect, "seccomp");
-    told(view_without_mremap, "seccomp");
 }
 
 static void a_limit_is_told_by_its_name(void **state)
 {
     (void)state;
     told(heap_without_addresses, "RLIMIT_AS");
-    told(view_without_addresses, "RLIMIT_AS");
     told(block_without_data, "RLIMIT_DATA");
     told(heap_over_memlock, "RLIMIT_MEMLOCK");
 }

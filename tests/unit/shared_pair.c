@@ -5,17 +5,14 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 
+#include "base/lock.h"
 #include "base/memory.h"
 #include "driver/lock.h"
 #include "host/extent.h"
 #include "host/memfile.h"
-#include "host/overlay.h"
 #include "host/visits.h"
 #include "memory/place.h"
 #include "shared/backing.h"
@@ -23,8 +20,8 @@
 #include "vmm/vmm.h"
 
 /* The kernel, as the library calls it. */
-static volatile unsigned kernel_calls, kernel_refuses; /* A fault handler counts, too. */
-static volatile bool kernel_is_full;                   /* It maps nothing after that. */
+static unsigned kernel_calls, kernel_refuses;
+static bool kernel_is_full; /* It maps nothing after that. */
 
 static bool kernel_may(bool maps)
 {
@@ -36,25 +33,8 @@ static bool kernel_may(bool maps)
     return false;
 }
 
-static volatile bool interrupted; /* A SIGSEGV is sent to the thread when it maps pages. */
-static pid_t mover;               /* Thread that waits in the middle of parting a page.  Atomic. */
-static bool moving, forked;       /* Atomic. */
-
-/* For a moment, or until the process has forked. */
-static void wait_for_fork(void)
-{
-    const struct timespec moment = {.tv_nsec = 1000000};
-    __atomic_store_n(&moving, true, __ATOMIC_RELEASE);
-    for (int i = 0; i < 300 && !__atomic_load_n(&forked, __ATOMIC_ACQUIRE); i++)
-        nanosleep(&moment, NULL);
-}
-
 void *zc_memory_map(void *at, size_t n, int rights, int flags, int fd, off_t offset)
 {
-    if (interrupted) {
-        interrupted = false;
-        raise(SIGSEGV);
-    }
     if (!kernel_may(true))
         return MAP_FAILED;
     return (void *)syscall(SYS_mmap, at, n, rights, flags, fd, offset);
@@ -79,10 +59,7 @@ void *zc_memory_move(void *from, size_t n, size_t to_n, int flags, void *to)
 {
     if (!kernel_may(true))
         return MAP_FAILED;
-    to = (void *)syscall(SYS_mremap, from, n, to_n, flags, to);
-    if (__atomic_load_n(&mover, __ATOMIC_ACQUIRE) == syscall(SYS_gettid))
-        wait_for_fork();
-    return to;
+    return (void *)syscall(SYS_mremap, from, n, to_n, flags, to);
 }
 
 static void count_from_here(unsigned driver, unsigned kernel)
@@ -139,11 +116,10 @@ static bool become_one(void)
 
 static void copy_in(void)
 {
-    struct zc_shared_hold hold;
     struct zc_moved moved = {0};
-    assert_true(zc_shared_lock_host(pair, extent, &hold));
-    assert_true(zc_coherent_to_device(&pair->pages, 0, SIZE, &moved));
-    zc_shared_unlock(pair, &hold);
+    assert_true(zc_shared_lock_host(pair, extent));
+    assert_true(zc_coherent_to_device(extent, (uintptr_t)zc_shared_address(pair), 0, SIZE, &moved));
+    zc_word_unlock(&pair->owner);
     memcpy(want_d, want_h, SIZE);
 }
 
@@ -152,7 +128,7 @@ static void write_host(size_t at, char byte)
     *(volatile char *)&host[at] = want_h[at] = byte;
 }
 
-/* One pair, in ONE: its pages are equal but the middle one. */
+/* One pair, in ONE: both sides are equal but for a page in the middle. */
 static void make_pair(void)
 {
     make_device("input");
@@ -172,12 +148,6 @@ static void attach(void)
 }
 
 /* What both sides hold, and that the CPU may write its own. */
-static void assert_all(enum zc_page state)
-{
-    for (size_t page = 0; page < SIZE / UNIT; page++)
-        assert_int_equal(pair->pages.state[page], state);
-}
-
 static void check_both(void)
 {
     assert_memory_equal(host, want_h, SIZE);
@@ -357,256 +327,54 @@ static void a_host_block_that_goes_leaves_the_device_block_its_content(void **st
     zc_hostmem_put(host);
 }
 
-static void the_end_of_a_resized_host_block_counts_as_whole(void **state)
-{
-    const size_t size = SIZE - 4096;
-    struct zc_moved moved = {0};
-    struct zc_shared_hold hold;
-    (void)state;
-    make_pair();
-    zc_shared_resize(extent, size);
-    write_host(size - 1, 6);
-    assert_true(zc_shared_lock_host(pair, extent, &hold));
-    assert_true(zc_coherent_to_device(&pair->pages, 0, size, &moved));
-    zc_shared_unlock(pair, &hold);
-    assert_all(ZC_PAGE_SAME);
-    memcpy(want_d, want_h, size);
-    check_both();
-    end_both();
-}
-
-static void pages_that_the_program_changes_are_its_own(void **state)
-{
-    const uintptr_t *base = (uintptr_t *)&host;
-    (void)state;
-    make_pair();
-    assert_true(zc_shared_exile(extent, *base + 4096, *base + 8192, false));
-    assert_true(zc_shared_exile(extent, *base + UNIT, *base + 3 * UNIT, true));
-    assert_all(ZC_PAGE_OUT);
-    memcpy(host + 4096, want_h + 4096, 4096); /* The program has said what is there now. */
-    check_both();
-    end_both();
-}
-
-/* Another mapping of the program's, and libzc's own pages beside it. */
-static void pages_of_no_pair_change_one_by_one(void **state)
-{
-    (void)state;
-    make_pair();
-    uintptr_t base = (uintptr_t)host;
-    assert_true(zc_shared_exile(extent, base, base + 4096, false));
-    char *own =
-        map_raw(host, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1);
-    char *again = (char *)syscall(SYS_mremap, own, 0, 4096, MREMAP_MAYMOVE);
-    zc_overlay_note(extent, base, 4096, ZC_OVERLAY_OPEN | ZC_OVERLAY_FOREIGN);
-    memset(want_h, 0, 4096);
-    assert_int_equal(zc_shared_to_own(pair, ZC_FN_cuMemsetD8_v2, changed), CUDA_SUCCESS);
-    assert_true(zc_shared_exile(extent, base, base + 2 * UNIT, true));
-    assert_memory_equal(host, want_h, SIZE);
-    write_host(0, 8);
-    assert_int_equal(*again, 8);
-    check_both();
-    end_both();
-}
-
-static void a_change_that_the_kernel_refuses_leaves_a_block_of_no_pair(void **state)
-{
-    bool more = true;
-    (void)state;
-    kernel_is_full = true;
-    for (unsigned n = 1; more; n++) {
-        make_host(1);
-        uintptr_t base = (uintptr_t)host;
-        count_from_here(0, n);
-        bool done = zc_shared_exile(extent, base + UNIT, base + SIZE, true);
-        more = kernel_calls >= n;
-        count_from_here(0, 0);
-        assert_true(done || more);
-        assert_memory_equal(host, want_h, SIZE);
-        write_host(SIZE - 1, 2);
-        assert_true(zc_memfile_freeze(extent)); /* As before a fork. */
-        assert_memory_equal(host, want_h, SIZE);
-        assert_false(zc_memfile_shareable(extent));
-        zc_hostmem_put(host);
-    }
-    kernel_is_full = false;
-}
-
 #define POLICY                                                                                     \
     "[rule host]\napi = malloc\nsize = 1M..\nplace = shared\n"                                     \
     "[rule input]\napi = cudaMalloc\nplace = shared\naccess = read\n"                              \
     "[rule output]\napi = cudaMalloc\nplace = shared\naccess = write\n"
 
-/* A scene in a process of its own, with a pair whose middle page is apart; returns its status. */
-static int in_a_process(void (*scene)(void))
+/* A copy of another thread's holds the lock, and nothing of it is lost by a change of the backing,
+ * or a free, that waits for it. */
+static void *become_own(void *unused)
 {
-    int status;
-    pid_t child = fork();
-    if (child == 0) {
-        make_pair();
-        scene();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
+    zc_shared_to_own(pair, ZC_FN_cuMemsetD8_v2, changed);
+    return unused;
 }
 
-static void a_write_that_finds_no_mapping_makes_the_host_block_private(void **state)
+static void *free_host(void *unused)
 {
-    (void)state;
+    zc_shared_host_gone(extent);
+    return unused;
+}
+
+static void waits_for_a_copy(void *(*other)(void *unused))
+{
+    const struct timespec moment = {.tv_nsec = 20000000};
+    struct zc_moved moved = {0};
+    pthread_t thread;
     make_pair();
-    count_from_here(0, 3); /* The move of the page's copy. */
-    write_host(0, 2);
-    count_from_here(0, 0);
-    assert_true(pair->pages.frozen);
-    assert_all(ZC_PAGE_APART);
+    assert_true(zc_shared_lock_host(pair, extent));
+    assert_int_equal(pthread_create(&thread, NULL, other, NULL), 0);
+    nanosleep(&moment, NULL); /* Mostly it waits by now. */
+    assert_true(zc_coherent_to_device(extent, (uintptr_t)zc_shared_address(pair), 0, SIZE, &moved));
+    memcpy(want_d, want_h, SIZE);
+    zc_word_unlock(&pair->owner);
+    pthread_join(thread, NULL);
+    assert_null(extent->shared);
+    assert_int_equal(zc_shared_to_own(pair, ZC_FN_cuMemsetD8_v2, changed), CUDA_SUCCESS);
     check_both();
     end_both();
 }
 
-static void write_in_vain(void)
-{
-    kernel_is_full = true;
-    count_from_here(0, 2);
-    *(volatile char *)host = 2;
-}
-
-static void a_page_that_can_not_part_ends_the_process(void **state)
+static void a_change_of_the_backing_waits_for_a_copy(void **state)
 {
     (void)state;
-    int status = in_a_process(write_in_vain);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    waits_for_a_copy(become_own);
 }
 
-static void *write_first(void *unused)
-{
-    __atomic_store_n(&mover, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
-    *(volatile char *)host = 2;
-    return unused;
-}
-
-static void fork_while_a_page_is_parted(void)
-{
-    pthread_t thread;
-    int status = 1;
-    if (pthread_create(&thread, NULL, write_first, NULL) != 0)
-        _exit(2);
-    while (!__atomic_load_n(&moving, __ATOMIC_ACQUIRE))
-        sched_yield();
-    pid_t child = fork();
-    if (child == 0)
-        _exit(host[1] == 1 && host[UNIT] == 2 && host[SIZE - 1] == 1 ? 0 : 3);
-    __atomic_store_n(&forked, true, __ATOMIC_RELEASE);
-    waitpid(child, &status, 0);
-    pthread_join(thread, NULL);
-    _exit(status || host[0] != 2 || device()[0] != 1);
-}
-
-static void a_child_has_no_page_that_another_thread_is_parting(void **state)
+static void a_free_of_the_host_block_waits_for_a_copy(void **state)
 {
     (void)state;
-    assert_int_equal(in_a_process(fork_while_a_page_is_parted), 0);
-}
-
-/* As a handler may: the page that is looked for under the lock is the pair's. */
-static volatile int arrived, under_lock;
-
-static void touch(int sig)
-{
-    (void)sig;
-    arrived++;
-    under_lock += __atomic_load_n(&pair->owner, __ATOMIC_ACQUIRE) != 0;
-    if (!under_lock)
-        *(volatile char *)host = 2;
-}
-
-static void send_under_two_locks(void)
-{
-    struct zc_shared *first = pair;
-    struct zc_shared_hold hold, second_hold;
-    char *first_host = host;
-    make_pair();
-    struct zc_shared *other = pair;
-    pair = first;
-    host = first_host;
-    signal(SIGSEGV, touch);
-    zc_shared_lock(pair, &hold);
-    zc_shared_lock(other, &second_hold);
-    raise(SIGSEGV);
-    zc_shared_unlock(other, &second_hold);
-    int early = arrived;
-    zc_shared_unlock(pair, &hold);
-    _exit(early || arrived != 1 || under_lock ? 4 : 0);
-}
-
-static void send_in_a_fault(void)
-{
-    signal(SIGSEGV, touch);
-    interrupted = true;
-    ((volatile char *)host)[1] = 1;
-    _exit(interrupted || arrived != 1 || under_lock ? 5 : 0);
-}
-
-static void a_signal_sent_to_the_holder_of_the_lock_waits_until_it_is_dropped(void **state)
-{
-    (void)state;
-    assert_int_equal(in_a_process(send_under_two_locks), 0);
-    assert_int_equal(in_a_process(send_in_a_fault), 0);
-}
-
-static pid_t tid; /* Atomic. */
-
-/* True once a thread blocks SIGUSR1, as it does from the moment on that it wants the lock. */
-static bool wants_the_lock(pid_t thread)
-{
-    char path[64], line[256];
-    unsigned long long blocked = 0;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)thread);
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof(line), f) && sscanf(line, "SigBlk: %llx", &blocked) != 1)
-        ;
-    fclose(f);
-    return blocked & 1ull << (SIGUSR1 - 1);
-}
-
-/* A new thread has the mask of the one that made it, which holds the lock. */
-static void *free_device(void *unused)
-{
-    sigset_t one;
-    sigemptyset(&one);
-    sigaddset(&one, SIGUSR1);
-    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
-    __atomic_store_n(&tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
-    zc_shared_part_ways(pair);
-    return unused;
-}
-
-/* The other side's free, between two instructions of this one's. */
-static void free_host(int sig)
-{
-    (void)sig;
-    zc_shared_host_gone(extent);
-}
-
-static void threads_that_free_both_sides_at_once_end_the_pair_once(void **state)
-{
-    struct zc_shared_hold hold;
-    pthread_t thread;
-    pid_t other;
-    (void)state;
-    make_pair();
-    assert_int_equal(zc_shared_unregister(pair), CUDA_SUCCESS);
-    signal(SIGUSR1, free_host);
-    zc_shared_lock(pair, &hold);
-    pthread_create(&thread, NULL, free_device, NULL);
-    while (!(other = __atomic_load_n(&tid, __ATOMIC_ACQUIRE)) || !wants_the_lock(other))
-        sched_yield();
-    pthread_kill(thread, SIGUSR1);
-    zc_shared_unlock(pair, &hold);
-    pthread_join(thread, NULL);
-    assert_null(extent->shared);
-    end_both();
+    waits_for_a_copy(free_host);
 }
 
 int main(void)
@@ -617,15 +385,8 @@ int main(void)
         cmocka_unit_test(whatever_is_refused_an_output_is_delivered_whole_or_not_at_all),
         cmocka_unit_test(whatever_is_refused_an_output_can_be_used),
         cmocka_unit_test(a_host_block_that_goes_leaves_the_device_block_its_content),
-        cmocka_unit_test(the_end_of_a_resized_host_block_counts_as_whole),
-        cmocka_unit_test(pages_that_the_program_changes_are_its_own),
-        cmocka_unit_test(pages_of_no_pair_change_one_by_one),
-        cmocka_unit_test(a_change_that_the_kernel_refuses_leaves_a_block_of_no_pair),
-        cmocka_unit_test(a_write_that_finds_no_mapping_makes_the_host_block_private),
-        cmocka_unit_test(a_page_that_can_not_part_ends_the_process),
-        cmocka_unit_test(a_child_has_no_page_that_another_thread_is_parting),
-        cmocka_unit_test(a_signal_sent_to_the_holder_of_the_lock_waits_until_it_is_dropped),
-        cmocka_unit_test(threads_that_free_both_sides_at_once_end_the_pair_once),
+        cmocka_unit_test(a_change_of_the_backing_waits_for_a_copy),
+        cmocka_unit_test(a_free_of_the_host_block_waits_for_a_copy),
     };
     host_policy(POLICY);
     zc_hostrule_open();

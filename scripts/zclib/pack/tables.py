@@ -46,8 +46,7 @@ _TABLES = {
     "pairs": {
         "time_ns": NUMBER, "device_block": NUMBER, "host_block": NUMBER, "device_site": WORD,
         "host_site": WORD, "backing": WORD, "why": WORD, "size_bytes": NUMBER,
-        "elided_copies": NUMBER, "elided_bytes": NUMBER, "parted_pages": NUMBER,
-        "merged_pages": NUMBER, "faults": NUMBER, "fault_ns": NUMBER},
+        "elided_copies": NUMBER, "elided_bytes": NUMBER, "copied_bytes": NUMBER},
     "content": {
         "dir": WORD, "host_site": WORD, "device_site": WORD, "copies": NUMBER, "bytes": NUMBER,
         "duplicate_copies": NUMBER, "duplicate_bytes": NUMBER, "relaunched_copies": NUMBER,

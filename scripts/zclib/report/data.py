@@ -91,7 +91,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str,
         "repeated_in_all": totals.repeated.offered,
         "shared": [{**_of_site(name, totals, symbols), **shared.as_dict()}
                    for name, shared in sorted(totals.shared.items(), key=lambda item: (
-                       -item[1].elided_bytes, -item[1].fault_ns, item[0]))[:top]],
+                       -item[1].elided_bytes, item[0]))[:top]],
         "jobs": ranks.jobs(totals.processes),
         **_ranks(totals, top),
         "timeline": _timeline(totals, {site.id for site in shown}),

@@ -310,19 +310,12 @@ class Finder:
                        f"did not get the first place of rule {rules}: {whys}", "", site.id)
 
     def _shared(self, name: str, shared: Shared) -> Iterator[Finding]:
-        """What kept blocks in `shared` from being one with a host block, or made that slow."""
+        """What kept blocks in `shared` from being one with a host block."""
         site = self._totals.sites.get(name)
-        said = []
-        for why, times in by_count(shared.whys).items():
-            said.append(f"{times} of {shared.blocks} shared blocks had device memory of their own: "
-                        f"{why}")
-        if shared.fault_ns > LEAST_SHARE * self._wall_ns > 0:
-            said.append(f"{units.count(shared.faults)} accesses of the CPU to shared pages took "
-                        f"{units.duration(shared.fault_ns)}, "
-                        f"{units.of_run(shared.fault_ns, self._wall_ns)}")
         head = f"{self._name(site)}: " if site is not None else ""
-        for text in said:
-            yield Finding("shared", shared.fault_ns, head + text, "", name)
+        for why, times in by_count(shared.whys).items():
+            yield Finding("shared", 0, f"{head}{times} of {shared.blocks} shared blocks had device "
+                          f"memory of their own: {why}", "", name)
 
     # What a preset does without a promise about the program.
 

@@ -187,8 +187,8 @@ function reportTables() {
         {inAll: data.repeated_in_all});
   table("shared", "Shared blocks", [text("Site", "site"), text("Caller", "caller"),
         number("Blocks", "blocks"), number("One", "one"), bytes("Elided", "elided_bytes"),
-        number("Elided copies", "elided_copies"), number("Parted pages", "parted_pages"),
-        number("Faults", "faults"), number("Fault time", "fault_ns", duration)], data.shared);
+        number("Elided copies", "elided_copies"), bytes("CPU copied", "copied_bytes")],
+        data.shared);
   table("places", "Most memory at one time", [text("Place", "place"), bytes("Peak", "peak_bytes")],
         data.places);
   const shown = row => row.metric.endsWith("_ns") ? duration : row.metric.endsWith("_bytes")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Blocks in the place `shared`: what lay behind them and what sharing cost, by their sites."""
+"""Blocks in the place `shared`: what lay behind them and what sharing saved, by their sites."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ..logs import Record, number, string
 from .tally import by_count, count_name
 
-COUNTS = ("elided_copies", "elided_bytes", "parted_pages", "merged_pages", "faults", "fault_ns")
+COUNTS = ("elided_copies", "elided_bytes", "copied_bytes")
 
 
 class Shared:
@@ -20,8 +20,7 @@ class Shared:
         self.blocks = 0
         self.one = 0                      # One with a host block to the end.
         self.whys: dict[str, int] = {}    # The others, by the reason.
-        self.elided_copies = self.elided_bytes = self.parted_pages = self.merged_pages = 0
-        self.faults = self.fault_ns = 0
+        self.elided_copies = self.elided_bytes = self.copied_bytes = 0
 
     def add_pair(self, record: Record) -> None:
         """Adds a `pair` line."""

@@ -212,13 +212,11 @@ class Text:
         self._section("Shared blocks", [
             table.text("Site", least=0), table.text("Caller"), table.Column("Blocks"),
             table.Column("One"), table.Column("Elided"), table.Column("Copies", drop=4),
-            table.Column("Parted pages", drop=3), table.Column("Faults"),
-            table.Column("Fault time"),
+            table.Column("CPU copied", drop=3),
         ], [[row["site"] or "-", row["caller"], units.count(row["blocks"]),
              units.count(row["one"]), units.size(row["elided_bytes"]),
              units.count(row["elided_copies"]),
-             units.count(row["parted_pages"]), units.count(row["faults"]),
-             units.duration(row["fault_ns"])] for row in self._data["shared"]])
+             units.size(row["copied_bytes"])] for row in self._data["shared"]])
 
     def _hints(self) -> None:
         self._section("What libzc chose as blocks were used: prefetches, and moves", [

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* System calls and functions of stdio that fill a host block of a pair, whose pages the CPU may not
- * write at that time. */
+/* System calls and functions of stdio that fill a host block of a pair, of which the device keeps
+ * what was copied. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

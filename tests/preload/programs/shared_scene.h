@@ -6,7 +6,7 @@
 #include "program.h"
 
 #define MIB ((size_t)1 << 20)
-#define UNIT (2 * MIB) /* What both sides are kept apart by. */
+#define UNIT (2 * MIB) /* Host blocks become private in such steps. */
 #define SIZE (6 * MIB)
 
 /* Says what differs between runs with and without libzc, where no comparison of outputs sees it. */

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* Pages that a process has of its own, read from /proc/self/pagemap. */
+#include "host/pagemap.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#define RUNS 128u    /* Most that are asked for at once; on the caller's stack, */
+#define ENTRIES 512u /* and so are these. */
+
+/* Of <linux/fs.h>, for older headers: PAGEMAP_SCAN, Linux 6.7. */
+struct scan {
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    uint64_t inverted, mask, any_of, returned;
+};
+struct run {
+    uint64_t start, end, categories;
+};
+#define SCAN _IOWR('f', 16, struct scan)
+#define IS_FILE (UINT64_C(1) << 2)
+#define IS_PRESENT (UINT64_C(1) << 3)
+#define IS_SWAPPED (UINT64_C(1) << 4)
+
+/* An entry of the file: "page is file-page or shared-anon", swapped, present. */
+#define ENTRY_FILE (UINT64_C(1) << 61)
+#define ENTRY_THERE (UINT64_C(3) << 62)
+
+struct walk {
+    int fd;
+    uintptr_t at, end;
+    void (*visit)(uintptr_t from, uintptr_t to, void *arg);
+    void *arg;
+};
+
+/* False, with `at` behind what was visited, where the kernel does not do it. */
+static bool walk_by_scan(struct walk *w)
+{
+    struct run runs[RUNS];
+    while (w->at < w->end) {
+        struct scan scan = {.size = sizeof(scan),
+                            .start = w->at,
+                            .end = w->end,
+                            .vec = (uintptr_t)runs,
+                            .vec_len = RUNS,
+                            .inverted = IS_FILE,
+                            .mask = IS_FILE,
+                            .any_of = IS_PRESENT | IS_SWAPPED,
+                            .returned = IS_FILE};
+        int found = ioctl(w->fd, SCAN, &scan);
+        if (found < 0)
+            return false;
+        for (int i = 0; i < found; i++)
+            w->visit((uintptr_t)runs[i].start, (uintptr_t)runs[i].end, w->arg);
+        if (scan.walk_end <= w->at)
+            return false;
+        w->at = (uintptr_t)scan.walk_end;
+    }
+    return true;
+}
+
+static bool is_own(uint64_t entry)
+{
+    return (entry & ENTRY_THERE) && !(entry & ENTRY_FILE);
+}
+
+static void visit_entries(struct walk *w, const uint64_t *entry, size_t count, size_t page)
+{
+    for (size_t i = 0, end; i < count; i = end) {
+        bool own = is_own(entry[i]);
+        for (end = i + 1; end < count && is_own(entry[end]) == own; end++)
+            ;
+        if (own)
+            w->visit(w->at + i * page, w->at + end * page, w->arg);
+    }
+    w->at += count * page;
+}
+
+static bool walk_by_reading(struct walk *w)
+{
+    uint64_t entry[ENTRIES];
+    size_t page = zc_page_end(1);
+    while (w->at < w->end) {
+        size_t count = (w->end - w->at) / page;
+        size_t bytes = (count < ENTRIES ? count : ENTRIES) * sizeof(entry[0]);
+        off_t from = (off_t)(w->at / page * sizeof(entry[0]));
+        if (syscall(SYS_pread64, w->fd, entry, bytes, from) != (long)bytes)
+            return false;
+        visit_entries(w, entry, bytes / sizeof(entry[0]), page);
+    }
+    return true;
+}
+
+/* The file is opened each time: it would be its parent's in a child of fork(2), and programs close
+ * files that they do not know. */
+static bool walk(struct walk *w)
+{
+    int error = errno;
+    w->fd = zc_file_open("/proc/self/pagemap", 0);
+    bool done = w->fd >= 0 && (walk_by_scan(w) || walk_by_reading(w));
+    if (w->fd >= 0)
+        zc_file_close(w->fd);
+    errno = error;
+    return done;
+}
+
+void zc_pagemap_each(uintptr_t low, uintptr_t high,
+                     void (*visit)(uintptr_t from, uintptr_t to, void *arg), void *arg)
+{
+    struct walk w = {.at = low, .end = high, .visit = visit, .arg = arg};
+    if (!walk(&w))
+        visit(w.at, high, arg);
+}
+
+struct probe {
+    uintptr_t own;
+    bool found, others;
+};
+
+static void note(uintptr_t from, uintptr_t to, void *arg)
+{
+    struct probe *p = arg;
+    p->found |= from == p->own && to == p->own + zc_page_end(1);
+    p->others |= from != p->own;
+}
+
+/* A file of three pages, mapped privately: read, written, and never touched. */
+static bool probe(void)
+{
+    size_t page = zc_page_end(1);
+    struct probe p = {0};
+    int fd = memfd_create("libzc", MFD_CLOEXEC);
+    if (fd < 0)
+        return false;
+    char *at = MAP_FAILED;
+    if (ftruncate(fd, (off_t)(3 * page)) == 0)
+        at = zc_memory_map(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    zc_file_close(fd);
+    if (at == MAP_FAILED)
+        return false;
+    *(volatile char *)(at + page) = *(volatile char *)at;
+    p.own = (uintptr_t)at + page;
+    zc_pagemap_each((uintptr_t)at, (uintptr_t)at + 3 * page, note, &p);
+    zc_memory_unmap(at, 3 * page);
+    return p.found && !p.others;
+}
+
+bool zc_pagemap_works(const char **why)
+{
+    static uint32_t answer; /* 0: not asked yet, 1: no, 2: yes.  Atomic. */
+    uint32_t known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
+    if (!known) {
+        known = probe() ? 2 : 1;
+        __atomic_store_n(&answer, known, __ATOMIC_RELAXED);
+    }
+    *why = "/proc/self/pagemap does not tell which pages were written";
+    return known == 2;
+}
