@@ -37,7 +37,8 @@ static inline struct zc_cell *zc_cell_own(const struct zc_block *block, enum zc_
 {
     for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
         struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
-        if (!cell || (cell->dir == (uint8_t)dir && cell->writer == slot))
+        if (!cell || (__atomic_load_n(&cell->dir, __ATOMIC_RELAXED) == (uint8_t)dir &&
+                      __atomic_load_n(&cell->writer, __ATOMIC_RELAXED) == slot))
             return cell;
     }
     return NULL;
