@@ -80,9 +80,9 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         return CUDA_ERROR_INVALID_VALUE;                                                           \
     CUresult result =                                                                              \
         zc_life_on() && zc_converted_at(address) ? CUDA_ERROR_INVALID_VALUE : real args;           \
-    return zc_check_sticky(ZC_FN_##name, result == CUDA_SUCCESS                                    \
-                                             ? result                                              \
-                                             : zc_diagnose(ZC_FN_##name, address, result));        \
+    bool theirs = result == CUDA_SUCCESS || zc_hosted_at(address); /* Refused bare, too. */        \
+    return zc_check_sticky(ZC_FN_##name,                                                           \
+                           theirs ? result : zc_diagnose(ZC_FN_##name, address, result));          \
     }
 #define ZC_WATCH(name, base, flavour, params, args, describe)                                      \
     ENTER(name, base, params)                                                                      \
