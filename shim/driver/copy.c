@@ -213,9 +213,12 @@ void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsign
                         uint8_t unit, size_t width, size_t height)
 {
     size_t row = zc_product(width, unit);
-    zc_describe_set(c, dst, value, unit, zc_product(width, height));
-    c->dst.span = width && height ? zc_sum(zc_product(height - 1, pitch), row) : 0;
-    c->dst.pitch = pitch;
+    /* A pitch has a sign (measured): the same rows, seen from the last one. */
+    bool backwards = (ptrdiff_t)pitch < 0;
+    size_t step = backwards ? 0 - pitch : pitch, rest = height ? zc_product(height - 1, step) : 0;
+    zc_describe_set(c, backwards ? dst - rest : dst, value, unit, zc_product(width, height));
+    c->dst.span = width && height ? zc_sum(rest, row) : 0;
+    c->dst.pitch = step;
     c->extent[0] = row;
     c->extent[1] = height;
 }

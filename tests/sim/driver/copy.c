@@ -86,19 +86,21 @@ static CUresult array_side(const struct end *e, const CUDA_MEMCPY3D *c, struct s
 }
 
 /* The steps from row to row and from slice to slice; false where rows or slices do not fit into
- * them, or a pitch is larger than CU_DEVICE_ATTRIBUTE_MAX_PITCH. A driver takes the pitch for a
- * number with a sign, so that rows may go backwards, and looks at no level of detail (measured). */
+ * them, or rows follow each other in more than CU_DEVICE_ATTRIBUTE_MAX_PITCH. A driver takes the
+ * pitch for a number with a sign, so that rows may go backwards, and looks at no level of detail
+ * and no reserved field (measured). */
 static bool steps_of(const struct end *e, const CUDA_MEMCPY3D *c, struct side *out)
 {
     bool flat = c->Height <= 1 && c->Depth <= 1;
     size_t rows = e->height ? e->height : c->Height, row, behind;
-    if ((ptrdiff_t)e->pitch > SIM_MAX_PITCH ||
+    if ((!flat && (ptrdiff_t)e->pitch > SIM_MAX_PITCH) ||
         __builtin_add_overflow(c->WidthInBytes, e->x, &row) ||
         __builtin_add_overflow(c->Height, e->y, &behind))
         return false;
     out->pitch = e->pitch ? e->pitch : flat ? c->WidthInBytes : row;
     out->slice = out->pitch * rows;
-    return flat || (out->pitch >= row && (c->Depth <= 1 || rows >= behind));
+    return (out->pitch >= row || (flat && !e->pitch)) &&
+           (rows >= behind || (c->Depth <= 1 && !e->height));
 }
 
 /* The range from the lowest to behind the highest byte of a side, from its first byte on. */

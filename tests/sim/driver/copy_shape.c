@@ -60,9 +60,11 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, enum sim_copy_m
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, enum sim_copy_mode mode)
 {
-    if (!c || c->reserved0 || c->reserved1)
+    if (!c)
         return CUDA_ERROR_INVALID_VALUE;
-    return sim_copy(c, stream, mode);
+    CUDA_MEMCPY3D shape = *c;
+    shape.reserved0 = shape.reserved1 = NULL;
+    return sim_copy(&shape, stream, mode);
 }
 
 static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, CUstream stream, enum sim_copy_mode mode)

@@ -4,18 +4,23 @@
 #include "copy.h"
 #include <string.h>
 
-/* Bytes from the first to behind the last; false where a size_t does not hold them. */
-static bool span_of(const CUDA_MEMSET_NODE_PARAMS *s, size_t *span)
+/* Bytes from the lowest to behind the highest, and those before the first row: a driver takes the
+ * pitch for a number with a sign, so that rows may go backwards (measured).  False where a size_t
+ * does not hold them. */
+static bool span_of(const CUDA_MEMSET_NODE_PARAMS *s, size_t *span, size_t *before)
 {
+    bool backwards = (ptrdiff_t)s->pitch < 0;
     size_t rows, row;
-    return !__builtin_mul_overflow(s->height - 1, s->pitch, &rows) &&
-           !__builtin_mul_overflow(s->width, s->elementSize, &row) &&
+    if (__builtin_mul_overflow(s->height - 1, backwards ? 0 - s->pitch : s->pitch, &rows))
+        return false;
+    *before = backwards ? rows : 0;
+    return !__builtin_mul_overflow(s->width, s->elementSize, &row) &&
            !__builtin_add_overflow(rows, row, span);
 }
 
 static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct sim_place *out)
 {
-    size_t span;
+    size_t span, before;
     if (s->elementSize != 1 && s->elementSize != 2 && s->elementSize != 4)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->dst % s->elementSize ||
@@ -24,8 +29,10 @@ static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct
     const struct sim_block *b = sim_block_find(s->dst);
     if (b && !sim_reaches(b, device))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!span_of(s, &span) || sim_resolve(s->dst, span, device, true, false, out) != CUDA_SUCCESS)
+    if (!span_of(s, &span, &before) ||
+        sim_resolve(s->dst - before, span, device, true, false, out) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
+    out->pointer += before;
     return out->hosted ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; /* measured */
 }
 
