@@ -198,6 +198,18 @@ CUresult zc_stream_wait_context(CUcontext context)
     return result;
 }
 
+CUresult zc_stream_state(void)
+{
+    CUresult result = zc_capture_any() ? CUDA_SUCCESS : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
+    return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
+}
+
+CUresult zc_stream_refusal(void)
+{
+    CUresult state = zc_stream_state();
+    return state == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : state;
+}
+
 bool zc_stream_lend(CUcontext context)
 {
     CUcontext current = NULL;

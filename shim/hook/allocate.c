@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "driver/capture.h"
+#include "driver/stream.h"
 #include "ledger/site.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
@@ -124,6 +125,8 @@ CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char 
         why = "a stream is being captured";
     else if (rule && unfit)
         why = unfit;
+    else if (rule && zc_stream_state() != CUDA_SUCCESS)
+        why = "a kernel has failed"; /* Which virtual memory management does not report. */
     else if (rule && exported(rule, ask->site))
         why = "a library that exports memory requests it (rules with 'module' place it)";
     else if (rule) {

@@ -137,7 +137,7 @@ static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
     if (captured != CUDA_SUCCESS)
         return captured;
     if (block->base != dptr || (block->flags & ZC_BLOCK_QUARANTINED))
-        return CUDA_ERROR_INVALID_VALUE;
+        return zc_stream_refusal();
     if (zc_life_closing())
         return zc_free_at_exit(block, real(0));
     return zc_free_placed(fn, block);
@@ -215,7 +215,7 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
     bool pooled = block && (block->flags & ZC_BLOCK_POOLED);
     if (block && !pooled && !zc_capture_holds(stream, entry->flavour)) {
         if (block->base != dptr || (block->flags & ZC_BLOCK_QUARANTINED))
-            return CUDA_ERROR_INVALID_VALUE;
+            return zc_stream_refusal();
         if (zc_life_closing())
             return zc_free_at_exit(block, real(0, stream));
         CUevent event = zc_stream_mark(stream, entry->flavour);

@@ -120,7 +120,7 @@ ZC_BODY(cuMemFreeHost, (void *p))
         return result;
     }
     if (is_converted(p))
-        return CUDA_ERROR_INVALID_VALUE;
+        return zc_stream_refusal();
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
     CUresult result = real(p);
@@ -129,13 +129,6 @@ ZC_BODY(cuMemFreeHost, (void *p))
     else if (untracked.taken)
         zc_freed_reap_all();
     return result;
-}
-
-/* A missing context is reported first, as all queries and registrations do. */
-static CUresult state_of_context(void)
-{
-    CUdevice device;
-    return zc_real.cuCtxGetDevice(&device);
 }
 
 static bool in_heap(const void *p)
@@ -148,7 +141,7 @@ static bool in_heap(const void *p)
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
     struct zc_shared *pair = zc_shared_at((uint64_t)(uintptr_t)p);
-    CUresult state = pair || is_drivers(p) ? state_of_context() : CUDA_SUCCESS;
+    CUresult state = pair || is_drivers(p) ? zc_stream_state() : CUDA_SUCCESS;
     if (state == CUDA_SUCCESS && pair)
         state = zc_shared_to_own(pair, entry->fn, "the program registers its host block");
     if (state != CUDA_SUCCESS)
@@ -195,10 +188,10 @@ static void *disguised(void *p)
 ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int flags))
 {
     if (is_converted(p))
-        return CUDA_ERROR_INVALID_VALUE;
+        return zc_stream_refusal();
     if (!hosted(p))
         return real(dptr, disguised(p), flags);
-    CUresult state = state_of_context();
+    CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
         return state;
     if (!dptr || flags)
@@ -213,10 +206,10 @@ ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
 {
     const struct zc_block *block = hosted(p);
     if (is_converted(p))
-        return CUDA_ERROR_INVALID_VALUE;
+        return zc_stream_refusal();
     if (!block)
         return real(flags, disguised(p));
-    CUresult state = state_of_context();
+    CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
         return state;
     if (!flags)

@@ -320,8 +320,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
             *base = mapping->base; /* The driver returns 0 for host memory (measured). */
         return result;
     }
-    CUdevice device;
-    CUresult state = zc_real.cuCtxGetDevice(&device);
+    CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
         return state;
     if (beside || (b->flags & ZC_BLOCK_QUARANTINED))

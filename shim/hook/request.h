@@ -4,6 +4,7 @@
 
 #include "base/life.h"
 #include "driver/call.h"
+#include "driver/stream.h"
 #include "ledger/block.h"
 #include "memory/place.h"
 #include "policy/policy.h"
@@ -78,6 +79,16 @@ static inline bool zc_beside(CUdeviceptr address)
 static inline bool zc_placed_near(CUdeviceptr address)
 {
     return zc_life_on() && (zc_placed_at(address) || zc_beside(address));
+}
+
+/* The refusal of a call for mappings, and of one for managed memory, where such a block is. */
+static inline CUresult zc_refuse_mapping(CUdeviceptr address)
+{
+    return zc_placed_near(address) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+static inline CUresult zc_refuse_managed(CUdeviceptr address)
+{
+    return zc_placed_near(address) ? zc_stream_refusal() : CUDA_SUCCESS;
 }
 
 /* As zc_placed_at(), for blocks requested as device memory, and as pinned host memory. */

@@ -68,18 +68,16 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         note;                                                                                      \
     return zc_check_sticky(ZC_FN_##name, result);                                                  \
     }
-#define ZC_REFUSE(name, base, flavour, params, args, placed)                                       \
+#define ZC_REFUSE(name, base, flavour, params, args, refusal)                                      \
     ENTER(name, base, params)                                                                      \
-    if (zc_life_on() && placed)                                                                    \
-        return CUDA_ERROR_INVALID_VALUE;                                                           \
-    return zc_check_sticky(ZC_FN_##name, real args);                                               \
+    const CUresult refused = refusal;                                                              \
+    return refused != CUDA_SUCCESS ? refused : zc_check_sticky(ZC_FN_##name, real args);           \
     }
 #define ZC_LEND(name, base, flavour, params, args, address)                                        \
     ENTER(name, base, params)                                                                      \
     if (zc_beside(address))                                                                        \
-        return CUDA_ERROR_INVALID_VALUE;                                                           \
-    CUresult result =                                                                              \
-        zc_life_on() && zc_converted_at(address) ? CUDA_ERROR_INVALID_VALUE : real args;           \
+        return zc_stream_refusal();                                                                \
+    CUresult result = zc_life_on() && zc_converted_at(address) ? zc_stream_refusal() : real args;  \
     bool theirs = result == CUDA_SUCCESS || zc_hosted_at(address); /* Refused bare, too. */        \
     return zc_check_sticky(ZC_FN_##name,                                                           \
                            theirs ? result : zc_diagnose(ZC_FN_##name, address, result));          \

@@ -177,3 +177,17 @@ shared_for() {
         [[ ! -s $BATS_TEST_TMPDIR/said ]]
     done
 }
+
+@test "calls after a kernel has failed return its error in every place, first or later" {
+    local sticky=$PWD/$ZC_BUILD/tests/preload/programs/sticky rule
+    local pinned=$'[rule host]\napi = malloc, cudaHostAlloc\nplace = pinned\n[rule all]'
+    need_built "$sticky"
+    "$sticky" >"$bare"
+    [[ $(grep -c ': 700$' "$bare") -gt 100 ]]
+    for rule in 'place = mapped' 'place = managed' 'place = vmm' $'place = vmm\ncommit = lazy' \
+        $'place = vmm\ngrow = yes' $'place = vmm, mapped\nspill = move\nbudget = 6M' \
+        "$pinned"$'\nplace = vmm' "$(shared_for read)" "$(shared_for write)"; do
+        echo "$rule"
+        under_policy "$rule" "$sticky" 2>/dev/null | diff "$bare" -
+    done
+}
