@@ -8,7 +8,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Of <linux/mman.h>, for older headers of libc: Linux 4.17, 5.7, 5.14, 5.18 and 6.1. */
+/* Of <linux/mman.h>, for older headers of libc: Linux 4.17, 5.7, 5.14, 5.18, 6.1
+ * and 6.13. */
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -24,6 +25,9 @@
 #endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
 #endif
 
 /* The first address of a page, and of the next one unless the address is such itself. */

@@ -14,10 +14,14 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "driver/real.h"
 #include "host/maps.h"
 #include "host/memfile.h"
@@ -25,6 +29,15 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define SLOW __attribute__((noinline)) static
+
+/* Of <linux/pidfd.h>: Linux 6.14. */
+#ifndef PIDFD_SELF_THREAD
+#define PIDFD_SELF_THREAD (-10000)
+#define PIDFD_SELF_THREAD_GROUP (-10001)
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
 
 #define GUARD (PROT_READ | PROT_WRITE | PROT_EXEC)
 
@@ -198,7 +211,8 @@ static bool discard_view(const struct piece *p, int advice)
     return done;
 }
 
-/* Registered pages are filled with zeroes, because the GPU would keep the old ones. */
+/* The pages must really go: whom the program asks to fill missing ones (userfaultfd(2)) sees none
+ * that libzc has filled with zeroes. */
 static bool discard(const struct piece *p, int advice)
 {
     struct zc_extent *e = p->extent;
@@ -207,11 +221,7 @@ static bool discard(const struct piece *p, int advice)
     enum zc_extent_pin pin = zc_pinned_hold(e);
     bool registered = pin == ZC_PIN_DONE && zc_hostheap_mine(e);
     bool odd = __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
-    if (registered && !odd)
-        __builtin_memset(start_of(p), 0, bytes_of(p));
     zc_pinned_let_go(e, pin);
-    if (registered && !odd)
-        return true;
     if (registered || e->fd)
         retreat(e, true);
     if (!e->fd)
@@ -393,13 +403,39 @@ EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to)
                : next.mremap(at, n, now, flags, to);
 }
 
-/* Advice that changes neither content nor mappings. */
-static bool harmless(int advice)
+/* What advice means for a block: nothing; that its memory must be private, while the CPU and the
+ * driver keep the same pages; or anything, as that which is not known here. */
+enum meaning { HARMLESS, PRIVATE, ANYTHING };
+
+static enum meaning meaning_of(int advice)
 {
-    return advice == MADV_NORMAL || advice == MADV_RANDOM || advice == MADV_SEQUENTIAL ||
-           advice == MADV_WILLNEED || advice == MADV_POPULATE_READ ||
-           advice == MADV_POPULATE_WRITE || advice == MADV_HUGEPAGE || advice == MADV_COLD ||
-           advice == MADV_PAGEOUT;
+    switch (advice) {
+    case MADV_NORMAL:
+    case MADV_RANDOM:
+    case MADV_SEQUENTIAL:
+    case MADV_WILLNEED:
+    case MADV_POPULATE_READ:
+    case MADV_POPULATE_WRITE:
+    case MADV_HUGEPAGE:
+    case MADV_COLD:
+    case MADV_PAGEOUT:
+        return HARMLESS;
+    case MADV_FREE:
+    case MADV_REMOVE:
+    case MADV_DONTFORK:
+    case MADV_DOFORK:
+    case MADV_MERGEABLE:
+    case MADV_UNMERGEABLE:
+    case MADV_NOHUGEPAGE:
+    case MADV_DONTDUMP:
+    case MADV_DODUMP:
+    case MADV_WIPEONFORK:
+    case MADV_KEEPONFORK:
+    case MADV_COLLAPSE:
+        return PRIVATE;
+    default:
+        return ANYTHING;
+    }
 }
 
 /* The kernel has other answers for a file than for malloc's memory. */
@@ -420,12 +456,77 @@ SLOW int advise(void *at, size_t n, int advice)
         errno = EINVAL;
         return -1;
     }
-    if (!harmless(advice))
-        on_each(at, n, (struct change){give_up, false});
+    if (next.madvise(at, 0, advice) != 0) /* The kernel does not know it. */
+        return -1;
+    /* Of a private view of the file the kernel would show the file again. */
+    if (advice == MADV_GUARD_INSTALL && is_file(at) &&
+        !on_each(at, n, (struct change){discard, MADV_DONTNEED}))
+        return -1;
+    if (meaning_of(advice) != HARMLESS)
+        on_each(at, n, (struct change){give_up, meaning_of(advice) == ANYTHING});
     return next.madvise(at, n, advice);
 }
 
 EXPORT int madvise(void *at, size_t n, int advice)
 {
     return placed(at, n) ? advise(at, n, advice) : next.madvise(at, n, advice);
+}
+
+static bool is_self(int process)
+{
+    char file[48];
+    uint64_t pid;
+    struct zc_text t = zc_text_on(file, sizeof(file));
+    if (process == PIDFD_SELF_THREAD || process == PIDFD_SELF_THREAD_GROUP)
+        return true;
+    zc_text_fmt(&t, "/proc/self/fdinfo/%d", process);
+    return zc_file_number(zc_text_cstr(&t), "Pid:\t", &pid) && pid == (uint64_t)getpid();
+}
+
+/* For this process the same as the call for each range. */
+EXPORT ssize_t process_madvise(int process, const struct iovec *ranges, size_t count, int advice,
+                               unsigned flags)
+{
+    bool any = false;
+    ssize_t done = 0;
+    for (size_t i = 0; i < count && !any; i++)
+        any = placed(ranges[i].iov_base, ranges[i].iov_len);
+    if (!any || !is_self(process) ||
+        syscall(SYS_process_madvise, process, ranges, (size_t)0, advice, flags) != 0)
+        return syscall(SYS_process_madvise, process, ranges, count, advice, flags);
+    for (size_t i = 0; i < count; i++) {
+        if (madvise(ranges[i].iov_base, ranges[i].iov_len, advice) != 0)
+            return done ? done : -1;
+        done += (ssize_t)ranges[i].iov_len;
+    }
+    return done;
+}
+
+/* Bytes of a segment of System V's shared memory; 0 if it can't be attached. */
+static size_t segment_bytes(int id)
+{
+    struct shmid_ds segment;
+    return shmctl(id, IPC_STAT, &segment) == 0 ? segment.shm_segsz : 0;
+}
+
+EXPORT void *shmat(int id, const void *at, int flags)
+{
+    uintptr_t low = flags & SHM_RND ? zc_page_start((uintptr_t)at) : (uintptr_t)at;
+    size_t n = flags & SHM_REMAP ? segment_bytes(id) : 0;
+    if (n && placed((void *)low, n) && !plain((void *)low, n) &&
+        !on_each((void *)low, n, (struct change){give_up, true}))
+        return (void *)-1;
+    return (void *)syscall(SYS_shmat, id, at, flags);
+}
+
+/* The addresses of a block stay reserved: what comes in place of a segment detaches it. */
+EXPORT int shmdt(const void *at)
+{
+    struct zc_maps_mapping m = {.inode = 0}, more;
+    uintptr_t low = (uintptr_t)at;
+    if (!placed(at, 1) || !zc_maps_find(low, &m) || m.start != low || !m.inode)
+        return (int)syscall(SYS_shmdt, at);
+    while (zc_maps_find(m.end, &more) && more.inode == m.inode)
+        m.end = more.end;
+    return on_each(at, m.end - low, (struct change){replace, PROT_NONE}) ? 0 : -1;
 }

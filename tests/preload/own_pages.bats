@@ -81,6 +81,14 @@ everywhere() {
     pinned small
 }
 
+@test "guards of the kernel's over a block fault, and are zeroes when they are removed" {
+    everywhere kernel_guards
+}
+
+@test "a segment of shared memory over a block is what the next copy brings" {
+    everywhere segment
+}
+
 @test "a forked child has its parent's changes, and makes its own" {
     everywhere forked
 }

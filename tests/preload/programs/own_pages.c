@@ -6,6 +6,9 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "shared_scene.h"
@@ -427,6 +430,55 @@ static void small(void)
     CHECK(cuMemFree(d));
 }
 
+/* Guards of the kernel's (Linux 6.13), set and removed by each of both calls. */
+static int advise_self(void *at, size_t n, int advice, bool by_process)
+{
+    struct iovec range = {at, n};
+    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    errno = 0;
+    long done = by_process ? process_madvise(self, &range, 1, advice, 0) : madvise(at, n, advice);
+    close(self);
+    return done < 0 ? errno : 0;
+}
+
+static void kernel_guards(void)
+{
+    for (int by_process = 0; by_process < 2; by_process++) {
+        struct pair p = copied_pair(SIZE, 1);
+        unsigned char *at = p.h + UNIT;
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        int refused = advise_self(at, 4 * PAGE, 102, by_process);
+        printf("%d, faults %d %d\n", refused, faults(at + PAGE, false), faults(at - 1, true));
+        printf("%d\n", advise_self(at, 6 * PAGE, 103, by_process));
+        printf("%d %d\n", at[PAGE], at[5 * PAGE]);
+        show("guards removed", p);
+        printf("%d\n", advise_self(at + UNIT / 2, 4 * PAGE, MADV_DONTNEED, by_process));
+        show("dropped", p);
+        give_back(p);
+    }
+    again();
+}
+
+/* A segment over a block, which a copy then brings, and which leaves nothing behind. */
+static void segment(void)
+{
+    struct pair p = copied_pair(SIZE, 1);
+    unsigned char *at = p.h + UNIT;
+    int id = shmget(IPC_PRIVATE, 3 * PAGE, 0600 | IPC_CREAT);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(shmat(id, at, SHM_REMAP) == at && shmctl(id, IPC_RMID, NULL) == 0);
+    memset(at, 7, 3 * PAGE);
+    show("attached", p);
+    EXPECT(shmdt(at) == 0 && shmctl(id, IPC_STAT, &(struct shmid_ds){0}) != 0);
+    EXPECT(faults(at, false) && faults(at + 2 * PAGE, false) && !faults(at + 3 * PAGE, true));
+    EXPECT(shmdt(at) != 0);
+    EXPECT(mmap(at, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                0) == at);
+    show("detached", p);
+    give_back(p);
+    again();
+}
+
 /* A forked child has what its parent made of its pages. */
 static void forked(void)
 {
@@ -527,6 +579,8 @@ int main(int argc, char **argv)
         {"guards_and_kernels", guards_and_kernels},
         {"freed", freed},
         {"small", small},
+        {"kernel_guards", kernel_guards},
+        {"segment", segment},
         {"forked", forked},
         {"threads", threads},
         {"refused", refused},

@@ -9,6 +9,9 @@
 #include "view.h"
 #include <errno.h>
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#endif
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
 #endif
@@ -24,7 +27,9 @@ static int on_private_pages(const struct sim_mapping *m, int advice)
     }
     void *p = sim_mmap((void *)m->start, bytes, m->rights,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    return p == MAP_FAILED ? -1 : 0;
+    if (p == MAP_FAILED)
+        return -1;
+    return advice == MADV_GUARD_INSTALL ? sim_madvise(p, bytes, advice) : 0;
 }
 
 /* The part of a view that maps what `m` maps. */
@@ -85,6 +90,7 @@ SIM_EXPORT int madvise(void *at, size_t bytes, int advice)
     struct sim_maps maps;
     bool frees = advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE ||
                  advice == MADV_REMOVE;
+    frees = frees || (advice == MADV_GUARD_INSTALL && sim_madvise(at, 0, advice) == 0);
     bool any = sim_view_any || advice == MADV_REMOVE; /* Shared pages become no view's. */
     if (!frees || !any || first % page || end <= first || !sim_maps_read(&maps, first, end))
         return sim_madvise(at, bytes, advice);
