@@ -79,7 +79,6 @@ void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *
     n.real = zc_copy_real(c);
     n.dst = c->dst.address;
     n.src = c->src.address;
-    n.span = c->dst.span;
     n.bytes = c->bytes;
     if (zc_arena_extend(&nodes->copy, &nodes->cap, nodes->count, sizeof(n), 8))
         nodes->copy[nodes->count++] = n;

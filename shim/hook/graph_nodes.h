@@ -9,7 +9,6 @@
 struct zc_graph_copy {
     CUgraphNode id;       /* Its node in the graph that was instantiated, which updates name. */
     CUdeviceptr dst, src; /* First addresses; 0 for arrays, and for the source of a set. */
-    size_t span;          /* Bytes from the first to the last one written. */
     unsigned asked, real; /* Flows, as in struct zc_transfer. */
     uint64_t bytes;       /* That each launch moves or sets; 0: only the GPU knows how often. */
 };
