@@ -41,7 +41,9 @@ bool zc_managed_pool_make(const struct zc_want *want, struct zc_backing *out)
     CUmemoryPool from = open_pool();
     out->pooled = from && ZC_FLAVOURED(want->flavour, cuMemAllocFromPoolAsync)(
                               &out->base, want->size, from, want->stream) == CUDA_SUCCESS;
-    if (!out->pooled)
+    if (out->pooled)
+        out->room = want->size + 1; /* What follows is the pool's: nobody's to the program. */
+    else
         zc_managed_pool_leave();
     return out->pooled;
 }

@@ -303,6 +303,10 @@ static void pool(void)
     CUdeviceptr d;
     CHECK(cuMemAllocAsync(&d, size, NULL));
     around(d, size, true);
+    printf("copies that begin behind\n");
+    SHOW(cuMemcpy(d, d + size, 64));
+    SHOW(cuMemcpy(d + size + 1, d, 64));
+    SHOW(cuMemcpyAsync(d, d + size + 1, 64000, NULL));
     printf("values\n");
     values(d);
     CHECK(cuMemFreeAsync(d, NULL));
