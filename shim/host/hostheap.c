@@ -102,6 +102,8 @@ static void forget_device(struct zc_extent *e, void *unused)
     e->early = false;
 }
 
+/* Before any module of the child maps memory: the kernel would give it addresses in the heap of
+ * which the child has no pages. */
 static void in_child(void)
 {
     owner = getpid();
@@ -627,4 +629,4 @@ void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *
 }
 
 const struct zc_module zc_module_hostheap = {
-    .before_fork = hold_and_freeze, .after_fork = let_go, .child = in_child};
+    .before_fork = hold_and_freeze, .after_fork = let_go, .inherit = in_child};

@@ -87,7 +87,7 @@ static void a_log_is_a_new_private_file(void **state)
     assert_int_equal(stat("a.jsonl", &s), 0);
     assert_int_equal(s.st_mode, S_IFREG | 0600);
     assert_int_equal(stat("a.counters", &s), 0);
-    assert_int_equal(s.st_mode, S_IFREG | 0600);
+    assert_int_equal(s.st_mode, S_IFREG | 0400);
     assert_int_equal(s.st_size, sizeof(struct zc_counters));
 }
 

@@ -243,12 +243,12 @@ static void made_while_launching(void)
 /* A driver that fails the copy, which is pending until the smaller array is freed. */
 static void copy_refused(void)
 {
-    unsigned long long id;
+    char byte;
     start_gpu(0);
     CUdeviceptr old = make(2 * MIB), more = make(4 * MIB);
     CHECK(cuMemsetD8(old, 1, 2 * MIB));
     CHECK(cuMemcpyDtoD(more, old, 2 * MIB));
-    SHOW(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, more));
+    SHOW(cuMemcpyDtoH(&byte, more, 1));
     SHOW(cuMemFree(old));
 }
 
