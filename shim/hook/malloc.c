@@ -3,6 +3,7 @@
  * libc's malloc family (glibc manual, "Replacing malloc").  Every call goes on to the next
  * allocator, unless it is large enough for a rule or names a block of the host heap.
  */
+#include <argz.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -119,10 +120,15 @@ static void *boot_realloc(const void *p, size_t n)
  * any.  Another thread that has found everything meanwhile has asked, too. */
 static bool passed_by(void)
 {
+    static char word[] = "";
+    char *const words[] = {word, NULL};
     void (*put)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_DEFAULT, "free");
-    char *(*volatile copy)(const char *) = strdup;
+    char *made = NULL;
+    size_t bytes;
     asked = false;
-    put(copy(""));
+    /* A function that no sanitizer replaces: they may not be ready yet. */
+    argz_create(words, &made, &bytes);
+    put(made);
     return !asked && __atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) == first_malloc;
 }
 
@@ -184,8 +190,7 @@ FIRST_OR(__libc_realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
 FIRST_OR(free, void, (void *p), (p), (void)boot_put(p))
 FIRST_OR(__libc_free, void, (void *p), (p), (void)boot_put(p))
 
-/* A constructor, because no request comes here where another allocator comes before libzc. */
-__attribute__((constructor)) static void find_first(void)
+void zc_malloc_load(void)
 {
     if (__atomic_load_n(&next.malloc, __ATOMIC_ACQUIRE) == first_malloc)
         find_real_malloc();
@@ -226,7 +231,7 @@ SLOW void *heap_get(const struct zc_hostmem_ask *ask)
 {
     if (finding)
         return NULL;
-    find_first();
+    zc_malloc_load();
     return zc_hostmem_get(ask);
 }
 

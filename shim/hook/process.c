@@ -219,4 +219,6 @@ __attribute__((constructor)) static void load(void)
     /* Sites of host blocks begin before the first CUDA call. */
     const char *python = secure_getenv("ZC_PYTHON");
     find_python(python && zc_option_on(python));
+    if (zc_malloc_load)
+        zc_malloc_load();
 }

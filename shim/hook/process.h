@@ -5,3 +5,8 @@
 
 /* Registers the fork handlers, as early as a library's constructor can. */
 void zc_process_watch_forks(void);
+
+/* Finds the functions behind malloc, and who serves it, before the first request: none may come to
+ * libzc where another allocator comes first.  In hook/malloc.c, which programs that link libzc's
+ * objects leave out. */
+__attribute__((weak)) void zc_malloc_load(void);
