@@ -50,8 +50,10 @@ run_one() {
 watched() {
     local out=$1 size=-1 since=$SECONDS now pid
     shift
-    setsid "$@" </dev/null >"$out" 2>&1 &
+    set -m # A process group of its own, in which SIGINT is not ignored.
+    "$@" </dev/null >"$out" 2>&1 &
     pid=$!
+    set +m
     while kill -0 "$pid" 2>/dev/null; do
         now=$(stat -c %s "$out" 2>&1)
         [[ $now == "$size" ]] || size=$now since=$SECONDS
