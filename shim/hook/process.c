@@ -163,8 +163,8 @@ bool zc_process_start(void)
      * after the runtime's, so it runs before the runtime releases the driver. */
     if (!registered) {
         atexit(leave_driver);
-        at_quick_exit(unload); /* quick_exit(3) calls no destructors. */
-        at_quick_exit(leave_driver);
+        (void)at_quick_exit(unload); /* quick_exit(3) calls no destructors. */
+        (void)at_quick_exit(leave_driver);
         registered = true;
     }
     open_log();

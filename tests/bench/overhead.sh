@@ -139,5 +139,5 @@ blocks=200000
 bare=$("$bench" memory $blocks | cut -f3) with=$(watched "$bench" memory $blocks | cut -f3)
 each=$(((with - bare) * 1024 / blocks))
 echo "| memory of libzc a live block, $blocks blocks | | $each B | 200 B |"
-bare=$("$bench" growth $pairs | cut -f3) with=$(watched "$bench" growth $pairs | cut -f3)
+bare=$("$bench" growth "$pairs" | cut -f3) with=$(watched "$bench" growth "$pairs" | cut -f3)
 echo "| growth over $pairs allocate/free pairs | $bare KiB | $with KiB | none more |"
