@@ -56,9 +56,12 @@ QUOTES = (
           "a vector that grows to 1 GiB: by 16 MiB at a time", "growing and appending"),
     Quote("searches a graph, lists of 512 MiB: copy, kernels, result",
           "graphs, 16 edges a vertex: breadth-first search, 2^23 vertices", "after the fill"),
+    Quote("compares 1,000 vectors with a million: copies, kernels",
+          "cosine similarity, 1,000 queries of 768 floats: 1000000 targets, 1 batches",
+          "after the fill"),
     Quote("the same under a policy that does not fit it",
-          "graphs, 16 edges a vertex: breadth-first search, 2^23 vertices", "after the fill",
-          "shared"),
+          "cosine similarity, 1,000 queries of 768 floats: 1000000 targets, 1 batches",
+          "after the fill", "managed, accessed by"),
 )
 
 
@@ -72,10 +75,10 @@ def time(metric: Metric, result: Result, label: str) -> str:
 
 
 def preset(result: Result, label: str) -> str:
-    """A link to the policy of a way."""
+    """A link to the policy of a way, or the label of one that is no preset."""
     policy = next((way.policy for way in result.row.ways if way.label == label), None) or ""
     name = policy.split(":")[0]
-    return f"[{name}](policy/presets/{name}.conf)"
+    return f"[{name}](policy/presets/{name}.conf)" if name else label
 
 
 def quoted(session: Session) -> list[str]:
