@@ -2,6 +2,8 @@
 /*
  * Why each rule does or does not take a request, for people who write policies.
  */
+#include <string.h>
+
 #include "internal.h"
 
 static const char *number_or_nothing(int64_t number, struct zc_note *buffer)
@@ -84,6 +86,29 @@ static const char *wanted_text(const struct zc_rule *rule, enum zc_key_id key,
                     zc_place_name(rule->place.item[i]));
     }
     return buffer->text;
+}
+
+unsigned zc_rule_misfits(const struct zc_rule *rule, const struct zc_request *request, char *text,
+                         size_t n)
+{
+    enum zc_key_id first = first_misfit(rule, request);
+    unsigned misfits = (rule->apis >> request->api & 1) == 0;
+    struct zc_note wanted, line;
+
+    for (uint64_t keys = zc_rule_judged(rule); keys != 0; keys &= keys - 1)
+        misfits += !zc_key_fits(rule, request, (enum zc_key_id)__builtin_ctzll(keys));
+    if (first == ZC_KEY_COUNT && rule->nth.count > 0)
+        first = ZC_KEY_NTH;
+    if (n > 0) {
+        zc_note_set(&line, "%s", "");
+        if (first != ZC_KEY_COUNT)
+            zc_note_set(&line, "%s = %s", zc_policy_keys()[first].name,
+                        wanted_text(rule, first, &wanted));
+        n = n - 1 < line.used ? n - 1 : line.used;
+        memcpy(text, line.text, n);
+        text[n] = '\0';
+    }
+    return misfits;
 }
 
 const struct zc_rule *zc_policy_explain(const struct zc_policy *policy,

@@ -145,6 +145,10 @@ void zc_policy_check(struct zc_parser *parser);
 bool zc_rule_covers(const struct zc_rule *earlier, const struct zc_rule *later, uint64_t *work);
 
 /* match.c: the first key but `nth` that fails, ZC_KEY_COUNT if none */
+/* Match keys that the rule gives, but for those that zc_key_fits() does not judge: `api`, `nth`. */
+uint64_t zc_rule_judged(const struct zc_rule *rule);
+/* Whether the request has what one match key asks for. */
+bool zc_key_fits(const struct zc_rule *rule, const struct zc_request *request, enum zc_key_id key);
 enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_request *request);
 /* match.c: whether a number is in a list */
 bool zc_ranges_hold(const struct zc_ranges *ranges, uint64_t number);

@@ -28,9 +28,7 @@ static bool globs_match(const struct zc_globs *globs, const char *text)
     return false;
 }
 
-/* Whether the request has what one match key asks for. */
-static bool key_fits(const struct zc_rule *rule, const struct zc_request *request,
-                     enum zc_key_id key)
+bool zc_key_fits(const struct zc_rule *rule, const struct zc_request *request, enum zc_key_id key)
 {
     switch (key) {
     case ZC_KEY_SIZE:
@@ -61,18 +59,24 @@ static bool key_fits(const struct zc_rule *rule, const struct zc_request *reques
     }
 }
 
-enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_request *request)
+uint64_t zc_rule_judged(const struct zc_rule *rule)
 {
     const uint64_t judged_elsewhere = ZC_KEY_BIT(ZC_KEY_API) | ZC_KEY_BIT(ZC_KEY_NTH);
     const uint64_t match_keys = (UINT64_C(1) << ZC_MATCH_KEY_COUNT) - 1;
-    uint64_t keys = rule->given & match_keys & ~judged_elsewhere;
+
+    return rule->given & match_keys & ~judged_elsewhere;
+}
+
+enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_request *request)
+{
+    uint64_t keys = zc_rule_judged(rule);
 
     if ((rule->apis >> request->api & 1) == 0)
         return ZC_KEY_API;
     for (; keys != 0; keys &= keys - 1) {
         enum zc_key_id key = (enum zc_key_id)__builtin_ctzll(keys);
 
-        if (!key_fits(rule, request, key))
+        if (!zc_key_fits(rule, request, key))
             return key;
     }
     return ZC_KEY_COUNT;

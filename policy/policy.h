@@ -337,6 +337,14 @@ const char *zc_policy_nearest(const char *word, const char *const *words, size_t
 const struct zc_rule *zc_policy_match(const struct zc_policy *policy,
                                       const struct zc_request *request);
 
+/*
+ * How many match keys of the rule do not fit the request, `nth` left out.  The first of them, or
+ * `nth` if it alone may not fit, is written to `text` as the file has it, at most n bytes with the
+ * 0: "size = 16M.."; it is `place` where none of the rule's places fits.
+ */
+unsigned zc_rule_misfits(const struct zc_rule *rule, const struct zc_request *request, char *text,
+                         size_t n);
+
 enum zc_policy_outcome {
     ZC_OUTCOME_TAKES,  /* the rule takes the request */
     ZC_OUTCOME_FAILS,  /* a key does not fit */

@@ -27,6 +27,7 @@ enum zc_lock_rank {
     ZC_RANK_DEEP,    /* What copies carried. */
     ZC_RANK_LIMITS,  /* Finding out the limits. */
     ZC_RANK_NODE,    /* Limits that processes share. */
+    ZC_RANK_MISSED,  /* Requests that no rule took. */
     ZC_RANK_LEDGER,  /* Blocks. */
     ZC_RANK_SITE,    /* Sites. */
     ZC_RANK_LOG,     /* The log's lines. */

@@ -10,6 +10,7 @@
 #include "hook/diagnose.h"
 #include "hook/handle.h"
 #include "hook/pool.h"
+#include "ledger/missed.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "ledger/site_path.h"
@@ -62,14 +63,17 @@ bool zc_ask_begin(struct zc_ask *ask)
 const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
 {
     const struct zc_policy *policy = zc_rules();
-    if (__builtin_expect(!(policy->apis & (UINT64_C(1) << ask->api)), 1))
+    if (policy->rule_count == 0)
         return NULL;
     struct zc_request request = {.api = ask->api,
                                  .size = ask->size,
                                  .device = ask->device,
                                  .stream = ask->stream,
                                  .supposed = ask->supposed};
-    return zc_rules_match(&request, ask->site);
+    if (__builtin_expect(policy->apis & (UINT64_C(1) << ask->api), 0))
+        return zc_rules_match(&request, ask->site);
+    zc_missed_note(policy, &request, ask->site, false);
+    return NULL;
 }
 
 static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,

@@ -16,6 +16,7 @@
 #include "base/options.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "ledger/missed.h"
 #include "ledger/site.h"
 
 enum load_state { UNREAD, READING, READ };
@@ -226,6 +227,7 @@ const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
         add_job(request);
     request->grown = __atomic_load_n(&grown, __ATOMIC_RELAXED);
     const struct zc_rule *rule = zc_policy_match(&policy, request);
+    zc_missed_note(&policy, request, site, rule != NULL);
     request->thread = NULL;
     return rule;
 }

@@ -7,6 +7,7 @@
 #include "base/module.h"
 #include "base/options.h"
 #include "base/own.h"
+#include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/budgets.h"
 #include "log/log.h"
@@ -63,6 +64,7 @@ static void collect(struct zc_summary *s)
     for (unsigned i = 0; i < ZC_PLACE_COUNT; i++)
         zc_block_gauge(i, &s->place[i]);
     s->untracked = zc_block_untracked();
+    s->all_missed = zc_missed_all(zc_rules(), &s->missed);
     s->wall_ns = zc_wall_ns() - zc_counters()->header.start_wall_ns;
     s->start_ns = zc_ticks_to_ns(__atomic_load_n(&zc_counters()->start_ticks, __ATOMIC_RELAXED));
 }
@@ -155,6 +157,22 @@ static void places(struct zc_line *line, const struct zc_summary *s)
     zc_line_close(line, ']');
 }
 
+/* What a policy that took nothing came nearest to. */
+static void missed(struct zc_line *line, const struct zc_missed *m)
+{
+    zc_line_open(line, "missed", '{');
+    zc_line_u64(line, "requests", m->requests);
+    if (m->rule) {
+        zc_line_str(line, "api", zc_api_name(m->api));
+        zc_line_u64(line, "size_bytes", m->size);
+        zc_line_hex(line, "site", zc_site_id(m->site), 8);
+        zc_line_str(line, "rule", m->rule->name);
+        zc_line_u64(line, "line", m->rule->line);
+        zc_line_str(line, "misfit", m->misfit);
+    }
+    zc_line_close(line, '}');
+}
+
 static void write_line(const struct zc_summary *s)
 {
     char small[ZC_LINE_MAX];
@@ -174,6 +192,8 @@ static void write_line(const struct zc_summary *s)
     zc_line_u64(&line, "lost_lines", zc_log_lost());
     zc_line_u64(&line, "unknown_calls", zc_log_unknown.calls);
     zc_refusals_line(&line);
+    if (s->all_missed)
+        missed(&line, &s->missed);
     places(&line, s);
     zc_line_budgets(&line);
     if (zc_log_pairs.pairs > 0) {

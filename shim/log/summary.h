@@ -7,6 +7,7 @@
 
 #include "ledger/block.h"
 #include "ledger/counters.h"
+#include "ledger/missed.h"
 #include "ledger/traffic.h"
 
 struct zc_summary {
@@ -22,6 +23,8 @@ struct zc_summary {
     uint64_t copy_ticks;     /* Blocked time of the copies. */
     uint64_t pageable_asked; /* Bytes of the copies that were to go from or to pageable memory. */
     uint64_t pageable_moved; /* Bytes that the driver moved from or to it. */
+    bool all_missed;         /* The policy has rules, and took nothing. */
+    struct zc_missed missed; /* Set with all_missed. */
 };
 
 /* Driver calls that libzc does not know. */

@@ -4,6 +4,7 @@
 #include "base/message.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "ledger/rules.h"
 #include "log/log.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
@@ -106,6 +107,25 @@ static void title(struct zc_text *t, const struct zc_summary *s)
     zc_text_str(t, " blocked\n");
 }
 
+static void missed(struct zc_text *t, const struct zc_missed *m)
+{
+    size_t start = t->len;
+    if (!m->rule) {
+        zc_text_fmt(t, "libzc: %s took nothing: no request was of the kind and size of its rules",
+                    zc_rules_path());
+    } else {
+        zc_text_fmt(t, "libzc: %s took none of %U request%s", zc_rules_path(), m->requests,
+                    m->requests == 1 ? "" : "s");
+        zc_text_disarm(t, start);
+        start = t->len + 1;
+        zc_text_fmt(t, "\n       nearest: %s of %B, not of rule %s (line %u): %s",
+                    zc_api_name(m->api), (uint64_t)m->size, m->rule->name, m->rule->line,
+                    m->misfit);
+    }
+    zc_text_disarm(t, start);
+    zc_text_str(t, "\n");
+}
+
 static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *totals)
 {
     bool copy = zc_flow_dir(flow) < ZC_DIR_MEMSET;
@@ -202,6 +222,8 @@ void zc_summary_print(const struct zc_summary *summary, bool table)
     char buf[BYTES];
     struct zc_text t = zc_text_on(buf, sizeof(buf));
     if (table) {
+        if (summary->all_missed)
+            missed(&t, &summary->missed);
         title(&t, summary);
         flow_table(&t, &summary->totals);
         place_table(&t, summary);

@@ -148,6 +148,7 @@ def run_of(totals: Totals) -> Data:
         "odd_records": totals.odd,
         "refused_calls": refusals.calls,
         "refused_text": refusals.words() or None,
+        "missed_text": totals.missed() or None,
     }
 
 

@@ -31,6 +31,7 @@ function provenance(run, level) {
 
 function head() {
   const {run, totals} = data;
+  if (run.missed_text) main.append(make("p", {class: "refused"}, run.missed_text));
   if (run.refused_text) main.append(make("p", {class: "refused"}, run.refused_text));
   main.append(make("p", {class: "verdict", id: "headline"}, ...sentence(data.headline)));
   tiles("tiles big", [

@@ -196,8 +196,8 @@ class Process:
     __slots__ = ("path", "host", "rank", "pid", "exe", "hides_python", "arguments", "command",
                  "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns", "wall_ns",
                  "end_ns", "driver_start_ns", "counts",
-                 "pageable_asked", "pageable_moved", "untracked", "lost_lines", "refusals", "peaks",
-                 "level", "state", "job", "world", "launcher")
+                 "pageable_asked", "pageable_moved", "untracked", "lost_lines", "refusals",
+                 "missed", "peaks", "level", "state", "job", "world", "launcher")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -213,6 +213,7 @@ class Process:
         self.pageable_asked = self.pageable_moved = 0
         self.untracked = self.lost_lines = 0
         self.refusals = Refusals()
+        self.missed: Record = {}                   # If the policy's rules took nothing at all.
         self.peaks: dict[str, int] = {}            # Most bytes at one time, by place.
         self.level = "summary"                     # As its lines show it.
         self.state = "cut"                         # One of STATES.

@@ -265,6 +265,8 @@ class ProcessLog:
         process.untracked = number(record, "untracked")
         process.lost_lines = number(record, "lost_lines")
         process.refusals.take(record, process.policy)
+        missed = record.get("missed")
+        process.missed = missed if isinstance(missed, dict) else {}
         for row in rows(record, "places"):
             process.peaks[string(row, "place", "?")] = number(row, "peak_bytes")
         for total in self.sums.flows.values():

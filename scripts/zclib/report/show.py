@@ -69,6 +69,8 @@ class Text:
         run, totals = self._data["run"], self._data["totals"]
         if run["refused_text"]:
             self._say(run["refused_text"])
+        if run["missed_text"]:
+            self._say(run["missed_text"])
         count = run["processes"]
         programs = few(run["programs"], "?")
         where = f"{count} processes of {programs}" if count != 1 else f"1 process of {programs}"

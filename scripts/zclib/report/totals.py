@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence
 
-from ..logs import Log, LogError, Problem
+from .. import units
+from ..logs import Log, LogError, Problem, number, string
 from ..refusals import Refusals
 from .contents import Contents
 from .counts import Counts
@@ -107,6 +108,22 @@ class Totals:
     def refusals(self) -> Refusals:
         """The calls that were refused in all processes."""
         return Refusals.of(process.refusals for process in self.processes)
+
+    def missed(self) -> str:
+        """What the policy's rules came nearest to, if they took nothing in any process; else ""."""
+        ruled = [process for process in self.processes
+                 if process.policy and process.state == "ended"]
+        if not ruled or not all(process.missed for process in ruled):
+            return ""
+        process = max(ruled, key=lambda process: number(process.missed, "requests"))
+        missed, policy = process.missed, process.policy
+        if "rule" not in missed:
+            return f"{policy} took nothing: no request was of the kind and size of its rules"
+        count = number(missed, "requests")
+        return (f"{policy} took none of {count} request{'' if count == 1 else 's'}; nearest: "
+                f"{string(missed, 'api')} of {units.size(number(missed, 'size_bytes'))} (site "
+                f"{string(missed, 'site')}), not of rule {string(missed, 'rule')} (line "
+                f"{number(missed, 'line')}): {string(missed, 'misfit')}")
 
     def peak(self, place: str) -> int:
         """The most bytes that one process had in a place at a time."""
