@@ -197,10 +197,8 @@ struct zc_node_params {
 } __attribute__((may_alias));
 
 /* Called by libzc alone. */
-CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction f);
 CUresult CUDAAPI cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, size_t *bytes);
 CUresult CUDAAPI cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *params);
-CUresult CUDAAPI cuKernelGetName(const char **name, CUkernel kernel);
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes);
 
 #define ZC_NUMBER(name, number) _Static_assert((int)(name) == (number), #name)

@@ -299,7 +299,7 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, struct zc
         call->src = n->src;
         zc_log_transfer(&t, call);
         if (zc_deep())
-            zc_deep_hidden(t.dst, n->dst, t.src, n->src, n->bytes);
+            zc_deep_written(t.dst, n->dst, n->bytes);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What copies carried, and what became of it.  Hashes are taken outside of the lock, by the calling
- * thread and helpers; under it only records change. */
+/* Compares what copies carry with what the copy before left in the same range of a device block.
+ * Hashes are taken outside of the lock, by the calling thread and helpers. */
 #include "memory/deep.h"
 
 #include <errno.h>
@@ -11,193 +11,236 @@
 #include "base/lock.h"
 #include "base/module.h"
 #include "base/own.h"
-#include "driver/launch.h"
 #include "driver/stream.h"
-#include "memory/deep_pages.h"
+#include "ledger/site.h"
 #include "memory/workers.h"
 
-#define PAGE ZC_DEEP_PAGE
-#define TABLE ((uint64_t)64 << 10) /* Copies up to here may be tables of addresses. */
-#define WORTH ((size_t)2 << 20)    /* Bytes to be hashed that are worth a thread. */
-#define BUSY 16                    /* Ranges that the GPU may still be writing. */
+#define PIECE ((size_t)2 << 20) /* Bytes that are hashed at a time, and worth a thread. */
+#define RANGES 256              /* Most of a block that are remembered. */
 
-/* A device block. */
-struct seen {
-    uint64_t id; /* The ledger's. */
-    struct zc_deep_block pages;
-    uint64_t launches; /* Launches that were given its address, */
-    uint64_t last;     /* the last of them, */
-    uint64_t born;     /* and age() when it was made. */
-    uint32_t site;
-    bool always; /* Its address is in device memory: every launch may use it. */
+/* What is known of copied bytes. */
+#define SUMS(X)                                                                                    \
+    X(DUPLICATE, "duplicate")   /* The copy before had left the same bytes at the destination. */  \
+    X(ROUND_TRIP, "round_trip") /* Copied back as the host had sent them. */                       \
+    X(CHANGED, "changed")       /* Copied back, and not as the copy before had left them. */       \
+    X(UNSEEN, "unseen")         /* Not hashed. */
+
+enum sum {
+#define ENUM(name, text) name,
+    SUMS(ENUM)
+#undef ENUM
+        SUM_COUNT
+};
+
+/* Copies of one direction between the blocks of two sites. */
+struct pair {
+    struct {
+        int32_t host; /* -1: memory that is no block. */
+        uint32_t device, dir;
+    } key;
+    uint64_t copies, asked_bytes;
+    struct {
+        uint64_t copies, bytes;
+    } sum[SUM_COUNT];
     UT_hash_handle hh;
 };
 
-static ZC_LOCK(lock, ZC_RANK_DEEP); /* For all below. */
-static ZC_OWN struct seen *blocks;
-static ZC_OWN uint64_t low, high; /* All of these blocks lie between.  Atomic. */
-static ZC_OWN uint64_t launches;  /* All launches, */
-static ZC_OWN uint64_t blind;     /* and those whose arguments are not known. */
-static ZC_OWN bool textures;      /* Kernels may read memory through textures. */
-static ZC_OWN struct {
-    uint64_t from, to;
-    unsigned copies; /* On their way; all that find no free place share the first one. */
-} busy[BUSY];
-static ZC_OWN bool
-    special; /* The kernel does not tell of pinned memory if it is readable.  Atomic. */
+/* Bytes of a block that one copy brought there, or back. */
+struct range {
+    struct range *next;
+    uint64_t from, bytes, hash;
+    uint64_t back; /* Host address that the last copy took them to; 0: that copy sent them. */
+    bool hosts;    /* They are as the host sent them, as far as copies back have told. */
+};
 
-/* Device memory that the program requested.  Kernels use variables of modules without being given
- * their addresses. */
+/* A device block. */
+struct seen {
+    uint64_t id;          /* The ledger's. */
+    struct range *ranges; /* The latest first; no two overlap. */
+    uint64_t unseen;      /* Writes of bytes that nobody hashed. */
+    uint32_t looks;       /* Copies that are still to be looked at. */
+    uint32_t site;
+    bool gone; /* The block has ended. */
+    UT_hash_handle hh;
+};
+
+/* A copy between a device block and host memory. */
+struct look {
+    struct seen *seen;
+    struct pair *pair;
+    const char *memory; /* The host's side. */
+    uint64_t from, bytes, hash;
+    uint64_t unseen; /* Of `seen` when the copy was called. */
+    bool in;         /* The host sends the bytes. */
+    bool hashed;     /* At its call, because the program may change pageable memory behind it. */
+    bool pinned;     /* The host's side is the driver's own pinned memory. */
+};
+
+static ZC_LOCK(lock, ZC_RANK_DEEP); /* For all of these. */
+static ZC_OWN struct {
+    struct seen *blocks;
+    struct pair *pairs;
+    bool special; /* The kernel does not tell of pinned memory if it is readable. */
+} deep;
+
+/* Device memory that the program requested. */
 static bool tracked(const struct zc_block *b)
 {
     return b && b->asked == ZC_KIND_DEVICE && !(b->flags & ZC_BLOCK_FOREIGN);
 }
 
-static uint64_t age(const struct seen *s)
-{
-    return s->launches + blind + (s->always ? launches : 0);
-}
-
-/* Under the lock; NULL if the block has ended. */
-static struct seen *find(uint64_t id)
-{
-    struct seen *s;
-    HASH_FIND(hh, blocks, &id, sizeof(id), s);
-    if (s)
-        s->pages.age = age(s);
-    return s;
-}
-
-/* Takes the lock if a block is known; NULL without the lock. */
-static struct seen *enter(const struct zc_block *block)
-{
-    if (!zc_deep() || !tracked(block) || !zc_lock_take(&lock))
-        return NULL;
-    struct seen *s = find(block->id);
-    if (!s)
-        zc_lock_drop(&lock);
-    return s;
-}
-
-/* A range of a block that is read, or written, by bytes that nobody sees. */
-static void note_unseen(const struct zc_block *block, uint64_t address, uint64_t bytes,
-                        bool written, bool holes)
-{
-    struct seen *s = bytes ? enter(block) : NULL;
-    if (!s)
-        return;
-    zc_deep_range(&s->pages, address - block->base, bytes, written, holes);
-    zc_lock_drop(&lock);
-}
-
-/* The words of a copy may be addresses, by which kernels reach blocks that they are not given. */
-static void look_for_addresses(const char *memory, uint64_t bytes)
-{
-    for (uint64_t at = 0, word; at + sizeof(word) <= bytes; at += sizeof(word)) {
-        memcpy(&word, memory + at, sizeof(word));
-        if (word < __atomic_load_n(&low, __ATOMIC_RELAXED) ||
-            word >= __atomic_load_n(&high, __ATOMIC_RELAXED))
-            continue;
-        struct seen *s = enter(zc_block_find(word));
-        if (!s)
-            continue;
-        s->launches += !s->always;
-        s->always = true;
-        zc_lock_drop(&lock);
-    }
-}
-
-/* A copy between a device block and host memory that the CPU may read. */
-struct look {
-    uint64_t block;     /* The ledger's id, */
-    uint64_t at, bytes; /* and the range in it. */
-    const char *memory; /* The host's side. */
-    size_t record;      /* Allocated bytes of this struct. */
-    unsigned busy;      /* The place of the host range in `busy`; BUSY: none. */
-    bool special;       /* The kernel does not tell if the host's side is readable. */
-    struct zc_deep_carried carried;
-    struct {
-        uint64_t hash;
-        struct zc_deep_before before; /* Where the host gets it. */
-    } page[];
-};
-
-static uint64_t pages_of(uint64_t at, uint64_t bytes)
-{
-    return (at % PAGE + bytes + PAGE - 1) / PAGE;
-}
-
-/* NULL without memory.  The arena keeps what is freed for requests of the same size, so there are
- * few sizes. */
-static struct look *look_at(const struct zc_operand *device, const struct zc_operand *host,
-                            uint64_t bytes)
-{
-    uint64_t at = device->address - device->block->base, room = 1;
-    if (at > device->block->size || bytes > device->block->size - at)
-        return NULL;
-    while (room < pages_of(at, bytes))
-        room *= 4;
-    size_t record = sizeof(struct look) + room * sizeof(((struct look *)NULL)->page[0]);
-    struct look *l = zc_arena_get(record);
-    if (l)
-        *l = (struct look){.block = device->block->id,
-                           .at = at,
-                           .bytes = bytes,
-                           .memory = (const char *)(uintptr_t)host->address,
-                           .record = record,
-                           .busy = BUSY};
-    return l;
-}
-
-static void hash_pages(void *task, size_t first, size_t n)
-{
-    struct look *l = task;
-    uint64_t at = l->at, end = l->at + l->bytes;
-    for (size_t i = 0; at < end; i++) {
-        uint32_t bytes = zc_deep_in_page(at, end);
-        if (i >= first / PAGE && i < (first + n + PAGE - 1) / PAGE)
-            l->page[i].hash = zc_hash(l->memory + (at - l->at), bytes);
-        at += bytes;
-    }
-}
-
-/* Hashes a copy page by page, and compares. */
-static void carry(struct look *l, bool in)
-{
-    uint64_t at = l->at, end = l->at + l->bytes;
-    zc_workers_split(hash_pages, l, pages_of(at, l->bytes) * PAGE, WORTH, PAGE);
-    if (!zc_lock_take(&lock))
-        return;
-    struct seen *s = find(l->block);
-    struct zc_deep_block *block = s ? &s->pages : NULL;
-    uint32_t part;
-    for (uint64_t i = 0; at < end; i++, at += part) {
-        part = zc_deep_in_page(at, end);
-        if (!in)
-            zc_deep_came(block, at, part, l->page[i].hash, (uintptr_t)l->memory + (at - l->at),
-                         &l->page[i].before, &l->carried);
-        else if (block)
-            zc_deep_sent(block, at, part, l->page[i].hash, &l->carried);
-    }
-    zc_lock_drop(&lock);
-}
-
-/* What is known of the pages when a copy to the host is called.  Under the lock. */
-static void called(struct seen *s, struct look *l)
-{
-    uint64_t at = l->at, end = l->at + l->bytes;
-    uint32_t part;
-    for (uint64_t i = 0; at < end; i++, at += part) {
-        part = zc_deep_in_page(at, end);
-        l->page[i].before =
-            zc_deep_called(&s->pages, at, part, (uintptr_t)l->memory + (at - l->at));
-    }
-}
-
 /* Pinned memory of the driver's. */
 static bool own_pinned(const struct zc_block *b)
 {
-    return b->asked == ZC_KIND_PINNED && !(b->flags & (ZC_BLOCK_FOREIGN | ZC_BLOCK_CONVERTED));
+    return b && b->asked == ZC_KIND_PINNED && !(b->flags & (ZC_BLOCK_FOREIGN | ZC_BLOCK_CONVERTED));
+}
+
+/* Takes the lock if a block is known; NULL without the lock. */
+static struct seen *deep_enter(const struct zc_block *block)
+{
+    struct seen *s = NULL;
+    if (!zc_deep() || !tracked(block) || !zc_lock_take(&lock))
+        return NULL;
+    HASH_FIND(hh, deep.blocks, &block->id, sizeof(block->id), s);
+    if (!s)
+        zc_lock_drop(&lock);
+    return s;
+}
+
+static bool overlaps(const struct range *r, uint64_t from, uint64_t bytes)
+{
+    return r->from < from + bytes && from < r->from + r->bytes;
+}
+
+static struct range *find_range(struct range *r, uint64_t from, uint64_t bytes)
+{
+    while (r && !overlaps(r, from, bytes))
+        r = r->next;
+    return r;
+}
+
+static void clear(struct seen *s, uint64_t from, uint64_t bytes)
+{
+    struct range *r;
+    while ((r = find_range(s->ranges, from, bytes)) != NULL) {
+        LL_DELETE(s->ranges, r);
+        zc_arena_put(r, sizeof(*r));
+    }
+}
+
+/* By bytes that nobody hashes. */
+static void overwrite(struct seen *s, uint64_t from, uint64_t bytes)
+{
+    s->unseen++;
+    clear(s, from, bytes);
+}
+
+/* Of too many ranges the oldest is forgotten.  NULL without memory. */
+static struct range *add_range(struct seen *s, uint64_t from, uint64_t bytes)
+{
+    struct range *r = zc_arena_get(sizeof(*r)), *oldest = s->ranges;
+    for (unsigned i = 1; oldest && i < RANGES; i++)
+        oldest = oldest->next;
+    if (oldest)
+        clear(s, oldest->from, oldest->bytes);
+    if (r) {
+        *r = (struct range){.from = from, .bytes = bytes};
+        LL_PREPEND(s->ranges, r);
+    }
+    return r;
+}
+
+/* Ends the record of a block that has ended, once nothing looks at it any more. */
+static void end_seen(struct seen *s)
+{
+    if (!s->gone || s->looks)
+        return;
+    clear(s, 0, UINT64_MAX);
+    HASH_DELETE(hh, deep.blocks, s);
+    zc_arena_put(s, sizeof(*s));
+}
+
+static void count(struct pair *p, enum sum sum, uint64_t bytes, int sign)
+{
+    p->sum[sum].copies += (uint64_t)sign;
+    p->sum[sum].bytes += (uint64_t)sign * bytes;
+}
+
+/* Under the lock, and in the order in which copies and their streams have come. */
+static void compare(const struct look *l)
+{
+    struct seen *s = l->seen;
+    struct range *r = find_range(s->ranges, l->from, l->bytes);
+    bool exact = r && r->from == l->from && r->bytes == l->bytes,
+         same = exact && r->hash == l->hash;
+    uint64_t back = l->in ? 0 : (uintptr_t)l->memory;
+    count(l->pair, UNSEEN, l->bytes, -1);
+    if (same && (l->in || r->back == back))
+        count(l->pair, DUPLICATE, l->bytes, 1);
+    else if (same && r->hosts)
+        count(l->pair, ROUND_TRIP, l->bytes, 1);
+    else if (exact && !l->in)
+        count(l->pair, CHANGED, l->bytes, 1);
+    if (!exact && r && !l->in)
+        return; /* More is known of other bytes. */
+    if (!exact) {
+        clear(s, l->from, l->bytes);
+        r = add_range(s, l->from, l->bytes);
+    }
+    if (r) {
+        r->hosts = l->in || (same && r->hosts);
+        r->hash = l->hash;
+        r->back = back;
+    }
+}
+
+struct hashed {
+    const char *memory;
+    uint64_t sum;
+};
+
+static void hash_part(void *task, size_t at, size_t n)
+{
+    struct hashed *h = task;
+    uint64_t sum = 0;
+    for (size_t end = at + n, part; at < end; at += part) {
+        part = end - at < PIECE ? end - at : PIECE;
+        sum += zc_hash(h->memory + at, part) * (2 * (at / PIECE) + 1);
+    }
+    __atomic_fetch_add(&h->sum, sum, __ATOMIC_RELAXED);
+}
+
+static void hash(struct look *l)
+{
+    struct hashed h = {.memory = l->memory};
+    zc_workers_split(hash_part, &h, l->bytes, PIECE, PIECE);
+    l->hash = h.sum;
+    l->hashed = true;
+}
+
+/* The CPU may read the memory: the program may have protected it, and the GPU still reach it. */
+static bool reachable(const void *memory, size_t bytes, bool pinned)
+{
+    return zc_workers_reach((void *)memory, bytes, false) ||
+           (pinned && __atomic_load_n(&deep.special, __ATOMIC_RELAXED));
+}
+
+/* Looks at the bytes of a copy that has come.  Runs behind asynchronous copies in their stream. */
+static void CUDA_CB look(void *data)
+{
+    struct look *l = data;
+    if (!l->hashed && reachable(l->memory, l->bytes, l->pinned))
+        hash(l);
+    if (!zc_lock_take(&lock))
+        return;
+    if (l->hashed && l->seen->unseen == l->unseen)
+        compare(l);
+    else
+        clear(l->seen, l->from, l->bytes);
+    l->seen->looks--;
+    end_seen(l->seen);
+    zc_lock_drop(&lock);
+    zc_arena_put(l, sizeof(*l));
 }
 
 static bool is_host(const struct zc_operand *b)
@@ -205,153 +248,86 @@ static bool is_host(const struct zc_operand *b)
     return b->asked == ZC_KIND_PAGEABLE || b->asked == ZC_KIND_PINNED;
 }
 
-/* The CPU may read the memory, and soon: not what it may not touch, which the GPU still can, nor
- * write-combined memory, which it reads at a hundredth of its speed. */
+/* Not write-combined memory, which the CPU reads at a hundredth of its speed.  Other pageable
+ * memory is read with the CPU anyway. */
 static bool readable(const struct zc_operand *b, uint64_t bytes)
 {
     unsigned flags = 0;
     if (!b->block && b->asked != ZC_KIND_PINNED)
-        return true; /* The driver reads it with the CPU. */
-    if (b->asked == ZC_KIND_PINNED && zc_real.cuMemHostGetFlags &&
-        zc_real.cuMemHostGetFlags(&flags, (void *)b->address) == CUDA_SUCCESS &&
-        (flags & CU_MEMHOSTALLOC_WRITECOMBINED))
-        return false;
-    if (zc_workers_reach((void *)b->address, bytes, false))
         return true;
-    return b->block && own_pinned(b->block) && __atomic_load_n(&special, __ATOMIC_RELAXED);
+    return !(b->asked == ZC_KIND_PINNED && zc_real.cuMemHostGetFlags &&
+             zc_real.cuMemHostGetFlags(&flags, (void *)b->address) == CUDA_SUCCESS &&
+             (flags & CU_MEMHOSTALLOC_WRITECOMBINED)) &&
+           reachable((void *)b->address, bytes, own_pinned(b->block));
 }
 
-/* Whether the GPU may still be writing a host range. */
-static bool is_busy(const struct zc_operand *b)
-{
-    bool found = false;
-    if (!zc_lock_take(&lock))
-        return true;
-    for (unsigned i = 0; i < BUSY; i++)
-        found |= busy[i].from < b->address + b->span && b->address < busy[i].to;
-    zc_lock_drop(&lock);
-    return found;
-}
-
-/* The GPU may be writing the range from now on, until arrived().  Returns its place; BUSY without
- * the lock. */
-static unsigned make_busy(const struct zc_operand *b)
-{
-    uint64_t to = b->address + b->span;
-    unsigned i = BUSY - 1;
-    if (!zc_lock_take(&lock))
-        return BUSY;
-    while (i && busy[i].copies)
-        i--;
-    busy[i].copies++;
-    busy[i].to = to > busy[i].to ? to : busy[i].to;
-    if (!busy[i].from || b->address < busy[i].from)
-        busy[i].from = b->address;
-    zc_lock_drop(&lock);
-    return i;
-}
-
-/* In the order of the stream, behind a copy to the host. */
-static void CUDA_CB arrived(void *place)
-{
-    uintptr_t i = (uintptr_t)place;
-    if (i == BUSY || !zc_lock_take(&lock))
-        return;
-    if (--busy[i].copies == 0)
-        busy[i].from = busy[i].to = 0;
-    zc_lock_drop(&lock);
-}
-
-/* The CPU can read the bytes of a copy where they lie in the end. */
+/* The bytes of a copy lie in one piece where the CPU can read them in the end. */
 static bool visible(const struct zc_copy *c, const struct zc_operand *host)
 {
     return c->shape == ZC_SHAPE_LINE && c->way != ZC_WAY_PAIR &&
            strncmp(zc_fn_name(c->fn), "cuMemcpyBatch", 13) != 0 && readable(host, c->bytes);
 }
 
-/* Counts a copy, or with -1 no longer. */
-static void add_sums(const struct zc_deep_carried *c, uint64_t bytes, int sign)
+static struct pair *pair_of(enum zc_dir dir, const struct zc_block *host, uint32_t device)
 {
-    if (!zc_lock_take(&lock))
-        return;
-    c->pair->copies += (uint64_t)sign;
-    c->pair->asked_bytes += (uint64_t)sign * bytes;
-    for (unsigned i = 0; i < ZC_DEEP_COUNT; i++) {
-        c->pair->bytes[i] += (uint64_t)sign * c->bytes[i];
-        c->pair->whole[i] += c->bytes[i] == bytes ? (uint64_t)sign : 0;
-    }
-    zc_lock_drop(&lock);
+    struct pair *p = NULL, like = {.key = {host ? (int32_t)host->site : -1, device, (uint32_t)dir}};
+    HASH_FIND(hh, deep.pairs, &like.key, sizeof(like.key), p);
+    if (p || !(p = zc_arena_get(sizeof(*p))))
+        return p;
+    p->key = like.key;
+    HASH_ADD(hh, deep.pairs, key, sizeof(p->key), p);
+    return p;
 }
 
-/* Counts a copy nobody looks at, or no longer. */
-static void add_unseen(struct zc_deep_pair *pair, uint64_t bytes, int sign)
-{
-    struct zc_deep_carried unseen = {.pair = pair, .bytes[ZC_DEEP_UNSEEN] = bytes};
-    add_sums(&unseen, bytes, sign);
-}
-
-/* Looks at what has come, or is sent. */
-static void look(struct look *l, bool in)
-{
-    carry(l, in);
-    add_sums(&l->carried, l->bytes, 1);
-    zc_arena_put(l, l->record);
-}
-
-/* In the order of the stream, behind a copy to the host that counts as unseen until then. */
-static void CUDA_CB look_behind(void *data)
-{
-    struct look *l = data;
-    arrived((void *)(uintptr_t)l->busy);
-    if (l->special || zc_workers_reach((void *)l->memory, l->bytes, false)) {
-        add_unseen(l->carried.pair, l->bytes, -1);
-        look(l, false);
-    } else {
-        zc_arena_put(l, l->record);
-    }
-}
-
-/* A copy between a device block and host memory. */
-static void note_pair(const struct zc_copy *c, bool in)
+/* Counts a copy between a device block and host memory, as unseen until it has been looked at.
+ * Fills in *l if it is to be. */
+static bool begin_look(const struct zc_copy *c, bool in, bool seen, struct look *l)
 {
     const struct zc_operand *device = in ? &c->dst : &c->src, *host = in ? &c->src : &c->dst;
-    struct seen *s = enter(device->block);
+    struct seen *s = deep_enter(device->block);
     if (!s)
-        return;
-    struct zc_deep_pair *pair = zc_deep_pair_of(in ? ZC_DIR_HTOD : ZC_DIR_DTOH,
-                                                host->block ? (int)host->block->site : -1, s->site);
+        return false;
+    struct pair *p = pair_of(in ? ZC_DIR_HTOD : ZC_DIR_DTOH, host->block, s->site);
+    uint64_t from = device->address - device->block->base;
+    if (p) {
+        p->copies++;
+        p->asked_bytes += c->bytes;
+        count(p, UNSEEN, c->bytes, 1);
+    }
+    seen &= p != NULL;
+    if (seen)
+        s->looks++;
+    else if (in)
+        overwrite(s, from, device->span);
+    *l = (struct look){.seen = s,
+                       .pair = p,
+                       .memory = (const char *)(uintptr_t)host->address,
+                       .from = from,
+                       .bytes = c->bytes,
+                       .unseen = s->unseen,
+                       .in = in,
+                       .pinned = own_pinned(host->block)};
     zc_lock_drop(&lock);
-    if (!pair)
-        return;
-    bool later = c->async && host->real == ZC_KIND_PINNED && !host->staged;
-    bool seen = !(later && is_busy(host)) && visible(c, host);
-    unsigned place = later && !in ? make_busy(host) : BUSY;
-    struct look *l = seen ? look_at(device, host, c->bytes) : NULL;
-    if (l && (in || (s = enter(device->block)) != NULL)) {
-        l->carried.pair = pair;
-        l->busy = place;
-        if (!in) {
-            called(s, l);
-            zc_lock_drop(&lock);
-        }
-        if (in || !later) {
-            look(l, in);
-        } else {
-            l->special = !zc_workers_reach((void *)host->address, c->bytes, false);
-            add_unseen(pair, c->bytes, 1);
-            if (zc_stream_call(c->stream, c->flavour, look_behind, l) != CUDA_SUCCESS)
-                zc_arena_put(l, l->record);
-        }
-        if (in && c->bytes <= TABLE)
-            look_for_addresses((const char *)(uintptr_t)host->address, c->bytes);
+    return seen;
+}
+
+/* What the program may change as soon as the call returns is hashed at once; what it knows to have
+ * come or gone only behind its stream, there. */
+static void note_pair(const struct zc_copy *c, bool in)
+{
+    const struct zc_operand *host = in ? &c->src : &c->dst;
+    bool later = host->real == ZC_KIND_PINNED && !host->staged, seen = visible(c, host);
+    struct look *l = zc_arena_get(sizeof(*l)), none;
+    if (!begin_look(c, in, l && seen, l ? l : &none)) {
+        if (l)
+            zc_arena_put(l, sizeof(*l));
         return;
     }
-    if (l)
-        zc_arena_put(l, l->record); /* The block has ended meanwhile. */
-    if (place != BUSY)
-        zc_stream_call(c->stream, c->flavour, arrived, (void *)(uintptr_t)place);
-    add_unseen(pair, c->bytes, 1);
-    note_unseen(device->block, device->address, device->span, in, device->span != c->bytes);
+    if (!later)
+        hash(l);
+    if (!c->async || !(later || in) ||
+        zc_stream_call(c->stream, c->flavour, look, l) != CUDA_SUCCESS)
+        look(l);
 }
 
 void zc_deep_copy(const struct zc_copy *c)
@@ -362,135 +338,79 @@ void zc_deep_copy(const struct zc_copy *c)
     if (tracked(c->dst.block) && c->shape != ZC_SHAPE_SET && is_host(&c->src))
         note_pair(c, true);
     else
-        note_unseen(c->dst.block, c->dst.address, c->dst.span, true, c->dst.span != c->bytes);
+        zc_deep_written(c->dst.block, c->dst.address, c->dst.span);
     if (tracked(c->src.block) && is_host(&c->dst))
         note_pair(c, false);
-    else
-        note_unseen(c->src.block, c->src.address, c->src.span, false, false);
     errno = saved;
 }
 
-void zc_deep_hidden(const struct zc_block *dst, uint64_t to, const struct zc_block *src,
-                    uint64_t from, uint64_t bytes)
+void zc_deep_written(const struct zc_block *block, uint64_t address, uint64_t bytes)
 {
-    note_unseen(dst, to, bytes, true, true);
-    note_unseen(src, from, bytes, false, false);
+    struct seen *s = bytes ? deep_enter(block) : NULL;
+    if (!s)
+        return;
+    overwrite(s, address - block->base, bytes);
+    zc_lock_drop(&lock);
 }
 
 void zc_deep_born(const struct zc_block *block)
 {
-    if (zc_deep() && own_pinned(block) && !zc_workers_reach((void *)block->base, 1, false))
-        __atomic_store_n(&special, true, __ATOMIC_RELAXED);
-    if (!zc_deep() || !tracked(block) || !zc_lock_take(&lock))
+    if (!zc_deep())
+        return;
+    if (own_pinned(block) && !zc_workers_reach((void *)block->base, 1, false))
+        __atomic_store_n(&deep.special, true, __ATOMIC_RELAXED);
+    if (!tracked(block) || !zc_lock_take(&lock))
         return;
     struct seen *s = zc_arena_get(sizeof(*s));
     if (s) {
-        *s = (struct seen){.id = block->id, .pages.bytes = block->size, .site = block->site};
-        s->born = age(s);
-        HASH_ADD(hh, blocks, id, sizeof(s->id), s);
-        if (!high || block->base < low)
-            __atomic_store_n(&low, block->base, __ATOMIC_RELAXED);
-        if (block->base + block->size > high)
-            __atomic_store_n(&high, block->base + block->size, __ATOMIC_RELAXED);
-        zc_deep_site_of(s->site)->blocks++;
-        zc_deep_site_of(s->site)->bytes += block->size;
+        *s = (struct seen){.id = block->id, .site = block->site};
+        HASH_ADD(hh, deep.blocks, id, sizeof(s->id), s);
     }
     zc_lock_drop(&lock);
-}
-
-/* The end of a block. */
-static void end(struct seen *s)
-{
-    s->pages.age = age(s);
-    zc_deep_site_of(s->site)->untouched_bytes += zc_deep_end(&s->pages, age(s) != s->born);
-    HASH_DELETE(hh, blocks, s);
-    zc_arena_put(s, sizeof(*s));
 }
 
 void zc_deep_gone(const struct zc_block *block)
 {
-    struct seen *s = enter(block);
+    struct seen *s = deep_enter(block);
     if (!s)
         return;
-    end(s);
+    s->gone = true;
+    end_seen(s);
     zc_lock_drop(&lock);
 }
 
-/* A launch whose arguments are looked at. */
-struct named {
-    const void *kernel;
-    uint64_t number;
-};
-
-static const char *name_of(const void *kernel)
+static void write_pair(const struct pair *p)
 {
-    const char *name = NULL;
-    if ((zc_real.cuFuncGetName &&
-         zc_real.cuFuncGetName(&name, (CUfunction)kernel) == CUDA_SUCCESS) ||
-        (zc_real.cuKernelGetName &&
-         zc_real.cuKernelGetName(&name, (CUkernel)kernel) == CUDA_SUCCESS))
-        return name ? name : "";
-    return "";
-}
-
-static void note_word(uint64_t word, void *arg)
-{
-    const struct named *launch = arg;
-    const struct zc_block *block = zc_block_find(word);
-    struct seen *s = enter(block);
-    if (!s)
-        return;
-    bool first = s->last != launch->number, known = true;
-    uint32_t site = s->site;
-    if (first) {
-        s->launches += !s->always;
-        s->last = launch->number;
-        zc_deep_site_of(site)->launches++;
-        known = zc_deep_note_kernel(site, launch->kernel, NULL);
+    static const char *const names[] = {
+#define NAME(name, text) text "_copies", text "_bytes",
+        SUMS(NAME)
+#undef NAME
+    };
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+    zc_line_begin(&line, buf, sizeof(buf), "content");
+    zc_line_str(&line, "dir", zc_dir_name((enum zc_dir)p->key.dir));
+    if (p->key.host >= 0)
+        zc_line_hex(&line, "host_site", zc_site_id((uint32_t)p->key.host), 8);
+    else
+        zc_line_null(&line, "host_site");
+    zc_line_hex(&line, "device_site", zc_site_id(p->key.device), 8);
+    zc_line_u64(&line, "copies", p->copies);
+    zc_line_u64(&line, "bytes", p->asked_bytes);
+    for (unsigned i = 0; i < SUM_COUNT; i++) {
+        zc_line_u64(&line, names[2 * i], p->sum[i].copies);
+        zc_line_u64(&line, names[2 * i + 1], p->sum[i].bytes);
     }
-    zc_lock_drop(&lock);
-    if (known)
-        return;
-    const char *name = name_of(launch->kernel); /* Not under the lock. */
-    if (!zc_lock_take(&lock))
-        return;
-    zc_deep_note_kernel(site, launch->kernel, name);
-    zc_lock_drop(&lock);
+    zc_log_write(&line);
 }
 
-/* Calls that make the GPU access memory in other ways count as launches of anything. */
-static CUresult before_launch(const struct zc_launch *launch)
-{
-    if (!zc_deep() || !zc_lock_take(&lock))
-        return CUDA_SUCCESS;
-    struct named named = {launch->function, ++launches};
-    textures |= strncmp(zc_fn_name(launch->fn), "cuTex", 5) == 0;
-    bool unknown = textures;
-    zc_lock_drop(&lock);
-    if (!zc_launch_words(launch, note_word, &named))
-        unknown = true;
-    if (unknown && zc_lock_take(&lock)) {
-        blind++;
-        zc_lock_drop(&lock);
-    }
-    return CUDA_SUCCESS;
-}
-
-static void start(const struct zc_policy *policy)
-{
-    (void)policy;
-    if (zc_deep())
-        zc_launch_call(ZC_LAUNCH_DEEP, before_launch);
-}
-
-static void finish(void)
+static void deep_finish(void)
 {
     if (!zc_deep() || !zc_lock_take(&lock))
         return;
-    while (blocks)
-        end(blocks);
-    zc_deep_write();
+    for (struct pair *p = deep.pairs; p; p = p->hh.next)
+        write_pair(p);
     zc_lock_drop(&lock);
 }
 
-const struct zc_module zc_module_deep = {.start = start, .finish = finish};
+const struct zc_module zc_module_deep = {.finish = deep_finish};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The level `deep` of the log: what copies carried, and what became of it.  Device blocks are cut
- * into pages of 2 MiB, and the bytes of every copy between one and host memory are hashed page by
- * page.  The calls below do nothing at other levels; callers ask for the level first where they ask
- * for it anyway.
+ * The level `deep` of the log: whether copies between device blocks and host memory carried the
+ * same bytes as the copy before.  The bytes of a copy are hashed as a whole.  The calls below do
+ * nothing at other levels; callers ask for the level first where they ask for it anyway.
  */
 #pragma once
 
@@ -22,6 +21,6 @@ void zc_deep_gone(const struct zc_block *block);
 /* A transfer has succeeded as far as its call tells. */
 void zc_deep_copy(const struct zc_copy *c);
 
-/* One whose bytes nobody sees: a node of a graph, or a copy that libzc makes later. */
-void zc_deep_hidden(const struct zc_block *dst, uint64_t to, const struct zc_block *src,
-                    uint64_t from, uint64_t bytes);
+/* Bytes that nobody hashes are written: by a set, a node of a graph, or a copy that libzc makes
+ * later.  `block` may be NULL. */
+void zc_deep_written(const struct zc_block *block, uint64_t address, uint64_t bytes);

@@ -162,7 +162,7 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
     if (range)
         copy->call.range = strncpy(copy->range, range, sizeof(copy->range) - 1);
     if (zc_deep())
-        zc_deep_hidden(c->dst.block, c->dst.address, c->src.block, c->src.address, c->bytes);
+        zc_deep_written(c->dst.block, c->dst.address, c->bytes);
     zc_lazy_update(from);
     zc_lazy_update(to);
     return true;

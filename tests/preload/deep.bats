@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The level `deep`: what copies carried and what became of it, of a program of which that is known.
+# The level `deep`: what copies carried, of a program of which that is known.
 
 load common.bash
 
@@ -10,7 +10,7 @@ setup() {
     export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=deep
 }
 
-# Compares the log with what is expected: lines SIZE DIR NAME=MIB..., or SIZE use NAME=NUMBER...
+# Compares the log with what is expected: lines SIZE DIR NAME=MIB...
 # Scenes are named by the size of their block in MiB; what is not named is 0.
 carried() {
     python3 - "$ZC_LOG" "$1" <<'PYTHON'
@@ -24,10 +24,8 @@ for line in open(sys.argv[1]):
         key = sizes[record["device_site"]], record["dir"]
         found[key] = {name[:-6]: value / (1 << 20) for name, value in record.items()
                       if name.endswith("_bytes") and value}
-    elif record["type"] == "use":
-        found[sizes[record["site"]], "use"] = {
-            "untouched": record["untouched_bytes"] / (1 << 20), "launches": record["launches"],
-            **{row["kernel"]: row["launches"] for row in record["kernels"]}}
+        assert all(bool(record[name]) == bool(record[name[:-6] + "_copies"])
+                   for name in record if name.endswith("_bytes")), record
 for line in sys.argv[2].splitlines():
     size, kind, *rest = line.split()
     wanted = {name: float(value) for name, value in (one.split("=") for one in rest)}
@@ -39,30 +37,24 @@ PYTHON
 @test "what copies carried is known by construction" {
     run -0 --separate-stderr env LD_PRELOAD="$LIBZC" timeout 60 "$program"
     [[ -z $stderr ]]
-    carried '5 HtoD duplicate=13 relaunched=8
-5 use launches=3 nothing=3
+    carried '5 HtoD duplicate=10
 6 HtoD duplicate=6
-6 DtoH duplicate=6 round_trip=10 changed=2
-6 use launches=2 nothing=1 fill=1
-7 HtoD unused=14
-7 DtoH
-8 HtoD unused=1
-8 use untouched=4
-9 use untouched=9
-10 HtoD
-11 HtoD
-11 use launches=1 structure=1
-12 HtoD duplicate=24 relaunched=12 unseen=12
+6 DtoH duplicate=6 round_trip=6 changed=6
+7 HtoD duplicate=7
+8 HtoD
+8 DtoH unseen=8
+9 HtoD
+9 DtoH round_trip=9
+12 HtoD duplicate=36
 12 DtoH round_trip=24
 13 HtoD unseen=13
 13 DtoH unseen=13
-14 HtoD unused=2 unseen=0.5
-15 HtoD unused=13
-16 HtoD duplicate=0.00006103515625
-17 HtoD duplicate=34 relaunched=17
-17 DtoH unseen=17'
+14 HtoD unseen=0.5
+16 HtoD duplicate=0.25
+17 HtoD duplicate=34
+17 DtoH round_trip=17'
     # Sites of host blocks are known where libzc knows the blocks.
-    [[ $(grep -c '"content".*"dir":"HtoD","host_site":"[0-9a-f]\{8\}"' "$ZC_LOG") == 4 ]]
+    [[ $(grep -c '"content".*"dir":"HtoD","host_site":"[0-9a-f]\{8\}"' "$ZC_LOG") == 6 ]]
 }
 
 @test "rules change nothing of what copies carry, and the watch changes nothing of the rules" {
@@ -70,9 +62,9 @@ PYTHON
         rm -f "$ZC_LOG"
         run -0 --separate-stderr under_policy "place = $place" timeout 60 "$program" allowed
         [[ -z $stderr ]]
-        carried '5 HtoD duplicate=13 relaunched=8
+        carried '5 HtoD duplicate=10
 6 DtoH duplicate=12 round_trip=6
-7 HtoD unused=14'
+7 HtoD duplicate=7'
     done
     # Blocks that are one with the host's have nothing to be read: their copies are no copies.
     rm -f "$ZC_LOG"
@@ -86,11 +78,10 @@ access = read
 @test "without the level nothing is looked at" {
     export SIM_TRACE=$BATS_TEST_TMPDIR/calls ZC_LOG_LEVEL=events
     run -0 env LD_PRELOAD="$LIBZC" timeout 60 "$program"
-    run ! grep -E '"(content|use)"' "$ZC_LOG"
-    run ! grep -E 'cuFuncGet(Name|ParamInfo)|cuMemHostGetFlags' "$SIM_TRACE"
+    run ! grep '"content"' "$ZC_LOG"
+    run ! grep cuMemHostGetFlags "$SIM_TRACE"
     rm "$ZC_LOG" "$SIM_TRACE"
     export ZC_LOG_LEVEL=deep
     run -0 env LD_PRELOAD="$LIBZC" timeout 60 "$program"
-    grep -q cuFuncGetParamInfo "$SIM_TRACE"
     grep -q cuMemHostGetFlags "$SIM_TRACE"
 }

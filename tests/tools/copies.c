@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* copies KIND TIMES [WHAT]: copies 8 MiB of host memory to the device so many times. KIND is where
- * they lie: heap, map (memory that is not malloc's), or pinned. WHAT: `back` copies them back each
- * time, `other` changes them each time, `part` has a block of 40 MiB for them. Prints the byte that
- * came back last. */
+/* copies KIND TIMES [back]: copies 8 MiB of host memory to the device so many times. KIND is where
+ * they lie: heap, map (memory that is not malloc's), or pinned. `back` copies them back each time.
+ * Prints the byte that came back last. */
 #include <cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,16 +29,13 @@ int main(int argc, char **argv)
     CUcontext context;
     char *host, last = 0;
     const char *what = argc > 3 ? argv[3] : "";
-    size_t room = strcmp(what, "part") ? BYTES : 5 * BYTES;
 
     if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
-        cuCtxSetCurrent(context) != CUDA_SUCCESS || cuMemAlloc(&table, room) != CUDA_SUCCESS ||
+        cuCtxSetCurrent(context) != CUDA_SUCCESS || cuMemAlloc(&table, BYTES) != CUDA_SUCCESS ||
         (host = host_memory(argc > 1 ? argv[1] : "heap")) == NULL)
         return 1;
     memset(host, 7, BYTES);
     for (int i = 0; i < times; i++) {
-        if (!strcmp(what, "other"))
-            memset(host, i, BYTES);
         if (cuMemcpyHtoD(table, host, BYTES) != CUDA_SUCCESS)
             return 1;
         if (!strcmp(what, "back") && cuMemcpyDtoH(host, table, BYTES) != CUDA_SUCCESS)

@@ -49,12 +49,9 @@ _TABLES = {
         "elided_copies": NUMBER, "elided_bytes": NUMBER, "copied_bytes": NUMBER},
     "content": {
         "dir": WORD, "host_site": WORD, "device_site": WORD, "copies": NUMBER, "bytes": NUMBER,
-        "duplicate_copies": NUMBER, "duplicate_bytes": NUMBER, "relaunched_copies": NUMBER,
-        "relaunched_bytes": NUMBER, "round_trip_copies": NUMBER, "round_trip_bytes": NUMBER,
-        "changed_copies": NUMBER, "changed_bytes": NUMBER, "unused_bytes": NUMBER,
+        "duplicate_copies": NUMBER, "duplicate_bytes": NUMBER, "round_trip_copies": NUMBER,
+        "round_trip_bytes": NUMBER, "changed_copies": NUMBER, "changed_bytes": NUMBER,
         "unseen_copies": NUMBER, "unseen_bytes": NUMBER},
-    "uses": {"site": WORD, "blocks": NUMBER, "size_bytes": NUMBER, "untouched_bytes": NUMBER,
-             "launches": NUMBER},
     "hints": {"time_ns": NUMBER, "block": NUMBER, "prefetch": WORD, "why": WORD},
     "moves": {"time_ns": NUMBER, "block": NUMBER, "to": WORD, "bytes": NUMBER,
               "blocked_ns": NUMBER, "waited_ns": NUMBER, "why": WORD},
@@ -67,7 +64,7 @@ TABLES: dict[str, dict[str, str]] = {name: {**WHOSE, **columns}
                                      for name, columns in _TABLES.items()}
 
 # Lines of the log that are rows as they are.
-LINES = {"transfer": "transfers", "pair": "pairs", "content": "content", "use": "uses",
+LINES = {"transfer": "transfers", "pair": "pairs", "content": "content",
          "hint": "hints", "move": "moves", "warn": "messages", "module": "modules",
          "link": "links"}
 # Arrays of the summary whose objects are rows as they are.

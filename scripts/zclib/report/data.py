@@ -200,17 +200,10 @@ def _site(site: Site, symbols: Symbols, contents: Contents) -> Data:
         "rules": by_count(site.rules), "whys": by_count(site.whys), "hints": by_count(site.hints),
         "min_size_bytes": site.least or None, "max_size_bytes": site.greatest or None,
         "repeated_calls": site.repeated_calls, "repeated_bytes": site.repeated_bytes,
-        **_deep(site, contents),
+        "contents": [{"dir": direction, "host_site": host or None, **content.as_dict()}
+                     for (direction, host, device), content in sorted(contents.pairs.items())
+                     if device == site.id],
     }
-
-
-def _deep(site: Site, contents: Contents) -> Data:
-    """What only the level `deep` tells."""
-    use = contents.uses.get(site.id)
-    return {"contents": [{"dir": direction, "host_site": host or None, **content.as_dict()}
-                         for (direction, host, device), content in sorted(contents.pairs.items())
-                         if device == site.id],
-            "use": use.as_dict() if use else {}}
 
 
 def _callers(totals: Totals, symbols: Symbols, top: int, key: str) -> list[Data]:

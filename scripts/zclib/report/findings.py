@@ -30,12 +30,11 @@ SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
 PINNED_BYTES = 128 << 10  # Of a unit of 2 MiB so much must be copied for it to be registered.
 MOST_WHYS = 3            # That a sentence names.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
-UNTOUCHED_BYTES = 1 << 20  # Less memory that nothing touches is not worth one either.
 
 EVERYDAY = "@everyday"
 
 # The findings on what copies carried.
-CONTENT = ("duplicate", "round-trip", "never-read")
+CONTENT = ("duplicate", "round-trip")
 
 # Requests that a rule can place (docs/policy.md, "Requests").
 SHARED = {"cuMemAlloc", "cuMemAllocPitch"}
@@ -86,7 +85,7 @@ class Finder:
         """All findings: faults of the log first, the others by the time that they took."""
         sites = [site for name, site in self._totals.sites.items() if name != OTHERS]
         found = [finding for site in sites
-                 for finding in [*self._content(site), *self._unused_part(site)]]
+                 for finding in self._content(site)]
         told = {finding.site for finding in found if finding.kind in CONTENT}
         found += [finding for site in sites for finding in self._site(site, site.id in told)]
         found += [finding for name, shared in self._totals.shared.items()
@@ -232,10 +231,8 @@ class Finder:
         to, back = (self._contents.get((way, site.id)) or Content() for way in ("HtoD", "DtoH"))
         sent, again = (self._part(site, way, content.duplicate_bytes)
                        for way, content in (("HtoD", to), ("DtoH", back)))
-        after = f", {units.size(to.relaunched_bytes)} of them after launches that were given it" \
-            if to.relaunched_bytes else ""
-        there = f"{units.size(sent.moved_bytes)} of {units.size(to.bytes)} copied to it were " \
-            f"there already{after}"
+        there = f"{units.size(sent.moved_bytes)} of {units.size(to.bytes)} copied to it were the " \
+            "bytes that the copy before had left there"
         twice = f"{units.size(again.moved_bytes)} of {units.size(back.bytes)} copied back from " \
             "it had been copied to the same place before"
         said = [words for words, part in ((there, sent), (twice, again)) if part.moved_bytes]
@@ -245,11 +242,6 @@ class Finder:
         yield from self._needless(
             "round-trip", site, to, back, part, f"{units.size(part.moved_bytes)} of "
             f"{units.size(back.bytes)} copied back from it were as the host had sent them")
-        part = self._part(site, "HtoD", to.unused_bytes)
-        yield from self._needless(
-            "never-read", site, to, back, part, f"{units.size(part.moved_bytes)} of "
-            f"{units.size(to.bytes)} copied to it were overwritten or freed before anything could "
-            "use them")
 
     @staticmethod
     def _part(site: Site, way: str, size: int) -> Counts:
@@ -270,35 +262,13 @@ class Finder:
         if not self._can_be_placed(site) or self._source(site) == "Pinned" or not to.copies:
             yield Finding(kind, part.blocked_ns, f"{text}, which no rule does for it", "", site.id)
             return
-        if kind == "never-read":
-            does, rule = "rule `place = mapped` copies them within host memory", \
-                self._mapped_rule(site)[1]
-        elif back.changed_bytes:  # Kernels write.
+        if back.changed_bytes:  # Kernels write.
             does, rule = self._mapped_rule(site)
         else:
             does, rule = self._table_rule(site, to.bytes // to.copies)
         gain = part.blocked_ns if self._costs is not None else 0
         yield Finding(kind, part.blocked_ns, f"{text}; {does}{self._gain(gain, 'up to ')}", rule,
                       site.id, gain)
-
-    def _unused_part(self, site: Site) -> Iterator[Finding]:
-        """Device memory that nothing touches."""
-        use = self._totals.contents.uses.get(site.id)
-        least = max(UNTOUCHED_BYTES, LEAST_SHARE * self._totals.peak("device"))
-        if not use or use.untouched_bytes < least or site.rules:
-            return
-        blocks = "block" if use.blocks == 1 else "blocks"
-        text = (f"{self._name(site)}: {units.size(use.untouched_bytes)} of "
-                f"{units.size(use.size_bytes)} in {units.count(use.blocks)} {blocks} were touched "
-                "by no copy, and no launch was given their addresses")
-        if site.apis and set(site.apis) <= SHARED:
-            yield Finding("unused-part", 0, f"{text}; the program can ask for less, and rule "
-                          "`place = managed` has memory only for pages that something touches",
-                          f"{self._rule_head(site)}"
-                          "place = managed, device\nprefetch = none\n", site.id)
-        else:
-            yield Finding("unused-part", 0, f"{text}; the program can ask for less, which no rule "
-                          "does for it", "", site.id)
 
     def _passed_over(self, site: Site) -> Finding:
         rules = ", ".join(by_count(site.rules)) or "?"

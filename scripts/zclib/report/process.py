@@ -71,7 +71,7 @@ class ProcessLog:
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
             "pair": self._pair, "hint": self._hint, "move": self._move, "warn": self._warn,
             "pause": self._pause,
-            "content": self.sums.contents.add_content, "use": self.sums.contents.add_use,
+            "content": self.sums.contents.add_content,
             "link": self._link, "summary": self._take_summary,
         }
 

@@ -70,7 +70,7 @@ SCENE again(void)
     free(h);
 }
 
-/* Bytes that come back as they were sent; once more; and after a kernel changed the first page. */
+/* Bytes that come back as they were sent; once more; and after a kernel changed some of them. */
 SCENE round_trip(void)
 {
     CUdeviceptr d = BLOCK(6);
@@ -80,82 +80,75 @@ SCENE round_trip(void)
     CHECK(cuMemcpyDtoH(h, d, 6 * MIB));
     CHECK(cuMemcpyDtoH(h, d, 6 * MIB));
     if (!allowed)
-        fill(d, 9, 100, NULL);
+        fill(d, 9, 100, NULL); /* Other bytes in one place make the copy another one. */
     CHECK(cuMemcpyDtoH(h, d, 6 * MIB));
     CHECK(cuMemcpyHtoD(d, h, 6 * MIB)); /* All of it is there. */
     CHECK(cuMemFree(d));
     free(h);
 }
 
-/* Overwritten by a part of other bytes, by a set, and freed, before anything could use them. */
-SCENE unused(void)
+/* What is written between counts, whoever writes it, and whichever part of the bytes. */
+SCENE overwritten(void)
 {
-    CUdeviceptr d = BLOCK(7);
-    unsigned char *h = memory(7, 3), *other = memory(7, 4);
+    CUdeviceptr d = BLOCK(7), e = block(1);
+    unsigned char *h = memory(7, 3), *other = memory(1, 4);
     CHECK(cuMemcpyHtoD(d, h, 7 * MIB));
-    CHECK(cuMemcpyHtoD(d + MIB, other, MIB)); /* 1 MiB was of no use. */
-    launch(d);
-    CHECK(cuMemcpyHtoD(d, other, 7 * MIB));
-    CHECK(cuMemsetD8(d, 0, 7 * MIB)); /* 7. */
+    CHECK(cuMemsetD8(d + 6 * MIB, 0, MIB));
     CHECK(cuMemcpyHtoD(d, h, 7 * MIB));
-    CHECK(cuMemcpyDtoH(other, d + 6 * MIB, 1)); /* One page is read, of 1 MiB. */
-    CHECK(cuMemFree(d));                        /* 6. */
+    CHECK(cuMemcpyHtoD(d, h, 7 * MIB)); /* A duplicate. */
+    CHECK(cuMemcpyHtoD(d + MIB, other, MIB));
+    CHECK(cuMemcpyHtoD(d, h, 7 * MIB));
+    CHECK(cuMemcpyDtoD(d, e, MIB));
+    CHECK(cuMemcpyHtoD(d, h, 7 * MIB));
+    CHECK(cuMemFree(d));
+    CHECK(cuMemFree(e));
     free(h);
     free(other);
 }
 
-/* Blocks that are touched in part, and that nothing touches. */
-SCENE untouched(void)
+/* A set behind a copy that has not come yet: what the copy takes is not what the set leaves. */
+SCENE overwritten_later(void)
 {
     CUdeviceptr d = BLOCK(8);
-    unsigned char *h = memory(8, 5), back;
-    CHECK(cuMemcpyHtoD(d, h, 3 * MIB));
-    CHECK(cuMemsetD8(d + 6 * MIB, 1, MIB));
-    CHECK(cuMemcpyDtoH(&back, d, 1));
-    CHECK(cuMemFree(d)); /* 4 MiB of it. */
-    free(h);
-}
-
-SCENE never_touched(void)
-{
-    CHECK(cuMemFree(BLOCK(9)));
-}
-
-/* A kernel finds the block by a table of addresses, and another one in a structure. */
-SCENE by_address(void)
-{
-    CUdeviceptr d = BLOCK(10), table = block(1), kept[2] = {1, d + MIB};
-    unsigned char *h = memory(10, 6);
-    CHECK(cuMemcpyHtoD(d, h, 10 * MIB));
-    CHECK(cuMemcpyHtoD(table, kept, sizeof(kept)));
-    launch(table);
+    CUstream stream;
+    struct gate gate;
+    void *h;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc(&h, 8 * MIB, 0));
+    memset(h, 7, 8 * MIB);
+    CHECK(cuMemcpyHtoD(d, h, 8 * MIB));
+    gate_close(&gate, stream);
+    CHECK(cuMemcpyDtoHAsync(h, d, 8 * MIB, stream)); /* Not compared. */
+    CHECK(cuMemsetD8Async(d, 1, 8 * MIB, stream));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemcpyHtoD(d, h, 8 * MIB)); /* No duplicate. */
     CHECK(cuMemFree(d));
-    CHECK(cuMemFree(table));
-    free(h);
+    CHECK(cuMemFreeHost(h));
 }
 
-static int structure_grid(void *const *args, const struct sim_launch *launch)
+/* A block that has ended, to the program, before its copy has come. */
+SCENE freed_before(void)
 {
-    (void)args, (void)launch;
-    return 0;
+    CUdeviceptr d;
+    CUstream stream;
+    struct gate gate;
+    void *h;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAllocAsync(&d, 9 * MIB, stream));
+    CHECK(cuMemHostAlloc(&h, 9 * MIB, 0));
+    memset(h, 8, 9 * MIB);
+    CHECK(cuMemcpyHtoDAsync(d, h, 9 * MIB, stream));
+    gate_close(&gate, stream);
+    CHECK(cuMemcpyDtoHAsync(h, d, 9 * MIB, stream)); /* A round trip. */
+    CHECK(cuMemFreeAsync(d, stream));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemFreeHost(h));
 }
 
-SCENE in_structure(void)
-{
-    static const size_t sizes[] = {24};
-    CUdeviceptr d = BLOCK(11);
-    CUfunction kernel = load_kernel("structure", structure_grid, 1, sizes);
-    uint64_t structure[3] = {0, 7, d + 11 * MIB - 1};
-    void *args[] = {structure};
-    unsigned char *h = memory(11, 7);
-    CHECK(cuMemcpyHtoD(d, h, 11 * MIB));
-    CHECK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
-    CHECK(cuMemFree(d));
-    free(h);
-}
-
-/* Pinned memory: what comes to it later than a call returns is seen when it comes.  Until then it
- * is not known what the host sends from there. */
+/* Pinned memory: what comes to it later than a call returns is seen when it comes, and so is what
+ * the host sends from there behind it. */
 SCENE pinned(void)
 {
     CUdeviceptr d = BLOCK(12);
@@ -173,14 +166,14 @@ SCENE pinned(void)
     CHECK(cuMemcpyHtoDAsync(d, h, 12 * MIB, stream)); /* A duplicate. */
     gate_close(&gate, stream);
     CHECK(cuMemcpyDtoHAsync(h, d, 12 * MIB, stream)); /* A round trip. */
-    CHECK(cuMemcpyHtoDAsync(d, h, 12 * MIB, stream)); /* Not seen. */
+    CHECK(cuMemcpyHtoDAsync(d, h, 12 * MIB, stream)); /* A duplicate. */
     gate_open(&gate);
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuMemFree(d));
     CHECK(cuMemFreeHost(h));
 }
 
-/* More copies at once than have a place of their own, and one over others: all come in the end. */
+/* Parts of what an earlier copy brought tell nothing of it, however many are under way. */
 SCENE in_flight(void)
 {
     CUdeviceptr d = BLOCK(17);
@@ -194,10 +187,10 @@ SCENE in_flight(void)
     gate_close(&gate, stream);
     for (size_t at = 0; at < 17 * MIB; at += MIB / 2)
         CHECK(cuMemcpyDtoHAsync((char *)h + at, d + at, MIB / 2, stream));
-    CHECK(cuMemcpyDtoHAsync(h, d, 17 * MIB, stream)); /* Not seen. */
+    CHECK(cuMemcpyDtoHAsync(h, d, 17 * MIB, stream)); /* A round trip. */
     gate_open(&gate);
     CHECK(cuStreamSynchronize(stream));
-    CHECK(cuMemcpyHtoDAsync(d, h, 17 * MIB, stream));
+    CHECK(cuMemcpyHtoDAsync(d, h, 17 * MIB, stream)); /* A duplicate. */
     CHECK(cuMemcpyHtoDAsync(d, h, 17 * MIB, stream)); /* A duplicate. */
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuMemFree(d));
@@ -223,7 +216,7 @@ SCENE unreadable(void)
     CHECK(cuMemFreeHost(combined));
 }
 
-/* Copies of rows are not seen.  A graph may use, and change, whatever there is. */
+/* Copies of rows are not seen.  A graph changes what its nodes write. */
 SCENE rows_and_graphs(void)
 {
     CUdeviceptr d = BLOCK(14);
@@ -255,29 +248,17 @@ SCENE rows_and_graphs(void)
     free(h);
 }
 
-/* A device block to another one: what is read was of use. */
-SCENE on_the_device(void)
-{
-    CUdeviceptr d = BLOCK(15), e = block(1);
-    unsigned char *h = memory(15, 10);
-    CHECK(cuMemcpyHtoD(d, h, 15 * MIB));
-    CHECK(cuMemcpyDtoD(e, d, MIB)); /* One page of 8. */
-    CHECK(cuMemFree(d));
-    CHECK(cuMemFree(e));
-    free(h);
-}
-
-/* Small copies, more of them in a page than are remembered. */
-SCENE small(void)
+/* Copies of which a block has more than are remembered, after some that it has not. */
+SCENE many(void)
 {
     CUdeviceptr d = BLOCK(16);
     unsigned char *h = memory(1, 11);
     for (int round = 0; round < 2; round++)
-        for (size_t i = 0; i < 64; i++) {
-            CHECK(cuMemcpyHtoD(d + i * 4096, h + i * 4096, 4096));
-            CHECK(cuMemcpyHtoD(d + 4 * MIB + i * MIB / 8, h + i, 1));
-        }
-    launch(d);
+        for (size_t i = 0; i < 64; i++)
+            CHECK(cuMemcpyHtoD(d + i * 4096, h + i * 4096, 4096)); /* Duplicates, then. */
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < 300; i++)
+            CHECK(cuMemcpyHtoD(d + 4 * MIB + i * 4096, h + i, 1));
     CHECK(cuMemFree(d));
     free(h);
 }
@@ -289,17 +270,14 @@ int main(int argc, char **argv)
     start_gpu(0);
     again();
     round_trip();
-    unused();
-    untouched();
-    never_touched();
-    by_address();
-    in_structure();
+    overwritten();
+    overwritten_later();
+    freed_before();
     pinned();
     in_flight();
     if (!allowed)
         unreadable();
     rows_and_graphs();
-    on_the_device();
-    small();
+    many();
     return 0;
 }
