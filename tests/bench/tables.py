@@ -82,24 +82,38 @@ def chief(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
 
 
 def times_table(results: list[Result], simulated: bool, full: bool) -> list[str]:
-    """One line a metric of each row; the ways are the columns."""
-    labels = list(dict.fromkeys(label for result in results for label in result.labels()))
+    """One line a metric of each row, or not `full` one line a row, which has the chief metrics
+    below each other; the ways with figures are the columns."""
+    labels = list(dict.fromkeys(label for result in results for label in result.labels()
+                                if result.samples.get(label) or label in result.without))
     ratios = [pair for pair in RATIOS if set(pair) <= set(labels)]
     goals = any(metric.goals for result in results for metric in result.row.measured())
     heads = ["job", "what", *labels, *(f"{label} / {against}" for label, against in ratios)]
     heads += ["goals"] if goals else []
+    kinds = not full and any(KINDS[0] in result.log.get("everyday", {}) for result in results)
+    heads += ["MiB under everyday"] if kinds else []
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for result in results:
         metrics = result.row.measured()
+        found = []
         for metric in metrics if full else chief(metrics):
-            cells = [result.row.name, f"{metric.name}, {metric.unit}"]
+            cells = [f"{metric.name}, {metric.unit}"]
             cells += [spread(values_of(metric, result, label)) for label in labels]
             cells += [ratio_text(metric, result, *pair) for pair in ratios]
             if goals:
                 cells.append("; ".join(judged(metric, result, goal, simulated)
                                        for goal in metric.goals))
-            lines.append(f"| {' | '.join(cells)} |")
+            found.append(cells)
+        if not full:
+            found = [[below(column) for column in zip(*found)]]
+            found[0] += [kinds_cell(result)] if kinds else []
+        lines += [f"| {' | '.join([result.row.name, *cells])} |" for cells in found]
     return lines
+
+
+def below(cells: tuple[str, ...]) -> str:
+    """The cells below each other in one."""
+    return "<br>".join(cells) if any(cells) else ""
 
 
 def peaks(log: dict[str, float]) -> str:
@@ -162,18 +176,29 @@ def link_table(results: list[Result]) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
-def kinds_table(results: list[Result], full: bool) -> list[str]:
-    """Of applications where the bytes went that they asked to copy; empty for others.  Not `full`:
-    under the preset for any program."""
+def kinds_table(results: list[Result]) -> list[str]:
+    """Of applications where the bytes went that they asked to copy; empty for others."""
     heads = ["asked", *(name.replace("moved_", "moved as ") for name in KINDS), "CPU", "elided"]
     lines = [f"| job | way | {' | '.join(heads)} | places |", "|" + "---|" * (len(heads) + 3)]
     for result in results:
         for label, log in result.log.items():
-            if KINDS[0] in log and (full or label == "everyday"):
+            if KINDS[0] in log:
                 cells = [mib(log[name]) for name in ("asked", *KINDS, "cpu_copied", "elided")]
                 lines.append(f"| {result.row.name} | {label} | {' | '.join(cells)} "
                              f"| {peaks(log)} |")
     return lines if len(lines) > 2 else []
+
+
+def kinds_cell(result: Result) -> str:
+    """The same under the preset for any program, in words: "1176 asked, 1176 pinned"."""
+    log = result.log.get("everyday", {})
+    if KINDS[0] not in log:
+        return "-"
+    moved = sorted(((log[name], name.replace("moved_", "")) for name in
+                    (*KINDS, "cpu_copied", "elided")), reverse=True)
+    return ", ".join([f"{mib(log['asked'])} asked",
+                      *(f"{mib(size)} {name.replace('_', ' ')}" for size, name in moved
+                        if size >= 2**20)])
 
 
 def means(results: list[Result]) -> tuple[int, float, float] | None:
@@ -205,17 +230,20 @@ def note_lines(results: list[Result]) -> list[str]:
 
 def earlier_lines(results: list[Result]) -> list[str]:
     """Which ways were not run in turn with the others of their row."""
-    return [f"{label}, {result.row.name}: measured {when}."
-            for result in results for label, when in sorted(result.earlier.items())]
+    ways: dict[str, list[str]] = {}
+    for result in results:
+        for label, when in sorted(result.earlier.items()):
+            ways.setdefault(when, []).append(f"{label}, {result.row.name}")
+    return [f"Measured {when}: {'; '.join(whose)}." for when, whose in ways.items()]
 
 
 def section(group: str, results: list[Result], simulated: bool, level: str,
             full: bool = True) -> list[str]:
     """Heading and tables of a group; not `full`: the chief figures of each job alone."""
-    slow = slow_lines(results)
+    slow = slow_lines(results) if full else []
     lines = [f"{level} {group[0].upper()}{group[1:]}", ""]
     lines += [*times_table(results, simulated, full), "", *slow]
-    kinds, crossed = kinds_table(results, full), link_table(results) if full else []
+    kinds, crossed = (kinds_table(results), link_table(results)) if full else ([], [])
     notes = mean_line(results) + note_lines(results) + earlier_lines(results)
     if kinds:
         lines += ["MiB by the log:", "", *kinds, ""]
