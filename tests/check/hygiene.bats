@@ -89,6 +89,19 @@ diagnose() {
         no_findings "what does not help a newcomer goes to docs/:"
 }
 
+@test "pages for users do not lead into the lab book, and say what it found" {
+    { grep -l 'MEASURED\.md' README.md docs/*.md docs/man/* || true; } |
+        grep -v -e docs/develop.md -e docs/inside.md |
+        no_findings "tests/gpu/MEASURED.md is for who develops libzc:"
+}
+
+@test "the page of limits names each call that would lend memory of libzc's away" {
+    sed -nE 's/^ZC_LEND_.\(([A-Za-z]+).*/\1/p' shim/driver.def | sort -u |
+        while read -r call; do grep -q "$call" docs/limits.md || echo "$call"; done |
+        no_findings "not in docs/limits.md:"
+    grep -q '^ZC_LEND_' shim/driver.def
+}
+
 @test "links and names of files in the pages lead to a file, and to a heading in it" {
     python3 - README.md ./*.md docs/*.md kernels/*.md tests/*/*.md <<'PYTHON' |
 import os, re, sys
