@@ -27,7 +27,7 @@
     X(grown)                                                                                       \
     X(vmm)                                                                                         \
     X(move)                                                                                        \
-    X(managed_pool)                                                                                \
+    X(managed)                                                                                     \
     X(ring)                                                                                        \
     X(early)                                                                                       \
     X(shared_report)                                                                               \
