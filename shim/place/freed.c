@@ -4,7 +4,6 @@
 #include "place/freed.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/life.h"
@@ -23,83 +22,97 @@
 #include "vmm/access.h"
 #include "vmm/vmm.h"
 
-/* Most entries that a call asks the driver about, or compares a request with, if it need not find
- * them all. */
+/* Most entries that a call asks the driver about if it need not find them all. */
 #define LOOKED_AT 32u
 #define DEVICES_MAX 64 /* As many as vmm serves. */
 #define PART 16        /* At most 1/PART of a device's memory is kept. */
+#define ANY_PLACE ((enum zc_place_id)(ZC_PLACE_COUNT + 1)) /* Also those that wait. */
 
 struct freed {
-    struct freed *next, *before;
+    struct freed *next, *before; /* Those of about its size. */
+    struct freed *newer, *older; /* Kept ones of its device. */
     struct zc_backing *backing;
     struct zc_block *quarantined;  /* The freed block; NULL if its addresses may be used again. */
     CUmemoryPool pool;             /* The pool that the program asked; NULL for none. */
-    uint64_t size;                 /* Bytes of the freed block. */
     CUevent event;                 /* Passes with the last work that may use it; NULL for none. */
     CUcontext home;                /* Context of the event. */
     struct zc_stream_ident stream; /* For a block freed in stream order: its stream. */
-    uint64_t order;                /* Serial number of a kept block: higher is newer. */
 };
 
-static ZC_LOCK(lock, ZC_RANK_FREED);
-static ZC_OWN struct freed
-    *lists[ZC_LISTS];           /* Deferred entries by size; those not looked at come first. */
-static ZC_OWN unsigned entries; /* Deferred entries.  Atomic. */
-static unsigned turn;           /* The list that the next tidying begins with.  Atomic. */
-static ZC_OWN struct freed
-    *kept[DEVICES_MAX][ZC_LISTS];          /* Kept entries by size, the newest first. */
-static uint64_t serial;                    /* Counts the blocks kept so far. */
-static ZC_OWN unsigned blocks;             /* Blocks kept now.  Atomic. */
-static ZC_OWN uint64_t bytes[DEVICES_MAX]; /* Their bytes by device.  Atomic. */
-static uint64_t limits[DEVICES_MAX]; /* Most bytes to keep of a device; 0 until asked.  Atomic. */
+static ZC_LOCK(freed_lock, ZC_RANK_FREED);
+static ZC_OWN struct {
+    struct freed *deferred[ZC_LISTS]; /* Those not looked at come first. */
+    unsigned count;                   /* Of them.  Atomic. */
+    unsigned turn;                    /* The list that the next tidying begins with.  Atomic. */
+    struct freed *kept[ZC_LISTS];     /* The newest first. */
+    bool keeps;                       /* There has been one.  Atomic. */
+    struct freed *ages[DEVICES_MAX];  /* The same, the oldest first. */
+    uint64_t bytes[DEVICES_MAX];      /* Of them.  Atomic. */
+    uint64_t most[DEVICES_MAX];       /* Bytes to keep of a device; 0 until asked.  Atomic. */
+} freed;
 
-static bool enter(struct freed *p)
+static struct freed *freed_make(const struct zc_block *block, struct zc_block *quarantined,
+                                CUevent event, CUcontext home)
 {
-    if (!zc_lock_take(&lock))
+    bool pooled = (block->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) == ZC_BLOCK_STREAM;
+    struct freed *p = zc_arena_get(sizeof(*p));
+    if (p)
+        *p = (struct freed){.backing = block->backing,
+                            .quarantined = quarantined,
+                            .pool = pooled ? block->pool : NULL,
+                            .event = event,
+                            .home = home};
+    return p;
+}
+
+/* False, and the entry is gone, in a signal handler that interrupted libzc; and without an
+ * entry. */
+static bool freed_enter(struct freed *p)
+{
+    if (!p || !zc_lock_take(&freed_lock)) {
+        zc_arena_put(p, sizeof(*p));
         return false;
-    DL_APPEND2(lists[zc_list_of(p->backing->size)], p, before, next);
-    zc_lock_drop(&lock);
-    __atomic_fetch_add(&entries, 1, __ATOMIC_RELAXED);
+    }
+    DL_APPEND2(freed.deferred[zc_list_of(p->backing->size)], p, before, next);
+    zc_lock_drop(&freed_lock);
+    __atomic_fetch_add(&freed.count, 1, __ATOMIC_RELAXED);
     return true;
 }
 
-/* Takes the first entries out of a list, so that the driver can be asked about their events without
- * the lock.  Entries that stay are put back at the end. */
-static struct freed *take_out(unsigned list, unsigned *most)
+static bool freed_any(void)
 {
-    struct freed *out = NULL;
-    zc_release_begin();
-    if (!zc_lock_take(&lock))
-        return NULL;
-    for (; lists[list] && *most; --*most) {
-        struct freed *p = lists[list];
-        DL_DELETE2(lists[list], p, before, next);
-        DL_APPEND2(out, p, before, next);
-    }
-    zc_lock_drop(&lock);
-    return out;
+    return __atomic_load_n(&freed.count, __ATOMIC_RELAXED);
 }
 
-static void put_back(unsigned list, struct freed *stay)
+/* Takes the first entries out of a list, so that the driver can be asked about their events without
+ * the lock. */
+static struct freed *freed_take_out(unsigned list, unsigned *most)
 {
-    if (stay && zc_lock_take(&lock)) {
-        DL_CONCAT2(lists[list], stay, before, next);
-        zc_lock_drop(&lock);
+    struct freed *out = NULL;
+    if (!zc_lock_take(&freed_lock))
+        return NULL;
+    for (; freed.deferred[list] && *most; --*most) {
+        struct freed *p = freed.deferred[list];
+        DL_DELETE2(freed.deferred[list], p, before, next);
+        DL_APPEND2(out, p, before, next);
     }
-    zc_release_end();
+    zc_lock_drop(&freed_lock);
+    return out;
 }
 
 /* Handles an entry; true if the entry is gone then. */
 typedef bool visitor(struct freed *p, void *arg);
 
-/* Calls ends() for at most *most_left entries of a list, and returns how many are gone. */
-static unsigned visit(unsigned list, unsigned *most_left, visitor *ends, void *arg)
+/* Calls ends() for at most *most_left entries of a list, and returns how many are gone.  The others
+ * are put back at its end. */
+static unsigned freed_visit(unsigned list, unsigned *most_left, visitor *ends, void *arg)
 {
     unsigned count = 0;
     struct freed *stay = NULL, *p, *next;
-    if (!__atomic_load_n(&lists[list], __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&freed.deferred[list], __ATOMIC_RELAXED))
         return 0;
-    struct freed *out = take_out(list, most_left);
+    zc_release_begin();
+    struct freed *out = freed_take_out(list, most_left);
     DL_FOREACH_SAFE2(out, p, next, next)
     {
         bool gone = ends(p, arg);
@@ -107,63 +120,46 @@ static unsigned visit(unsigned list, unsigned *most_left, visitor *ends, void *a
         if (!gone)
             DL_APPEND2(stay, p, before, next);
     }
-    put_back(list, stay);
-    __atomic_fetch_sub(&entries, count, __ATOMIC_RELAXED);
+    if (stay && zc_lock_take(&freed_lock)) {
+        DL_CONCAT2(freed.deferred[list], stay, before, next);
+        zc_lock_drop(&freed_lock);
+    }
+    zc_release_end();
+    __atomic_fetch_sub(&freed.count, count, __ATOMIC_RELAXED);
     return count;
 }
 
-static unsigned visit_all(visitor *ends, void *arg)
+static unsigned freed_visit_all(visitor *ends, void *arg)
 {
     unsigned count = 0, most = UINT_MAX;
-    for (unsigned i = 0; i < ZC_LISTS && __atomic_load_n(&entries, __ATOMIC_RELAXED); i++)
-        count += visit(i, &most, ends, arg);
+    for (unsigned i = 0; i < ZC_LISTS && freed_any(); i++)
+        count += freed_visit(i, &most, ends, arg);
     return count;
 }
 
-static struct freed entry(const struct zc_block *block, CUevent event, CUcontext home)
-{
-    bool pooled = (block->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) == ZC_BLOCK_STREAM;
-    return (struct freed){.backing = block->backing,
-                          .pool = pooled ? block->pool : NULL,
-                          .size = block->size,
-                          .event = event,
-                          .home = home};
-}
-
+/* Without memory for a record the block stays quarantined for good: it is lost, but never reused
+ * too early. */
 void zc_freed_defer(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,
                     enum zc_flavour flavour)
 {
-    struct freed *p = zc_arena_get(sizeof(*p));
+    struct freed *p = freed_make(block, block, event, home);
     zc_block_quarantine(block);
-    /* Without memory for a record the block stays quarantined for good: it is lost, but never
-     * reused too early. */
-    if (!p)
-        return;
-    *p = entry(block, event, home);
-    p->quarantined = block;
-    if (event && (block->flags & ZC_BLOCK_STREAM))
+    if (p && event && (block->flags & ZC_BLOCK_STREAM))
         zc_stream_identify(stream, flavour, &p->stream);
-    if (!enter(p))
-        zc_arena_put(p, sizeof(*p));
+    freed_enter(p);
 }
 
 void zc_freed_defer_pool(const struct zc_block *block, CUevent event, CUcontext home)
 {
-    struct zc_backing *backing = block->backing;
-    struct freed *p = event ? zc_arena_get(sizeof(*p)) : NULL;
-    zc_hint_unmake(backing);
-    if (p) {
-        *p = entry(block, event, home);
-        if (enter(p))
-            return;
-        zc_arena_put(p, sizeof(*p));
-    }
+    zc_hint_unmake(block->backing);
+    if (event && freed_enter(freed_make(block, NULL, event, home)))
+        return;
     if (event)
         zc_real.cuEventDestroy_v2(event);
-    zc_place_release(backing, true);
+    zc_place_release(block->backing, true);
 }
 
-static bool passed(const struct freed *p)
+static bool freed_passed(const struct freed *p)
 {
     return !p->event || zc_real.cuEventQuery(p->event) != CUDA_ERROR_NOT_READY;
 }
@@ -173,22 +169,22 @@ struct pool_bytes {
     uint64_t waiting;
 };
 
-static bool add_waiting(struct freed *p, void *arg)
+static bool freed_add_waiting(struct freed *p, void *arg)
 {
     struct pool_bytes *sum = arg;
-    sum->waiting += p->pool == sum->pool && !passed(p) ? p->size : 0;
+    sum->waiting += p->pool == sum->pool && !freed_passed(p) ? p->backing->size : 0;
     return false;
 }
 
 uint64_t zc_freed_waiting(CUmemoryPool pool)
 {
     struct pool_bytes sum = {.pool = pool};
-    visit_all(add_waiting, &sum);
+    freed_visit_all(freed_add_waiting, &sum);
     return sum.waiting;
 }
 
 /* Removes an entry.  Its backing is the caller's then. */
-static struct zc_backing *end_entry(struct freed *p)
+static struct zc_backing *freed_end(struct freed *p)
 {
     struct zc_backing *backing = p->backing;
     if (p->event)
@@ -201,17 +197,17 @@ static struct zc_backing *end_entry(struct freed *p)
 
 /* True if a request can have the block at once: its stream has passed, or the request comes later
  * in the same stream.  Access that other devices got only for copies ends before that. */
-static bool ready(const struct freed *p, const struct zc_want *want,
-                  const struct zc_stream_ident *stream)
+static bool freed_ready(const struct freed *p, const struct zc_want *want,
+                        const struct zc_stream_ident *stream)
 {
     struct zc_vmm *v = p->backing->place == ZC_PLACE_VMM ? p->backing->vmm : NULL;
     bool behind = p->event && zc_stream_same(&p->stream, stream);
     if (!v)
-        return behind || passed(p);
+        return behind || freed_passed(p);
     if (!zc_vmm_suits(v, want))
         return false;
     return (behind && !v->va.copying) ||
-           (passed(p) && zc_access_end_copies(&v->va) == CUDA_SUCCESS);
+           (freed_passed(p) && zc_access_end_copies(&v->va) == CUDA_SUCCESS);
 }
 
 struct taking {
@@ -222,115 +218,90 @@ struct taking {
     struct zc_backing *taken;
 };
 
-static bool take_if_ready(struct freed *p, void *arg)
+static bool freed_take_if_ready(struct freed *p, void *arg)
 {
     struct taking *t = arg;
     const struct zc_backing *b = p->backing;
     bool stream_ordered = p->quarantined && (p->quarantined->flags & ZC_BLOCK_STREAM);
     bool fits = !t->taken && stream_ordered && b->place == t->place && b->size == t->want->size &&
                 b->device == t->want->device && b->context == t->home;
-    if (!fits || !ready(p, t->want, &t->stream))
+    if (!fits || !freed_ready(p, t->want, &t->stream))
         return false;
-    t->taken = end_entry(p);
+    t->taken = freed_end(p);
     return true;
 }
 
-static struct zc_backing *take_deferred(enum zc_place_id place, const struct zc_want *want)
+static struct zc_backing *freed_take_deferred(enum zc_place_id place, const struct zc_want *want)
 {
     struct taking t = {.place = place, .want = want};
     unsigned most = LOOKED_AT;
-    if (!__atomic_load_n(&entries, __ATOMIC_RELAXED))
+    if (!freed_any())
         return NULL;
     t.home = zc_place_home(want, place);
     zc_stream_identify(want->stream, want->flavour, &t.stream);
-    visit(zc_list_of(want->size), &most, take_if_ready, &t);
+    freed_visit(zc_list_of(want->size), &most, freed_take_if_ready, &t);
     return t.taken;
 }
 
-static struct freed **kept_list(const struct freed *p)
+/* Takes a kept block out of its lists.  Under the lock. */
+static struct freed *kept_leave(struct freed *p)
 {
-    return &kept[p->backing->device][zc_list_of(p->backing->size)];
-}
-
-/* Takes a kept block out of its list.  Under the lock. */
-static struct freed *take_out_kept(struct freed *p)
-{
-    DL_DELETE2(*kept_list(p), p, before, next);
-    bytes[p->backing->device] -= zc_vmm_own(p->backing->vmm);
-    blocks--;
+    int device = p->backing->device;
+    DL_DELETE2(freed.kept[zc_list_of(p->backing->size)], p, before, next);
+    DL_DELETE2(freed.ages[device], p, older, newer);
+    freed.bytes[device] -= zc_vmm_own(p->backing->vmm);
     return p;
 }
 
-/* Under the lock. */
-static struct freed *find_kept(const struct zc_want *want)
+static struct freed *kept_find(const struct zc_want *want)
 {
-    struct freed *p = kept[want->device][zc_list_of(want->size)];
-    for (unsigned i = 0; p && i < LOOKED_AT; p = p->next, i++)
-        if (p->backing->size == want->size && p->backing->vmm->va.context == want->context &&
-            zc_vmm_suits(p->backing->vmm, want))
-            return zc_vmm_enter_small(p->backing->vmm, want->size) ? take_out_kept(p) : NULL;
+    struct freed *p = freed.kept[zc_list_of(want->size)];
+    for (unsigned i = 0; p && i < LOOKED_AT; p = p->next, i++) {
+        struct zc_vmm *v = p->backing->vmm;
+        if (p->backing->size == want->size && v->device == want->device &&
+            v->va.context == want->context && zc_vmm_suits(v, want))
+            return zc_vmm_enter_small(v, want->size) ? kept_leave(p) : NULL;
+    }
     return NULL;
 }
 
-static struct zc_backing *take_kept(const struct zc_want *want)
+static uint64_t kept_bytes(int device)
+{
+    return device < DEVICES_MAX ? __atomic_load_n(&freed.bytes[device], __ATOMIC_RELAXED) : 0;
+}
+
+static struct zc_backing *kept_take(const struct zc_want *want)
 {
     struct freed *p = NULL;
     const char *why;
-    if (!__atomic_load_n(&blocks, __ATOMIC_RELAXED) || want->device >= DEVICES_MAX ||
-        want->rule->grow || !zc_limits_take(ZC_PLACE_VMM, want->device, want->size, &why))
+    if (!kept_bytes(want->device) || want->rule->grow ||
+        !zc_limits_take(ZC_PLACE_VMM, want->device, want->size, &why))
         return NULL;
-    if (zc_lock_take(&lock)) {
-        p = find_kept(want);
-        zc_lock_drop(&lock);
+    if (zc_lock_take(&freed_lock)) {
+        p = kept_find(want);
+        zc_lock_drop(&freed_lock);
     }
     if (!p)
         zc_limits_give(ZC_PLACE_VMM, want->device, want->size);
-    return p ? end_entry(p) : NULL;
+    return p ? freed_end(p) : NULL;
 }
 
 struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *want)
 {
-    struct zc_backing *taken = want->stream_ordered ? take_deferred(place, want) : NULL;
+    struct zc_backing *taken = want->stream_ordered ? freed_take_deferred(place, want) : NULL;
     if (want->rule->free == ZC_FREE_DEFER)
         zc_freed_tidy(ZC_PLACE_VMM);
-    return taken || place != ZC_PLACE_VMM ? taken : take_kept(want);
+    return taken || place != ZC_PLACE_VMM ? taken : kept_take(want);
 }
 
-static uint64_t limit_of(int device)
+static uint64_t kept_most(int device)
 {
     size_t total = 0;
-    uint64_t limit = __atomic_load_n(&limits[device], __ATOMIC_RELAXED);
-    if (limit || zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
-        return limit;
-    __atomic_store_n(&limits[device], total / PART, __ATOMIC_RELAXED);
-    return total / PART;
-}
-
-/* Takes out the oldest kept block of a device; NULL if it has none.  Under the lock. */
-static struct freed *take_oldest(int device)
-{
-    struct freed *found = NULL;
-    for (unsigned i = 0; i < ZC_LISTS; i++) {
-        struct freed *last = kept[device][i] ? kept[device][i]->before : NULL;
-        if (last && (!found || last->order < found->order))
-            found = last;
-    }
-    return found ? take_out_kept(found) : NULL;
-}
-
-/* Gives kept blocks, linked by `next`, back to the driver, and ends the release that their removal
- * began. */
-static unsigned release_kept(struct freed *list)
-{
-    unsigned count = 0;
-    for (struct freed *next; list; list = next, count++) {
-        next = list->next;
-        struct zc_backing *backing = end_entry(list);
-        zc_vmm_give_back(backing->vmm);
-        zc_arena_put(backing, sizeof(*backing));
-    }
-    zc_release_end();
-    return count;
+    uint64_t most = __atomic_load_n(&freed.most[device], __ATOMIC_RELAXED);
+    if (!most && zc_real.cuDeviceTotalMem_v2(&total, device) == CUDA_SUCCESS)
+        most = total / PART;
+    __atomic_store_n(&freed.most[device], most, __ATOMIC_RELAXED);
+    return most;
 }
 
 /* What has headroom holds more than it is counted with. */
@@ -338,184 +309,183 @@ bool zc_freed_fits(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
     return v && !v->lazy && !v->moves && !v->exported && !zc_vmm_spilled(v) && zc_vmm_whole(v) &&
-           v->held == v->span && v->device < DEVICES_MAX && !zc_life_closing() &&
-           zc_vmm_own(v) <= limit_of(v->device);
+           v->held == v->span && !zc_life_closing() && zc_vmm_own(v) <= kept_most(v->device);
 }
 
-/* Keeps a block that fits and that nothing uses any more, and gives back the oldest blocks beyond
- * the limit. */
-static bool keep_entry(struct freed *p)
+/* Gives the oldest kept blocks of a device back to the driver, until no more than `most` bytes are
+ * left.  Returns how many. */
+static unsigned kept_shrink(int device, uint64_t most)
+{
+    struct freed *out = NULL, *p, *next;
+    unsigned count = 0;
+    if (kept_bytes(device) <= most || !zc_lock_take(&freed_lock))
+        return 0;
+    zc_release_begin();
+    while (freed.bytes[device] > most) {
+        p = kept_leave(freed.ages[device]);
+        LL_PREPEND2(out, p, next);
+    }
+    zc_lock_drop(&freed_lock);
+    LL_FOREACH_SAFE2(out, p, next, next)
+    {
+        struct zc_backing *backing = freed_end(p);
+        zc_vmm_give_back(backing->vmm);
+        zc_arena_put(backing, sizeof(*backing));
+        count++;
+    }
+    zc_release_end();
+    return count;
+}
+
+static unsigned kept_drop_all(void)
+{
+    unsigned count = 0;
+    for (int d = 0; d < DEVICES_MAX; d++)
+        count += kept_shrink(d, 0);
+    return count;
+}
+
+/* Keeps a block that fits and that nothing uses any more. */
+static bool kept_enter(struct freed *p)
 {
     struct zc_backing *b = p->backing;
-    struct freed *out = NULL, *oldest;
-    if (zc_access_end_copies(&b->vmm->va) != CUDA_SUCCESS || !zc_lock_take(&lock))
+    int device = b->device;
+    if (zc_access_end_copies(&b->vmm->va) != CUDA_SUCCESS || !zc_lock_take(&freed_lock))
         return false;
-    zc_release_begin();
     if (!(p->quarantined->flags & ZC_BLOCK_QUARANTINED))
         zc_block_quarantine(p->quarantined);
-    zc_limits_give(ZC_PLACE_VMM, b->device, b->size);
+    zc_limits_give(ZC_PLACE_VMM, device, b->size);
     zc_vmm_leave_small(b->vmm);
-    p->order = ++serial;
-    DL_PREPEND2(*kept_list(p), p, before, next);
-    bytes[b->device] += zc_vmm_own(b->vmm);
-    blocks++;
-    while (bytes[b->device] > limit_of(b->device) && (oldest = take_oldest(b->device)))
-        LL_PREPEND2(out, oldest, next);
-    zc_lock_drop(&lock);
-    release_kept(out);
+    DL_PREPEND2(freed.kept[zc_list_of(b->size)], p, before, next);
+    DL_APPEND2(freed.ages[device], p, older, newer);
+    freed.bytes[device] += zc_vmm_own(b->vmm);
+    zc_lock_drop(&freed_lock);
+    __atomic_store_n(&freed.keeps, true, __ATOMIC_RELAXED);
+    kept_shrink(device, kept_most(device));
     return true;
+}
+
+static uint64_t kept_idle(void)
+{
+    CUdevice device = 0;
+    bool some = __atomic_load_n(&freed.keeps, __ATOMIC_RELAXED) &&
+                zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+    return some ? kept_bytes(device) : 0;
 }
 
 bool zc_freed_keep(struct zc_block *block)
 {
-    struct freed *p = zc_freed_fits(block) ? zc_arena_get(sizeof(*p)) : NULL;
-    if (!p)
-        return false;
-    *p = entry(block, NULL, NULL);
-    p->quarantined = block;
-    if (keep_entry(p))
-        return true;
-    zc_arena_put(p, sizeof(*p));
-    return false;
-}
-
-/* Gives all kept blocks back to the driver, and returns how many. */
-static unsigned trim_kept(void)
-{
-    struct freed *all = NULL, *p;
-    if (!__atomic_load_n(&blocks, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
-        return 0;
-    zc_release_begin();
-    for (int d = 0; d < DEVICES_MAX; d++)
-        while ((p = take_oldest(d)))
-            LL_PREPEND2(all, p, next);
-    zc_lock_drop(&lock);
-    return release_kept(all);
-}
-
-static uint64_t kept_bytes(void)
-{
-    CUdevice device = 0;
-    if (!__atomic_load_n(&blocks, __ATOMIC_RELAXED) ||
-        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device >= DEVICES_MAX)
-        return 0;
-    return __atomic_load_n(&bytes[device], __ATOMIC_RELAXED);
+    struct freed *p = zc_freed_fits(block) ? freed_make(block, block, NULL, NULL) : NULL;
+    bool kept = p && kept_enter(p);
+    if (!kept)
+        zc_arena_put(p, sizeof(*p));
+    return kept;
 }
 
 /* True for a block whose free the rule defers, and which was not freed in stream order. */
-static bool by_rule(const struct freed *p)
+static bool freed_by_rule(const struct freed *p)
 {
     return p->event && p->quarantined && !(p->quarantined->flags & ZC_BLOCK_STREAM);
 }
 
 /* Ends a deferred free: the memory goes back to the driver, or is kept. */
-static void release(struct freed *p)
+static void freed_release(struct freed *p)
 {
-    bool driver_has_it = p->backing->pooled, may_keep = by_rule(p) && zc_freed_fits(p->quarantined);
+    bool driver_has_it = p->backing->pooled;
+    bool may_keep = freed_by_rule(p) && zc_freed_fits(p->quarantined);
     if (p->event)
         zc_real.cuEventDestroy_v2(p->event);
     p->event = NULL;
-    if (!may_keep || !keep_entry(p))
-        zc_place_release(end_entry(p), driver_has_it);
+    if (!may_keep || !kept_enter(p))
+        zc_place_release(freed_end(p), driver_has_it);
 }
 
+/* Which entries are ended; may ask the driver, and wait for it. */
 struct sweep {
     bool (*due)(const struct freed *p, enum zc_place_id place);
     enum zc_place_id place;
 };
 
-static bool end_if_due(struct freed *p, void *arg)
+static bool freed_end_if_due(struct freed *p, void *arg)
 {
     const struct sweep *s = arg;
     bool lent = zc_stream_lend(p->backing->context), ended = s->due(p, s->place);
     if (ended)
-        release(p);
+        freed_release(p);
     zc_stream_lent(lent);
     return ended;
 }
 
 /* During a capture, and at the end of the process, the driver must not be called. */
-static bool may_sweep(void)
+static bool freed_may_sweep(void)
 {
-    return __atomic_load_n(&entries, __ATOMIC_RELAXED) && !zc_capture_any() && !zc_life_closing();
+    return freed_any() && !zc_capture_any() && !zc_life_closing();
 }
 
-/* Removes the entries for which due() is true, and counts them.  It may ask the driver. */
-static unsigned sweep(bool (*due)(const struct freed *p, enum zc_place_id place),
-                      enum zc_place_id place)
-{
-    struct sweep s = {due, place};
-    return may_sweep() ? visit_all(end_if_due, &s) : 0;
-}
-
-static bool passed_in(const struct freed *p, enum zc_place_id place)
+static bool freed_due_in(const struct freed *p, enum zc_place_id place)
 {
     const struct zc_backing *b = p->backing;
     bool waits = zc_place_of(b->place)->waits && !b->pooled;
-    return (b->place == place || !waits) && passed(p);
+    return (!waits || b->place == place || place == ANY_PLACE) && freed_passed(p);
 }
 
 unsigned zc_freed_reap(enum zc_place_id place)
 {
-    return sweep(passed_in, place);
+    struct sweep s = {freed_due_in, place};
+    return freed_may_sweep() ? freed_visit_all(freed_end_if_due, &s) : 0;
 }
 
 void zc_freed_tidy(enum zc_place_id place)
 {
-    struct sweep s = {passed_in, place};
-    unsigned most = LOOKED_AT, first = __atomic_load_n(&turn, __ATOMIC_RELAXED), i = 0;
-    for (; i < ZC_LISTS && most && may_sweep(); i++)
-        visit((first + i) % ZC_LISTS, &most, end_if_due, &s);
-    __atomic_store_n(&turn, first + i, __ATOMIC_RELAXED);
-}
-
-static bool passed_anywhere(const struct freed *p, enum zc_place_id place)
-{
-    (void)place;
-    return passed(p);
+    struct sweep s = {freed_due_in, place};
+    unsigned most = LOOKED_AT, first = __atomic_load_n(&freed.turn, __ATOMIC_RELAXED), i = 0;
+    for (; i < ZC_LISTS && most && freed_may_sweep(); i++)
+        freed_visit((first + i) % ZC_LISTS, &most, freed_end_if_due, &s);
+    __atomic_store_n(&freed.turn, first + i, __ATOMIC_RELAXED);
 }
 
 void zc_freed_reap_all(void)
 {
     zc_early_trim();
     zc_pinned_trim();
-    sweep(passed_anywhere, ZC_PLACE_COUNT);
+    zc_freed_reap(ANY_PLACE);
 }
 
-static bool waited_for(const struct freed *p, enum zc_place_id place)
+static bool freed_waited_for(const struct freed *p, enum zc_place_id place)
 {
     (void)place;
-    return by_rule(p) && zc_real.cuEventSynchronize(p->event) == CUDA_SUCCESS;
+    return freed_by_rule(p) && zc_real.cuEventSynchronize(p->event) == CUDA_SUCCESS;
 }
 
-static unsigned reclaim_waiting(void)
+static unsigned freed_reclaim_waiting(void)
 {
-    return sweep(waited_for, ZC_PLACE_COUNT);
+    struct sweep s = {.due = freed_waited_for};
+    return freed_may_sweep() ? freed_visit_all(freed_end_if_due, &s) : 0;
 }
 
-static bool drop_of_context(struct freed *p, void *context)
+static bool freed_drop_of_context(struct freed *p, void *context)
 {
     if (p->home == context)
         p->event = NULL; /* The event was destroyed with its context. */
     if (p->backing->context != context)
         return false;
-    zc_place_release(end_entry(p), true);
+    zc_place_release(freed_end(p), true);
     return true;
 }
 
-static void context_gone(CUcontext context)
+static void freed_context_gone(CUcontext context)
 {
-    visit_all(drop_of_context, context);
-    trim_kept();
+    freed_visit_all(freed_drop_of_context, context);
+    kept_drop_all();
 }
 
-static unsigned reclaim(int place)
+static unsigned freed_reclaim(int place)
 {
     unsigned given = zc_freed_reap((enum zc_place_id)place);
-    return given + (place == ZC_PLACE_COUNT ? trim_kept() : 0);
+    return given + (place == ZC_PLACE_COUNT ? kept_drop_all() : 0);
 }
 
-const struct zc_module zc_module_freed = {.context_gone = context_gone,
-                                          .reclaim = reclaim,
-                                          .reclaim_waiting = reclaim_waiting,
-                                          .idle_bytes = kept_bytes};
+const struct zc_module zc_module_freed = {.context_gone = freed_context_gone,
+                                          .reclaim = freed_reclaim,
+                                          .reclaim_waiting = freed_reclaim_waiting,
+                                          .idle_bytes = kept_idle};
