@@ -44,12 +44,25 @@ void zc_wake(const uint32_t *word)
         zc_futex(word, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
-bool zc_wait_soon(bool (*ready)(void))
+bool zc_wait_until(const uint32_t *word, uint32_t value, unsigned most_ms)
 {
-    for (unsigned i = 0; i < 200; i++) {
-        if (ready())
-            return true;
-        zc_nap(50);
+    struct timespec end;
+    uint32_t now;
+    int saved = errno;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += most_ms / 1000;
+    end.tv_nsec += most_ms % 1000 * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000L;
+    end.tv_nsec %= 1000000000L;
+    __atomic_fetch_add(&sleepers, 1, __ATOMIC_SEQ_CST);
+    while ((now = __atomic_load_n(word, __ATOMIC_SEQ_CST)) != value) {
+        errno = 0;
+        syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, now, &end, NULL,
+                FUTEX_BITSET_MATCH_ANY);
+        if (errno && errno != EAGAIN && errno != EINTR)
+            break;
     }
-    return false;
+    __atomic_fetch_sub(&sleepers, 1, __ATOMIC_RELAXED);
+    errno = saved;
+    return now == value;
 }

@@ -19,8 +19,9 @@ void zc_wake(const uint32_t *word);
 /* Sleeps; no cancellation point; keeps errno. */
 void zc_nap(unsigned microseconds);
 
-/* Looks for 10 ms whether something is ready; true as soon as it is. */
-bool zc_wait_soon(bool (*ready)(void));
+/* Waits until the word has this value, woken by zc_wake(); false if that takes longer than
+ * `most_ms`.  No cancellation point; async-signal-safe; keeps errno. */
+bool zc_wait_until(const uint32_t *word, uint32_t value, unsigned most_ms);
 
 /* Increments a counter that threads wait for, and wakes them. */
 static inline void zc_wait_step(uint32_t *counter)

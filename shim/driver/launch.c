@@ -10,6 +10,7 @@
 
 #define ARGUMENTS 64        /* Most arguments of a kernel that are looked at, */
 #define ARGUMENT_BYTES 4096 /* and bytes of them: CUDA C++ Programming Guide, "Parameters". */
+#define SOON_MS 10          /* How long zc_launch_settles() waits. */
 
 unsigned zc_launch_watch;
 static zc_launch_fn parties[ZC_LAUNCH_PARTIES];
@@ -172,15 +173,10 @@ void zc_launch_settle(void)
         zc_wait(&under_way, now);
 }
 
-static bool alone(void)
-{
-    return __atomic_load_n(&under_way, __ATOMIC_SEQ_CST) == mine;
-}
-
 bool zc_launch_settles(void)
 {
     zc_launch_ask_again();
-    return zc_wait_soon(alone);
+    return zc_wait_until(&under_way, mine, SOON_MS);
 }
 
 void zc_launch_reset(void)

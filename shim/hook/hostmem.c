@@ -85,8 +85,10 @@ void zc_hostmem_put(void *p)
     if (alone)
         zc_hostheap_claim(extent);
     zc_hostblock_unlist((uint64_t)(uintptr_t)p, true);
-    if (alone)
+    if (alone) {
+        zc_early_freed(extent);
         zc_shared_host_gone(extent);
+    }
     zc_hostheap_put(p);
     errno = saved;
 }

@@ -117,21 +117,6 @@ static bool take_pin(struct zc_extent *e)
     return taken;
 }
 
-static bool show_host_pages(struct zc_shared *p, struct zc_extent *e)
-{
-    CUdeviceptr base = p->vmm->va.base;
-    size_t span = zc_extent_span(e);
-    const char *why;
-    if (!zc_extent_count(e, &why) || !zc_memfile_show(e, base))
-        return false;
-    unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
-                     (zc_shared_writable(p) ? 0 : CU_MEMHOSTREGISTER_READ_ONLY);
-    if (zc_real.cuMemHostRegister_v2((void *)base, span, flags) == CUDA_SUCCESS)
-        return true;
-    zc_memfile_reserve(base, span);
-    return false;
-}
-
 /* False where the program or a fork has mapped the host block anew meanwhile. */
 static bool still_shareable(const struct zc_extent *e)
 {
@@ -153,11 +138,44 @@ static bool join(struct zc_shared *p, struct zc_extent *e)
     return still;
 }
 
+/* A launch may have been asked before, and looks at the count next.  Returns whether the memory of
+ * `e` is registered at the block's addresses, which is the caller's from here on. */
+static bool decide(struct zc_shared *p, const struct zc_extent *e)
+{
+    bool ready = p->early && zc_early_end(p->early, e);
+    p->early = NULL;
+    if (!p->undecided)
+        return ready;
+    __atomic_store_n(&p->undecided, false, __ATOMIC_RELEASE);
+    if (!p->one)
+        zc_lazy_update(p->vmm);
+    zc_launch_ask_again();
+    __atomic_fetch_sub(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
+    return ready;
+}
+
+void zc_shared_begin(struct zc_shared *p, struct zc_early *early)
+{
+    if ((!early && !zc_shared_writable(p)) || !zc_driver_lock())
+        return;
+    zc_lazy_suspend(p->vmm);
+    p->early = early;
+    __atomic_store_n(&p->undecided, true, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
+    zc_heat_watch();
+    zc_driver_unlock();
+}
+
+void zc_shared_drop(struct zc_shared *p)
+{
+    decide(p, NULL);
+}
+
 static bool become_one(struct zc_shared *p, struct zc_extent *e)
 {
     if (p->one || p->settled || !empty(p) || !take_pin(e))
         return false;
-    bool shown = zc_early_finish(p, e) || show_host_pages(p, e);
+    bool shown = decide(p, e) || zc_early_register(e, p->vmm->va.base, zc_shared_writable(p));
     bool one = shown && join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
         zc_memfile_reserve(p->vmm->va.base, zc_extent_span(e));
@@ -166,6 +184,7 @@ static bool become_one(struct zc_shared *p, struct zc_extent *e)
         return false;
     __atomic_fetch_add(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
     __atomic_fetch_add(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
+    zc_early_used(e);
     zc_heat_watch();
     zc_lazy_suspend(p->vmm);
     set_real(p, ZC_KIND_PINNED);
@@ -438,7 +457,7 @@ void zc_shared_spread(struct zc_shared *p)
 {
     if (!__atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
         return;
-    zc_early_drop(p);
+    decide(p, NULL);
     zc_driver_unlock();
 }
 
@@ -448,18 +467,18 @@ static CUresult decide_all(enum zc_fn fn, bool kernels)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why;
-    if (!__atomic_load_n(&zc_early_blocks, __ATOMIC_ACQUIRE) || !zc_driver_lock())
+    if (!__atomic_load_n(&zc_shared_undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
         return CUDA_SUCCESS;
-    __atomic_fetch_add(&zc_early_blocks, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
     for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any(is_undecided));) {
         bool one = kernels && zc_shared_writable(p) && attempt_locked(p, NULL, begin);
-        zc_early_drop(p);
+        decide(p, NULL);
         if (kernels && !one)
             result = zc_lazy_attach(p->vmm, 0, p->vmm->span, &why);
         if (result != CUDA_SUCCESS)
             zc_lazy_diagnose(p->vmm, fn, result, why);
     }
-    __atomic_fetch_sub(&zc_early_blocks, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
     zc_driver_unlock();
     return result;
 }

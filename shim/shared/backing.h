@@ -25,7 +25,14 @@ bool zc_shared_to_one(struct zc_shared *pair, struct zc_extent *extent, bool who
  */
 bool zc_shared_deliver(struct zc_shared *pair, struct zc_extent *extent);
 
-/* A device block that is undecided is OWN (shared/early.h), as the program uses it otherwise. */
+/* A new device block is undecided where kernels may write it, or where a host block that may be
+ * copied into it has its addresses: no memory is attached to it.  Without `early` there is none. */
+void zc_shared_begin(struct zc_shared *pair, struct zc_early *early);
+
+/* It is undecided no more, but OWN as any other, because the program uses or frees it otherwise.
+ * Waits for the device if something is registered at its addresses.  With driver/lock.h; and the
+ * same for a caller without it. */
+void zc_shared_drop(struct zc_shared *pair);
 void zc_shared_spread(struct zc_shared *pair);
 
 /*

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Registers host blocks of `shared` while the program fills them. */
+/* Registers host blocks of `shared` before their first copy. */
 #include "shared/early.h"
 
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#include "base/clock.h"
 #include "base/life.h"
 #include "base/module.h"
 #include "base/own.h"
@@ -20,63 +17,58 @@
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/workers.h"
-#include "shared/heat.h"
-#include "vmm/lazy.h"
 
-#define EARLY_MAX 32       /* Most blocks that are looked after at a time. */
-#define LOOK_BYTES 4096    /* Of the beginning of a block; something is written there first. */
-#define LOOK_US 500u       /* The thread looks so often, */
-#define LOOK_MOST_US 4000u /* and ever less often, down to this; */
-#define LOOKS 4000         /* then it gives the block up. */
-#define MOMENT_US 50u
+#define ENTRIES 32 /* Most blocks that are looked after at a time. */
+#define SITES 64   /* Most sites that are known to guess wrong. */
+
+/* Other calls of CUDA wait for a registration, and a program that asks for a host block often asks
+ * for its device block next: so the thread lets that pass. */
+#define DELAY_US 2000u
 #define WAIT_MS 1000u /* The longest that others wait for the thread. */
 
-/* Who moves a state to BUSY has the entry until it moves it on. */
 enum state {
     FREE,
-    WANTED,   /* Nothing was done yet. */
-    RESERVED, /* It has addresses; something may be mapped there. */
-    READY,    /* Registered there. */
-    BUSY,     /* Somebody is at it. */
+    FILLING, /* By malloc, which may be interrupted there by a signal handler. */
+    WANTED,  /* The thread has not come to it yet; without addresses unless `taken`. */
+    READY,   /* Registered. */
+    REFUSED, /* Taken, and not to be registered. */
 };
 
-/* Who has the addresses. */
-enum user { CLOSED, NOBODY, DEVICE };
-
+/* From WANTED on it changes with driver/lock.h alone. */
 struct zc_early {
-    uint32_t state; /* enum state.  Atomic. */
-    uint32_t user;  /* enum user.  NOBODY: a device block may take the addresses.  Atomic. */
+    uint32_t state;           /* enum state.  Atomic. */
+    bool taken;               /* A device block has the addresses.  Atomic. */
     struct zc_extent *extent; /* NULL: its memory has gone elsewhere. */
-    uint64_t serial;          /* Older blocks are taken first. */
-    CUcontext context;        /* From RESERVED on, as the next two. */
-    CUdeviceptr base;
-    size_t span;
-    unsigned looks; /* How often nothing was written yet. */
-    bool failed;    /* RESERVED: it is not going to be registered.  Atomic. */
+    uint64_t since;    /* When the program got the block, in ticks: the oldest comes first. */
+    CUdeviceptr base;  /* 0: it has no addresses yet.  Atomic. */
+    size_t span;       /* Bytes of the extent. */
+    CUcontext context; /* Of the addresses. */
 };
 
-static ZC_OWN struct zc_early table[EARLY_MAX];
-static ZC_OWN uint32_t running; /* There is a thread.  Atomic. */
-static ZC_OWN uint32_t busy;    /* It calls the driver.  Atomic. */
-static ZC_OWN uint32_t paused;  /* How many keep it from that.  Atomic. */
+static ZC_OWN struct {
+    struct zc_early entry[ENTRIES];
+    uint32_t running;     /* There is a thread.  Atomic, as all that follow. */
+    uint32_t busy;        /* It may call the driver. */
+    uint32_t paused;      /* How many keep it from that. */
+    uint32_t vain[SITES]; /* Sites that guess wrong, by their index; 0: none. */
+} early;
 ZC_OWN uint32_t zc_early_entries;
-ZC_OWN uint32_t zc_early_blocks;
 
-static uint32_t state_of(const struct zc_early *w)
+#define EACH(w) (struct zc_early *w = early.entry; w < early.entry + ENTRIES; w++)
+
+static enum state state_of(const struct zc_early *w)
 {
-    return __atomic_load_n(&w->state, __ATOMIC_ACQUIRE);
+    return (enum state)__atomic_load_n(&w->state, __ATOMIC_ACQUIRE);
 }
 
-static bool claim(struct zc_early *w, uint32_t from)
-{
-    return __atomic_compare_exchange_n(&w->state, &from, BUSY, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_RELAXED);
-}
-
-static void let_go(struct zc_early *w, uint32_t state)
+static void set_state(struct zc_early *w, enum state state)
 {
     __atomic_store_n(&w->state, state, __ATOMIC_RELEASE);
-    zc_wake(&w->state);
+}
+
+static bool is_taken(const struct zc_early *w)
+{
+    return __atomic_load_n(&w->taken, __ATOMIC_ACQUIRE);
 }
 
 static void leave_extent(struct zc_early *w)
@@ -86,31 +78,27 @@ static void leave_extent(struct zc_early *w)
     w->extent = NULL;
 }
 
-static void clear(struct zc_early *w)
+static void unregister(struct zc_early *w)
 {
+    CUstreamCaptureMode mode = zc_capture_relax();
+    bool lent = zc_real.cuCtxPushCurrent_v2(w->context) == CUDA_SUCCESS;
+    zc_real.cuMemHostUnregister((void *)w->base);
+    zc_stream_lent(lent);
+    zc_capture_restore(mode);
+    zc_memfile_reserve(w->base, w->span);
+}
+
+/* Of what is taken the device block keeps the addresses. */
+static void end(struct zc_early *w)
+{
+    if (state_of(w) == READY)
+        unregister(w);
+    if (w->base && !is_taken(w))
+        zc_real.cuMemAddressFree(w->base, w->span);
     leave_extent(w);
-    __atomic_store_n(&w->user, CLOSED, __ATOMIC_RELEASE);
+    __atomic_store_n(&w->base, 0, __ATOMIC_RELEASE);
     __atomic_fetch_sub(&zc_early_entries, 1, __ATOMIC_RELAXED);
-    let_go(w, FREE);
-}
-
-static bool set_user(struct zc_early *w, uint32_t from, uint32_t to)
-{
-    return __atomic_compare_exchange_n(&w->user, &from, to, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_RELAXED);
-}
-
-/* Signals of the program's may interrupt the holder only before it calls the driver, and the driver
- * answers in the end. */
-static uint32_t hold(struct zc_early *w)
-{
-    for (;;) {
-        uint32_t state = state_of(w);
-        if (state == BUSY)
-            zc_wait(&w->state, BUSY);
-        else if (claim(w, state))
-            return state;
-    }
+    set_state(w, FREE);
 }
 
 /* The context that the program's device blocks will most likely be of: that of the only device with
@@ -122,204 +110,114 @@ static CUcontext likely_context(void)
     if (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
         return NULL;
     for (int i = 0; i < devices; i++) {
-        if (!zc_device_has(i, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED) ||
-            zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))
-            return NULL;
         CUcontext context = zc_stream_primary(i);
-        if (context && found)
+        if ((context && found) ||
+            !zc_device_has(i, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED) ||
+            zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))
             return NULL;
         found = context ? context : found;
     }
     return found;
 }
 
-static void release_addresses(struct zc_early *w)
+/* In the context. */
+static bool reserve(struct zc_early *w, CUcontext context)
 {
-    zc_memfile_reserve(w->base, w->span);
-    zc_real.cuMemAddressFree(w->base, w->span);
+    CUdeviceptr base;
+    w->context = context;
+    if (!w->base && zc_real.cuMemAddressReserve(&base, w->span, ZC_HOST_UNIT, 0, 0) == CUDA_SUCCESS)
+        __atomic_store_n(&w->base, base, __ATOMIC_RELEASE);
+    return w->base;
 }
 
-/* WANTED, held: it gets addresses. */
-static bool reserve(struct zc_early *w)
+bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable)
 {
-    CUcontext popped;
-    w->context = likely_context();
-    w->span = zc_extent_span(w->extent);
-    w->looks = 0;
-    __atomic_store_n(&w->failed, false, __ATOMIC_RELAXED);
-    if (!w->context || zc_real.cuCtxPushCurrent_v2(w->context) != CUDA_SUCCESS)
-        return false;
-    CUresult result = zc_real.cuMemAddressReserve(&w->base, w->span, ZC_HOST_UNIT, 0, 0);
-    zc_real.cuCtxPopCurrent_v2(&popped);
-    return result == CUDA_SUCCESS;
-}
-
-/* RESERVED, held. */
-static bool make(struct zc_early *w)
-{
-    CUcontext popped;
-    bool made = false;
     const char *why;
-    if (!zc_extent_count(w->extent, &why) ||
-        zc_real.cuCtxPushCurrent_v2(w->context) != CUDA_SUCCESS)
+    size_t span = zc_extent_span(e);
+    if (!zc_extent_count(e, &why) || !zc_memfile_show(e, base))
         return false;
-    if (zc_memfile_show(w->extent, w->base)) {
-        made = zc_real.cuMemHostRegister_v2((void *)w->base, w->span,
-                                            CU_MEMHOSTREGISTER_PORTABLE |
-                                                CU_MEMHOSTREGISTER_DEVICEMAP |
-                                                CU_MEMHOSTREGISTER_READ_ONLY) == CUDA_SUCCESS;
-        if (!made)
-            zc_memfile_reserve(w->base, w->span);
-    }
+    unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                     (writable ? 0 : CU_MEMHOSTREGISTER_READ_ONLY);
+    if (zc_real.cuMemHostRegister_v2((void *)base, span, flags) == CUDA_SUCCESS)
+        return true;
+    zc_memfile_reserve(base, span);
+    return false;
+}
+
+/* A block that takes part in another copy first is not one to be shared. */
+static bool may_share(const struct zc_extent *e)
+{
+    return e->use == ZC_EXTENT_BLOCK && zc_memfile_shareable(e) &&
+           !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) &&
+           __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_NONE &&
+           !__atomic_load_n(&e->copied, __ATOMIC_RELAXED) &&
+           !__atomic_load_n(&e->visits, __ATOMIC_ACQUIRE);
+}
+
+static bool make_ready(struct zc_early *w)
+{
+    CUcontext context = w->base ? w->context : likely_context(), popped;
+    if (!context || !may_share(w->extent) || zc_await_any() ||
+        zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return false;
+    bool made = reserve(w, context) && zc_early_register(w->extent, w->base, false);
     zc_real.cuCtxPopCurrent_v2(&popped);
     return made;
 }
 
-/* READY, held. */
-static void unmake(struct zc_early *w)
+/* While `busy` nobody destroys a context or leaves, unless it is `paused`; and no capture begins
+ * while the thread has the lock. */
+static void serve(struct zc_early *w)
 {
-    bool lent = zc_real.cuCtxPushCurrent_v2(w->context) == CUDA_SUCCESS;
-    zc_real.cuMemHostUnregister((void *)w->base);
-    zc_stream_lent(lent);
-    zc_memfile_reserve(w->base, w->span);
-}
-
-/* The file is asked, because the program may close the block's pages at any time. */
-static bool was_written(const struct zc_early *w)
-{
-    char bytes[LOOK_BYTES];
-    if (w->extent->slot[0].dirty)
-        return true;
-    if (syscall(SYS_pread64, w->extent->fd, bytes, sizeof(bytes), 0) != (long)sizeof(bytes))
-        return false;
-    return bytes[0] || memcmp(bytes, bytes + 1, sizeof(bytes) - 1) != 0;
-}
-
-static bool in_use(const struct zc_extent *e)
-{
-    return e && e->use == ZC_EXTENT_BLOCK && zc_memfile_shareable(e) &&
-           !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
-}
-
-/* A block that takes part in another copy first is not one to be shared; and the copy may be what
- * has written it. */
-static bool unused_yet(const struct zc_extent *e)
-{
-    return __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_NONE &&
-           !__atomic_load_n(&e->copied, __ATOMIC_RELAXED);
-}
-
-static void do_reserve(struct zc_early *w)
-{
-    if (!claim(w, WANTED))
-        return;
-    if (!in_use(w->extent) || !reserve(w)) {
-        clear(w);
-        return;
-    }
-    __atomic_store_n(&w->user, NOBODY, __ATOMIC_RELEASE);
-    let_go(w, RESERVED);
-}
-
-/* RESERVED, held: it is not going to be registered. */
-static void give_up(struct zc_early *w)
-{
-    if (set_user(w, NOBODY, CLOSED)) {
-        release_addresses(w);
-        clear(w);
-        return;
-    }
-    __atomic_store_n(&w->failed, true, __ATOMIC_RELEASE);
-    let_go(w, RESERVED);
-}
-
-static bool has_failed(const struct zc_early *w)
-{
-    return __atomic_load_n(&w->failed, __ATOMIC_ACQUIRE);
-}
-
-static void do_make(struct zc_early *w)
-{
-    if (has_failed(w) || !claim(w, RESERVED))
-        return;
-    if (has_failed(w) || !in_use(w->extent) || !unused_yet(w->extent) || zc_await_any())
-        give_up(w);
-    else if (__atomic_load_n(&w->extent->visits, __ATOMIC_ACQUIRE))
-        let_go(w, RESERVED);
-    else if (was_written(w) && make(w))
-        let_go(w, READY);
-    else if (was_written(w) || ++w->looks > LOOKS)
-        give_up(w);
+    __atomic_store_n(&early.busy, 1, __ATOMIC_SEQ_CST);
+    bool may = !__atomic_load_n(&early.paused, __ATOMIC_SEQ_CST) && !zc_life_closing() &&
+               !zc_capture_any();
+    if (may && make_ready(w))
+        set_state(w, READY);
+    else if (is_taken(w))
+        set_state(w, REFUSED);
     else
-        let_go(w, RESERVED);
+        end(w);
+    __atomic_store_n(&early.busy, 0, __ATOMIC_SEQ_CST);
+    zc_wake(&early.busy);
 }
 
-/* Between these two the thread may call the driver: nobody destroys a context or leaves. */
-static bool enter(void)
+static struct zc_early *next_wanted(void)
 {
-    __atomic_store_n(&busy, 1, __ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&paused, __ATOMIC_SEQ_CST) && !zc_life_closing() && !zc_capture_any())
-        return true;
-    __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
-    return false;
-}
-
-/* Returns whether something is left to do, and in *done whether something was done. */
-static bool look(bool *done)
-{
-    bool left = false;
-    for (unsigned i = 0; i < EARLY_MAX; i++) {
-        struct zc_early *w = &table[i];
-        uint32_t before = state_of(w);
-        if (before == WANTED)
-            do_reserve(w);
-        else if (before == RESERVED)
-            do_make(w);
-        uint32_t state = state_of(w);
-        *done = *done || state != before;
-        left = left || state == WANTED || (state == RESERVED && !has_failed(w));
-    }
-    return left;
-}
-
-static bool any_wanted(void)
-{
-    for (unsigned i = 0; i < EARLY_MAX; i++)
-        if (state_of(&table[i]) == WANTED)
-            return true;
-    return false;
+    struct zc_early *first = NULL;
+    for
+        EACH(w)
+    if (state_of(w) == WANTED && (!first || w->since < first->since))
+        first = w;
+    return zc_life_closing() ? NULL : first;
 }
 
 static bool begin(void)
 {
-    uint32_t none = 0;
-    return __atomic_compare_exchange_n(&running, &none, 1, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_RELAXED);
+    return !__atomic_exchange_n(&early.running, 1, __ATOMIC_SEQ_CST);
 }
 
 /* What a capture in global mode forbids other threads is allowed to this one (measured). */
 static void *run(void *unused)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    unsigned nap = LOOK_US;
     pthread_detach(pthread_self());
     zc_real.cuThreadExchangeStreamCaptureMode(&mode);
     do {
-        for (bool left = true, done = false; left && !zc_life_closing(); done = false) {
-            if (enter()) {
-                left = look(&done);
-                __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
-            }
-            nap = done ? LOOK_US : nap < LOOK_MOST_US ? nap + nap / 4 : nap;
-            if (left)
-                zc_nap(any_wanted() ? MOMENT_US : nap);
+        for (struct zc_early *w; (w = next_wanted());) {
+            uint64_t age = zc_ticks_to_ns(zc_ticks() - w->since) / 1000;
+            if (age < DELAY_US)
+                zc_nap(DELAY_US - (unsigned)age);
+            if (zc_driver_lock() && state_of(w) == WANTED)
+                serve(w);
+            zc_driver_unlock();
         }
-        __atomic_store_n(&running, 0, __ATOMIC_SEQ_CST);
-    } while (any_wanted() && !zc_life_closing() && begin());
+        __atomic_store_n(&early.running, 0, __ATOMIC_SEQ_CST);
+    } while (next_wanted() && begin());
     return unused;
 }
 
-static bool reads(void)
+static bool any_rule_reads(void)
 {
     const struct zc_policy *policy = zc_rules();
     for (size_t i = 0; i < policy->rule_count; i++)
@@ -329,191 +227,137 @@ static bool reads(void)
     return false;
 }
 
-static bool enter_table(struct zc_extent *e)
+static uint32_t *vain_of(const struct zc_extent *e)
 {
-    static uint64_t serial;
-    for (unsigned i = 0; i < EARLY_MAX; i++) {
-        struct zc_early *w = &table[i];
-        if (!claim(w, FREE))
-            continue;
-        __atomic_fetch_add(&zc_early_entries, 1, __ATOMIC_RELAXED);
-        w->extent = e;
-        w->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-        __atomic_store_n(&e->early, true, __ATOMIC_RELEASE);
-        let_go(w, WANTED);
-        return true;
-    }
-    return false;
+    return &early.vain[e->slot[0].site % SITES];
+}
+
+static bool guesses_wrong(const struct zc_extent *e)
+{
+    return e->slot[0].site && __atomic_load_n(vain_of(e), __ATOMIC_RELAXED) == e->slot[0].site;
+}
+
+void zc_early_freed(const struct zc_extent *e)
+{
+    if (__atomic_load_n(&e->early, __ATOMIC_ACQUIRE))
+        __atomic_store_n(vain_of(e), e->slot[0].site, __ATOMIC_RELAXED);
+}
+
+void zc_early_used(const struct zc_extent *e)
+{
+    if (guesses_wrong(e))
+        __atomic_store_n(vain_of(e), 0, __ATOMIC_RELAXED);
+}
+
+static void fill(struct zc_early *w, struct zc_extent *e)
+{
+    __atomic_fetch_add(&zc_early_entries, 1, __ATOMIC_RELAXED);
+    w->extent = e;
+    w->span = zc_extent_span(e);
+    w->since = zc_ticks();
+    __atomic_store_n(&w->taken, false, __ATOMIC_RELAXED);
+    __atomic_store_n(&e->early, true, __ATOMIC_RELEASE);
+    set_state(w, WANTED);
 }
 
 void zc_early_want(struct zc_extent *e)
 {
     pthread_t thread;
     bool on = __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
-    if (!on || !zc_memfile_shareable(e) || e->odd || !reads() || zc_life_closing() ||
-        __atomic_load_n(&e->early, __ATOMIC_ACQUIRE) || !enter_table(e))
+    if (!on || zc_life_closing() || !zc_memfile_shareable(e) || e->odd || guesses_wrong(e) ||
+        __atomic_load_n(&e->early, __ATOMIC_ACQUIRE) || !any_rule_reads())
         return;
-    if (begin() && !zc_workers_start(&thread, run, NULL)) {
-        __atomic_store_n(&running, 0, __ATOMIC_SEQ_CST);
-        for (unsigned i = 0; i < EARLY_MAX; i++)
-            if (claim(&table[i], WANTED))
-                clear(&table[i]);
-    }
-}
-
-static bool suits(const struct zc_early *w, uint32_t user, const struct zc_want *want)
-{
-    return __atomic_load_n(&w->user, __ATOMIC_ACQUIRE) == user && !has_failed(w) &&
-           w->context == want->context && w->span == zc_va_round_up(want->size, ZC_HOST_UNIT);
+    for
+        EACH(w)
+        {
+            uint32_t state = FREE;
+            if (!__atomic_compare_exchange_n(&w->state, &state, FILLING, false, __ATOMIC_ACQ_REL,
+                                             __ATOMIC_RELAXED))
+                continue;
+            fill(w, e);
+            if (begin() &&
+                !zc_workers_start(&thread, run, NULL)) /* The next block tries it again. */
+                __atomic_store_n(&early.running, 0, __ATOMIC_SEQ_CST);
+            break;
+        }
 }
 
 bool zc_early_covers_any(CUdeviceptr address)
 {
-    for (unsigned i = 0; i < EARLY_MAX; i++)
-        if (__atomic_load_n(&table[i].user, __ATOMIC_ACQUIRE) != CLOSED &&
-            address - table[i].base < table[i].span)
-            return true;
+    for
+        EACH(w)
+        {
+            CUdeviceptr base = __atomic_load_n(&w->base, __ATOMIC_ACQUIRE);
+            if (base && !is_taken(w) && address - base < w->span)
+                return true;
+        }
     return false;
 }
 
-/* Some block may get addresses in a moment. */
-static bool any_pending(void)
+static bool suits(const struct zc_early *w, const struct zc_want *want)
 {
-    for (unsigned i = 0; i < EARLY_MAX; i++) {
-        uint32_t state = state_of(&table[i]);
-        if (state == WANTED ||
-            (state == BUSY && __atomic_load_n(&table[i].user, __ATOMIC_ACQUIRE) == CLOSED))
-            return true;
-    }
-    return false;
+    enum state state = state_of(w);
+    return (state == WANTED || state == READY) && !is_taken(w) &&
+           (!w->base || w->context == want->context) &&
+           w->span == zc_extent_units(want->size) << ZC_HOST_UNIT_SHIFT;
 }
 
-/* The program may ask for the device block right after the host block. */
-static void wait_for_pending(void)
-{
-    for (unsigned i = 0;
-         i < 3 * LOOK_MOST_US / MOMENT_US && any_pending() &&
-         __atomic_load_n(&running, __ATOMIC_RELAXED) && !__atomic_load_n(&paused, __ATOMIC_RELAXED);
-         i++)
-        zc_nap(MOMENT_US);
-}
-
-struct zc_early *zc_early_take(const struct zc_want *want)
+struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base, size_t *bytes)
 {
     struct zc_early *best = NULL;
-    if (want->rule->access != ZC_ACCESS_READ ||
-        !__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || zc_capture_any() || zc_await_any())
+    if (want->rule->access != ZC_ACCESS_READ || zc_capture_any() || zc_await_any() ||
+        !__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || !zc_driver_lock())
         return NULL;
-    wait_for_pending();
-    for (unsigned i = 0; i < EARLY_MAX; i++)
-        if (suits(&table[i], NOBODY, want) && (!best || table[i].serial < best->serial))
-            best = &table[i];
-    if (!best || !set_user(best, NOBODY, DEVICE))
-        return NULL;
-    if (suits(best, DEVICE, want))
-        return best;
-    zc_early_spurn(best);
-    return NULL;
-}
-
-void zc_early_addresses(const struct zc_early *w, CUdeviceptr *base_out, size_t *bytes_out)
-{
-    *base_out = w->base;
-    *bytes_out = w->span;
+    for
+        EACH(w)
+    if (suits(w, want) && (!best || w->since < best->since))
+        best = w;
+    if (best && reserve(best, want->context)) {
+        __atomic_store_n(&best->taken, true, __ATOMIC_RELEASE);
+        *base = best->base;
+        *bytes = best->span;
+    } else {
+        best = NULL;
+    }
+    zc_driver_unlock();
+    return best;
 }
 
 void zc_early_spurn(struct zc_early *w)
 {
-    if (w)
-        set_user(w, DEVICE, NOBODY);
-}
-
-/* What the block has of `early` is held.  It attaches memory as others from here on, unless it has
- * become ONE. */
-static void end(struct zc_shared *p, uint32_t state)
-{
-    struct zc_early *w = p->early;
-    CUstreamCaptureMode mode = zc_capture_relax();
-    if (state == READY)
-        unmake(w);
-    zc_capture_restore(mode);
-    p->early = NULL;
-    __atomic_store_n(&p->undecided, false, __ATOMIC_RELEASE);
-    if (!p->one)
-        zc_lazy_update(p->vmm);
-    zc_launch_ask_again(); /* One may have been asked by vmm/lazy.c before, and looks at the count
-                            * next. */
-    __atomic_fetch_sub(&zc_early_blocks, 1, __ATOMIC_ACQ_REL);
-    if (w)
-        clear(w);
-}
-
-void zc_early_drop(struct zc_shared *p)
-{
-    if (p->undecided)
-        end(p, p->early ? hold(p->early) : FREE);
-}
-
-/* Without a record nothing will be shared there. */
-void zc_early_keep(struct zc_early *w, struct zc_vmm *v)
-{
-    struct zc_shared *p = v->pair;
-    if (w && v->va.base != w->base) {
-        zc_early_spurn(w);
-        w = NULL;
-    }
-    if (!p && w) {
-        if (hold(w) == READY)
-            unmake(w);
-        clear(w);
-    }
-    if (!p || !(w || zc_shared_writable(p)))
-        return;
     bool mine = zc_driver_lock();
-    zc_lazy_suspend(v);
-    p->early = w;
-    __atomic_store_n(&p->undecided, true, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&zc_early_blocks, 1, __ATOMIC_ACQ_REL);
-    zc_heat_watch();
+    __atomic_store_n(&w->taken, false, __ATOMIC_RELEASE);
+    if (state_of(w) != READY)
+        end(w);
     if (mine)
         zc_driver_unlock();
 }
 
-bool zc_early_finish(struct zc_shared *p, const struct zc_extent *e)
+bool zc_early_end(struct zc_early *w, const struct zc_extent *e)
 {
-    if (!p->early)
-        return false;
-    uint32_t state = hold(p->early);
-    bool ready = state == READY && p->early->extent == e;
-    end(p, ready ? RESERVED : state);
+    bool ready = state_of(w) == READY && e && w->extent == e;
+    if (ready)
+        set_state(w, REFUSED);
+    end(w);
     return ready;
-}
-
-/* Gives what is registered, and its addresses, back to the driver.  False if a device block has
- * them. */
-static bool discard(struct zc_early *w, uint32_t state)
-{
-    if (state != WANTED && !set_user(w, NOBODY, CLOSED))
-        return false;
-    if (state == READY)
-        unmake(w);
-    if (state != WANTED)
-        release_addresses(w);
-    clear(w);
-    return true;
 }
 
 void zc_early_forget(const struct zc_extent *e)
 {
-    for (unsigned i = 0; i < EARLY_MAX && __atomic_load_n(&e->early, __ATOMIC_ACQUIRE); i++) {
-        struct zc_early *w = &table[i];
-        uint32_t state = hold(w);
-        if (w->extent == e && state != FREE && discard(w, state))
-            continue;
-        if (w->extent == e)
+    zc_early_freed(e);
+    for
+        EACH(w)
+        {
+            if (state_of(w) <= FILLING || w->extent != e)
+                continue;
+            if (!is_taken(w)) {
+                end(w);
+                continue;
+            }
             leave_extent(w);
-        let_go(w, state);
-    }
+            if (state_of(w) == WANTED)
+                set_state(w, REFUSED);
+        }
 }
 
 void zc_early_trim(void)
@@ -521,13 +365,10 @@ void zc_early_trim(void)
     if (!__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || zc_capture_any() ||
         zc_life_closing() || !zc_driver_lock())
         return;
-    for (unsigned i = 0; i < EARLY_MAX; i++) {
-        struct zc_early *w = &table[i];
-        uint32_t state = hold(w);
-        bool surplus = w->extent && zc_hostheap_too_much(w->extent);
-        if (!surplus || !discard(w, state))
-            let_go(w, state);
-    }
+    for
+        EACH(w)
+    if (state_of(w) == READY && !is_taken(w) && zc_hostheap_too_much(w->extent))
+        end(w);
     zc_driver_unlock();
 }
 
@@ -535,30 +376,31 @@ void zc_early_trim(void)
  * ever. */
 void zc_early_pause(void)
 {
-    __atomic_fetch_add(&paused, 1, __ATOMIC_SEQ_CST);
-    for (unsigned i = 0; i < WAIT_MS * 1000 / MOMENT_US && __atomic_load_n(&busy, __ATOMIC_SEQ_CST);
-         i++)
-        zc_nap(MOMENT_US);
+    __atomic_fetch_add(&early.paused, 1, __ATOMIC_SEQ_CST);
+    zc_wait_until(&early.busy, 0, WAIT_MS);
 }
 
 void zc_early_resume(void)
 {
-    __atomic_fetch_sub(&paused, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&early.paused, 1, __ATOMIC_SEQ_CST);
 }
 
-/* What was registered in it is not any more; the addresses are not of a context. */
+/* What was registered in it is not any more; the addresses are of no context. */
 static void context_lost(CUcontext context)
 {
-    for (unsigned i = 0; i < EARLY_MAX; i++) {
-        struct zc_early *w = &table[i];
-        uint32_t state = hold(w);
-        if ((state != RESERVED && state != READY) || w->context != context) {
-            let_go(w, state);
-            continue;
+    if (!zc_driver_lock())
+        return;
+    for
+        EACH(w)
+        {
+            if (state_of(w) <= FILLING || !w->base || w->context != context)
+                continue;
+            zc_memfile_reserve(w->base, w->span);
+            set_state(w, REFUSED);
+            if (!is_taken(w))
+                end(w);
         }
-        zc_memfile_reserve(w->base, w->span);
-        give_up(w);
-    }
+    zc_driver_unlock();
 }
 
 const struct zc_module zc_module_early = {

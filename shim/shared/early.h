@@ -1,30 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host blocks of `shared` are mapped a second time, and registered there for the GPU to read, while
- * the program fills them: a thread of libzc's does that as soon as something is written to them.
- * The next device block of the size gets that address, and the first copy between both finds it all
- * done.
+ * Host blocks of `shared` are mapped a second time, and registered there for the GPU to read, a
+ * moment after the program has got them, while it fills them: by a thread of libzc's.  The next
+ * device block of the size gets that address, and the first copy between both finds it all done.
+ *
+ * A site whose block is freed without such a copy has guessed wrong: its later blocks are
+ * registered by their first copy, until that makes one of them a device block's.
  */
 #pragma once
 
 #include "shared/pair.h"
 
-/* The program was given a host block whose memory is a file; the policy has `access = read`. */
+/* A host block that is registered, or about to be. */
+struct zc_early;
+
+/* The program was given a host block whose memory is a file.  Calls no driver. */
 void zc_early_want(struct zc_extent *extent);
 
-/* A host block that may be copied to such a request, and is registered or about to be: NULL for
- * none.  Its addresses are the caller's: with zc_early_keep() for the new block, which may
- * have got them, or until zc_early_spurn().  A block that has got them, or that kernels may write,
- * is undecided: no memory is attached to it. */
-struct zc_early *zc_early_take(const struct zc_want *want);
-void zc_early_addresses(const struct zc_early *early, CUdeviceptr *base_out, size_t *bytes_out);
-void zc_early_keep(struct zc_early *early, struct zc_vmm *vmm);
+/* The program frees the host block of an extent.  Calls no driver. */
+void zc_early_freed(const struct zc_extent *extent);
+
+/* A device block has become one with the host block of an extent. */
+void zc_early_used(const struct zc_extent *extent);
+
+/* The oldest host block that may be copied to such a request, with the addresses for the device
+ * block; NULL for none.  They are the caller's until zc_early_end() or zc_early_spurn(). */
+struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base_out,
+                               size_t *bytes_out);
+
+/* The device block has not got the addresses: the next request may have them. */
 void zc_early_spurn(struct zc_early *early);
 
-/* Device blocks that are undecided.  Atomic. */
-extern uint32_t zc_early_blocks;
+/* Registers the pages of an extent at reserved addresses, for kernels to read, and with `writable`
+ * to write.  In the current context.  On failure false, and nothing is there. */
+bool zc_early_register(struct zc_extent *extent, CUdeviceptr base, bool writable);
 
-/* Host blocks that may be copied to such a request.  Atomic. */
+/* Host blocks that are registered, or about to be.  Atomic. */
 extern uint32_t zc_early_entries;
 
 /* True for an address that no device block has yet: to the program nothing is there. */
@@ -34,21 +45,17 @@ static inline bool zc_early_covers(CUdeviceptr address)
     return __atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) && zc_early_covers_any(address);
 }
 
-/* The functions below are called with driver/lock.h. */
+/* Ends what zc_early_take() returned; the addresses stay the device block's.  True if the memory of
+ * `extent` is registered there, which is the caller's from now on.  Else nothing is there any more:
+ * waits for the device if another one's was.  With driver/lock.h. */
+bool zc_early_end(struct zc_early *early, const struct zc_extent *extent);
 
-/* True if the host block of `extent` is registered at the device block's addresses, which is all
- * the caller's from now on.  Else nothing is registered there any more. */
-bool zc_early_finish(struct zc_shared *pair, const struct zc_extent *extent);
-
-/* The device block is undecided no more: ONE, or as any that is OWN, and what there is at its
- * addresses ends.  Waits for the device if something is registered. */
-void zc_early_drop(struct zc_shared *pair);
-
-/* The memory of an extent is about to be another extent's. */
+/* The memory of an extent is about to be another extent's.  With driver/lock.h; waits for the
+ * device if it is registered. */
 void zc_early_forget(const struct zc_extent *extent);
 
-/* Blocks that were freed, and whose memory exceeds the pool, may give it back.  Waits for the
- * device.  Takes the lock. */
+/* Gives back what is registered of blocks that were freed, if their memory exceeds the pool.  Waits
+ * for the device.  Takes the lock. */
 void zc_early_trim(void);
 
 /* Keeps the thread out of the driver, also while the process exits. */

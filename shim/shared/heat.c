@@ -6,7 +6,6 @@
 #include "driver/capture.h"
 #include "driver/timing.h"
 #include "shared/backing.h"
-#include "shared/early.h"
 #include "vmm/vmm.h"
 
 #define NAMED 8  /* Most blocks of one launch that are looked after. */
@@ -164,7 +163,7 @@ static void use(const struct zc_launch *launch)
 static bool watching(void)
 {
     return __atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) ||
-           __atomic_load_n(&zc_early_blocks, __ATOMIC_ACQUIRE);
+           __atomic_load_n(&zc_shared_undecided, __ATOMIC_ACQUIRE);
 }
 
 static CUresult before_launch(const struct zc_launch *launch)

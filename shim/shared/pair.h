@@ -71,6 +71,9 @@ static inline bool zc_shared_is_one(const struct zc_shared *p)
     return __atomic_load_n(&p->one, __ATOMIC_ACQUIRE);
 }
 
+/* Those that are undecided.  Atomic. */
+extern uint32_t zc_shared_undecided;
+
 /* Takes the pair's lock where it is one with the host block of an extent; else false, and nothing
  * is locked. */
 bool zc_shared_lock_host(struct zc_shared *pair, const struct zc_extent *extent);

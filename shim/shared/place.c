@@ -13,19 +13,25 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     struct zc_want lazy = *want;
     if (!zc_shared_possible(want, why))
         return CUDA_ERROR_NOT_SUPPORTED;
-    struct zc_early *early = zc_early_take(want);
+    struct zc_early *early = zc_early_take(want, &lazy.at, &lazy.at_bytes);
     lazy.lazy = true;
-    if (early)
-        zc_early_addresses(early, &lazy.at, &lazy.at_bytes);
     CUresult result = zc_vmm_make(&lazy, out, why);
-    if (result != CUDA_SUCCESS) {
+    if (early && (result != CUDA_SUCCESS || out->vmm->va.base != lazy.at)) {
         zc_early_spurn(early);
-        return result;
+        early = NULL;
     }
-    out->vmm->pair = zc_shared_new(out->vmm, want->rule);
-    zc_early_keep(early, out->vmm);
-    if (out->vmm->pair)
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct zc_shared *p = out->vmm->pair = zc_shared_new(out->vmm, want->rule);
+    if (p) {
+        zc_shared_begin(p, early);
         return CUDA_SUCCESS;
+    }
+    bool mine = zc_driver_lock();
+    if (early)
+        zc_early_end(early, NULL);
+    if (mine)
+        zc_driver_unlock();
     *why = "libzc has no memory for its record";
     zc_vmm_unmake(out, false);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -38,7 +44,7 @@ static CUresult detach(struct zc_backing *backing)
     struct zc_shared *p = backing->vmm->pair;
     bool mine = zc_driver_lock(), one = zc_shared_is_one(p);
     if (mine)
-        zc_early_drop(p);
+        zc_shared_drop(p);
     CUresult result = one ? zc_shared_unregister(p) : zc_vmm_detach(backing->vmm);
     p->freed = result == CUDA_SUCCESS;
     if (mine)
@@ -52,7 +58,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     zc_shared_report(p);
     bool mine = zc_driver_lock();
     if (mine)
-        zc_early_drop(p);
+        zc_shared_drop(p);
     if (zc_shared_is_one(p))
         zc_shared_part_ways(p);
     zc_shared_end(p);

@@ -23,6 +23,8 @@
 #define PIECES 16u              /* Most pieces in which a block is copied, */
 #define PIECE ((size_t)2 << 20) /* and the bytes of the least one. */
 
+#define USERS_MS 10 /* How long a move waits for calls that use the blocks. */
+
 static ZC_OWN uint32_t moving; /* Blocks are being moved.  Atomic. */
 static ZC_OWN uint32_t users;  /* Calls that have been announced.  Atomic. */
 
@@ -44,6 +46,12 @@ static struct spare {
 static ZC_OWN unsigned spare_count;
 ZC_OWN uint64_t zc_move_spares;
 
+static void forget_user(void)
+{
+    __atomic_fetch_sub(&users, 1, __ATOMIC_SEQ_CST);
+    zc_wake(&users);
+}
+
 /* Who announces itself counts first and looks then, who moves looks at the count after it has said
  * so: one of both sees the other. */
 bool zc_move_announce(void)
@@ -52,7 +60,7 @@ bool zc_move_announce(void)
         __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST);
         if (!__atomic_load_n(&moving, __ATOMIC_SEQ_CST))
             return true;
-        __atomic_fetch_sub(&users, 1, __ATOMIC_SEQ_CST);
+        forget_user();
         if (!zc_driver_lock())
             return false; /* A signal handler that interrupted who moves. */
         zc_driver_unlock();
@@ -62,7 +70,7 @@ bool zc_move_announce(void)
 void zc_move_leave(bool entered)
 {
     if (entered)
-        __atomic_fetch_sub(&users, 1, __ATOMIC_SEQ_CST);
+        forget_user();
 }
 
 CUresult zc_move_never(const struct zc_block *block)
@@ -74,17 +82,12 @@ CUresult zc_move_never(const struct zc_block *block)
     return zc_access_open_host(&v->va);
 }
 
-static bool unused(void)
-{
-    return !__atomic_load_n(&users, __ATOMIC_SEQ_CST);
-}
-
 /* What was on its way to the driver when the GPU had come to rest may run now. */
 bool zc_move_begin(unsigned most_ms)
 {
     __atomic_store_n(&moving, 1, __ATOMIC_SEQ_CST);
-    bool rests = zc_stream_rests(most_ms) && zc_launch_settles() && zc_wait_soon(unused) &&
-                 zc_stream_rests(most_ms);
+    bool rests = zc_stream_rests(most_ms) && zc_launch_settles() &&
+                 zc_wait_until(&users, 0, USERS_MS) && zc_stream_rests(most_ms);
     if (!rests)
         zc_move_end();
     return rests;

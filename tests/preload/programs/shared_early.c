@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Host blocks that are registered while the program fills them, and what may happen to them before
- * their copy. */
+/* Host blocks that are registered before their copy, and what may happen to them until then. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -95,13 +94,12 @@ static void pooled(void)
     give_back(p);
 }
 
-/* Kernels may write what nothing was copied into; and what nothing was written to is not
- * registered. */
+/* Kernels may write what nothing was copied into. */
 static void launched_between(void)
 {
     struct pair p = new_pair(SIZE), result = new_pair(SIZE);
     paint(p.h, SIZE, 1);
-    wait_for(1);
+    wait_for(2);
     gpu_paint(result.d, 0, SIZE, 3);
     gpu_paint(p.d, 0, SIZE, 4);
     CHECK(cuMemcpyDtoH(result.h, result.d, SIZE));
@@ -219,7 +217,6 @@ static void captured(void)
     CHECK(cuStreamEndCapture(stream, &graph));
     CHECK(cuGraphDestroy(graph));
     CHECK(cuStreamDestroy(stream));
-    wait_for(1);
     CUdeviceptr d = device_block(SIZE);
     copied(d, h, 1);
     CHECK(cuMemFree(d));
@@ -237,15 +234,44 @@ static void too_much(void)
     told("trimmed");
 }
 
-/* What a copy writes is no fill. */
-static void brought_back(void)
+/* The first block of a site is registered, whatever it is for.  Where that was in vain, the next
+ * one is not, though one that is asked for after it is; until a copy into a device block has made
+ * one worth it.  Each size is another one, so that no memory comes from the pool. */
+static void in_vain(void)
 {
-    struct pair p = {host_block(SIZE), device_block(2 * SIZE)};
-    CHECK(cuMemsetD8(p.d, 5, 2 * SIZE));
-    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
-    usleep(20000);
-    told("brought back");
-    EXPECT(p.h[0] == 5 && p.h[SIZE - 1] == 5);
+    CUdeviceptr d = device_block(SIZE);
+    CHECK(cuMemsetD8(d, 5, SIZE));
+    for (unsigned turn = 0; turn < 3; turn++) {
+        size_t size = (turn + 1) * UNIT;
+        unsigned before = calls("cuMemHostRegister_v2");
+        unsigned char *h = host_block(size), *other = turn == 1 ? host_block(5 * UNIT) : NULL;
+        wait_for(before + 1);
+        TELL("turn %u: %u registered\n", turn, calls("cuMemHostRegister_v2") - before);
+        free(other);
+        if (turn == 0) {
+            CHECK(cuMemcpyDtoH(h, d, size));
+            EXPECT(h[0] == 5 && h[size - 1] == 5);
+        } else {
+            CUdeviceptr same = device_block(size);
+            paint(h, size, turn);
+            CHECK(cuMemcpyHtoD(same, h, size));
+            TELL("copied: %u registered\n", calls("cuMemHostRegister_v2") - before);
+            EXPECT(sees(same, 0, size, turn));
+            CHECK(cuMemFree(same));
+        }
+        free(h);
+    }
+    CHECK(cuMemFree(d));
+}
+
+/* Freed before the thread comes to them. */
+static void freed_at_once(void)
+{
+    for (unsigned i = 0; i < 200; i++)
+        free(host_block((i % 40 + 1) * MIB));
+    struct pair p = new_pair(SIZE);
+    paint(p.h, SIZE, 1);
+    copied(p.d, p.h, 1);
     give_back(p);
 }
 
@@ -289,7 +315,8 @@ int main(int argc, char **argv)
         {"context_lost", context_lost},
         {"captured", captured},
         {"too_much", too_much},
-        {"brought_back", brought_back},
+        {"in_vain", in_vain},
+        {"freed_at_once", freed_at_once},
         {"with_threads", with_threads},
         {"exiting", exiting},
     };
