@@ -14,8 +14,8 @@
     X(ranges)                                                                                      \
     X(capture)                                                                                     \
     X(launch)                                                                                      \
-    X(timing)                                                                                      \
     X(streams)                                                                                     \
+    X(regret)                                                                                      \
     X(node)                                                                                        \
     X(limits)                                                                                      \
     X(deep)                                                                                        \

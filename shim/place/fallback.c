@@ -14,7 +14,6 @@
 #include "memory/limits.h"
 #include "memory/place.h"
 #include "place/room.h"
-#include "vmm/lazy.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
@@ -186,20 +185,6 @@ static CUresult try_split(const struct zc_want *want, size_t placed, bool counte
     return result;
 }
 
-/* Bytes that the limits leave for a block on its device; or with `full`, those that the device
- * does. */
-static uint64_t room_for(const struct zc_want *want, bool counted, bool full)
-{
-    size_t available = 0, total = 0;
-    uint64_t limit = zc_limits_device_left(want->device);
-    uint64_t budget = counted ? zc_budget_left(want->rule, want->device) : UINT64_MAX;
-    if (!full || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
-        return budget < limit ? budget : limit;
-    uint64_t kept = zc_lazy_promised(want->device) + zc_room_spare(total);
-    available += zc_modules_idle_bytes();
-    return available > kept ? available - kept : 0;
-}
-
 /* Tries with less and less on the device, in whole parts.  If some of the block is host memory,
  * *why is the first reason. */
 static bool try_parts(const struct zc_want *want, size_t part, bool counted, struct zc_backing *out,
@@ -214,7 +199,7 @@ static bool try_parts(const struct zc_want *want, size_t part, bool counted, str
         *why = result == CUDA_SUCCESS || full ? first : said;
         if (result == CUDA_SUCCESS || !placed || (!full && result != CUDA_ERROR_NOT_PERMITTED))
             return result == CUDA_SUCCESS;
-        uint64_t room = room_for(want, counted, full);
+        uint64_t room = zc_room_left(want->rule, want->device, counted, full);
         placed = (room < placed ? (size_t)room : placed / 2) / part * part;
     }
 }

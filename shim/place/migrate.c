@@ -14,23 +14,17 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"
-#include "driver/timing.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
-#include "memory/budget.h"
-#include "memory/limits.h"
+#include "memory/regret.h"
 #include "place/room.h"
 #include "vmm/move.h"
 
 #define RATES 256 /* Kernels and graphs whose times are known, */
 #define PROBES 8  /* each in one of so many places. */
 
-/* What moving a block in and another one out costs: microseconds, and bytes a microsecond. */
-#define MOVE_US 500u
-#define MOVE_RATE 42000u
-
-/* So many times as long over the link take kernels that the device's memory holds up, at least, and
- * those that its caches serve (36 and 270 were measured). */
+/* How much slower kernels are over the link: at least, where the device's memory bounds them, and
+ * at most, where its caches serve them (36 and 270 were measured). */
 #define LINK_LEAST 32u
 #define LINK_MOST 192u
 
@@ -55,21 +49,22 @@ struct rate {
     uint64_t spent;                     /* By moves while the latter is unknown. */
     uint64_t blind;                     /* Bytes of launches while `time` is unknown. */
 };
-static ZC_OWN struct rate rates[RATES]; /* With the lock. */
-static ZC_LOCK(lock, ZC_RANK_RATES);
+static ZC_LOCK(rates_lock, ZC_RANK_RATES);
+static ZC_OWN struct {
+    struct rate rates[RATES]; /* With the lock; all else is atomic. */
+    uint64_t launches;        /* Those that were looked at. */
+    uint32_t seen;            /* Launches while no block was in host memory. */
+    uint64_t idle_at;         /* Microsecond in which the GPU rests by known times. */
+    bool impatient;           /* A launch has waited in vain for it to rest. */
+    uint64_t waited;          /* Ticks that launches have waited since the last move. */
+    CUcontext home;           /* The context whose blocks move, that of the first one; */
+    CUdevice home_device;     /* and its device. */
+    bool elsewhere;           /* Another context uses the GPU. */
+} moving;
 
-static ZC_OWN uint64_t launches; /* Those that were looked at.  Atomic. */
-static ZC_OWN uint32_t seen;     /* Launches while no block was in host memory.  Atomic. */
-static ZC_OWN uint64_t idle_at;  /* Microsecond in which the GPU rests by known times.  Atomic. */
-static ZC_OWN bool impatient;    /* A launch has waited in vain for it to rest.  Atomic. */
-static ZC_OWN uint64_t waited;   /* Ticks that launches have waited since the last move.  Atomic. */
-static ZC_OWN CUcontext home; /* The context whose blocks move, that of the first one.  Atomic. */
-static ZC_OWN CUdevice home_device; /* Atomic. */
-static ZC_OWN bool elsewhere;       /* Another one uses the GPU.  Atomic. */
-
-static CUcontext home_of(void)
+static CUcontext migrate_home(void)
 {
-    return __atomic_load_n(&home, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&moving.home, __ATOMIC_ACQUIRE);
 }
 
 /* What is noted of a launch that is timed. */
@@ -77,7 +72,7 @@ struct noted {
     uint64_t kernel;        /* As in struct rate. */
     uint64_t bytes, hosted; /* Of all blocks that it names, and of those in host memory. */
 };
-_Static_assert(sizeof(struct noted) <= ZC_TIMED_BYTES, "a launch can be noted");
+_Static_assert(sizeof(struct noted) <= ZC_REGRET_NOTED, "a launch can be noted");
 
 /* Blocks that a launch names. */
 struct named {
@@ -86,25 +81,27 @@ struct named {
     struct zc_block *of[ZC_LAUNCH_NAMED];
 };
 
-static struct rate *place_of(uint64_t kernel)
+/* The entry of a kernel, new if there was none.  With the lock. */
+static struct rate *rate_entry(uint64_t kernel)
 {
     uint64_t first = kernel >> 4;
-    for (unsigned i = 0; i < PROBES; i++) {
-        struct rate *r = &rates[(first + i) % RATES];
-        if (r->kernel == kernel || !r->kernel)
-            return r;
-    }
-    return &rates[first % RATES];
+    struct rate *r = &moving.rates[first % RATES];
+    for (unsigned i = 1; r->kernel && r->kernel != kernel && i < PROBES; i++)
+        r = &moving.rates[(first + i) % RATES];
+    if (r->kernel && r->kernel != kernel)
+        r = &moving.rates[first % RATES];
+    if (r->kernel != kernel)
+        *r = (struct rate){.kernel = kernel};
+    return r;
 }
 
 static struct rate rate_of(uint64_t kernel)
 {
     struct rate r = {.kernel = kernel};
-    if (!zc_lock_take(&lock))
+    if (!zc_lock_take(&rates_lock))
         return r;
-    if (place_of(kernel)->kernel == kernel)
-        r = *place_of(kernel);
-    zc_lock_drop(&lock);
+    r = *rate_entry(kernel);
+    zc_lock_drop(&rates_lock);
     return r;
 }
 
@@ -128,7 +125,7 @@ static uint64_t clock_us(void)
 /* Microseconds that the GPU will still be busy by known times. */
 static uint64_t busy_us(uint64_t now)
 {
-    uint64_t until = __atomic_load_n(&idle_at, __ATOMIC_RELAXED);
+    uint64_t until = __atomic_load_n(&moving.idle_at, __ATOMIC_RELAXED);
     return until > now ? until - now : 0;
 }
 
@@ -136,7 +133,7 @@ static uint64_t busy_us(uint64_t now)
 static void expect(uint64_t microseconds)
 {
     uint64_t now = clock_us();
-    __atomic_store_n(&idle_at, now + busy_us(now) + microseconds, __ATOMIC_RELAXED);
+    __atomic_store_n(&moving.idle_at, now + busy_us(now) + microseconds, __ATOMIC_RELAXED);
 }
 
 /* Most milliseconds that a launch waits. */
@@ -146,33 +143,24 @@ static unsigned patience(void)
     return WAIT_MS + (unsigned)(known_ms < KNOWN_MS ? known_ms : KNOWN_MS);
 }
 
-/* The entry of a kernel, new if there was none.  With the lock. */
-static struct rate *entry_of(uint64_t kernel)
+static void migrate_launched(const struct noted *n, uint64_t spent)
 {
-    struct rate *r = place_of(kernel);
-    if (r->kernel != kernel)
-        *r = (struct rate){.kernel = kernel};
-    return r;
-}
-
-static void launched(const struct noted *n, uint64_t spent)
-{
-    if (!zc_lock_take(&lock))
+    if (!zc_lock_take(&rates_lock))
         return;
-    struct rate *r = entry_of(n->kernel);
+    struct rate *r = rate_entry(n->kernel);
     r->spent += spent;
     r->blind += r->time ? 0 : n->bytes;
     expect(scaled(r->time, n->bytes, r->bytes) + loss(r, n->hosted));
-    zc_lock_drop(&lock);
+    zc_lock_drop(&rates_lock);
 }
 
-static void timed(const void *noted, uint64_t microseconds)
+static void migrate_timed(const void *noted, uint64_t microseconds)
 {
     const struct noted *n = noted;
     uint64_t time = microseconds ? microseconds : 1;
-    if (!zc_lock_take(&lock))
+    if (!zc_lock_take(&rates_lock))
         return;
-    struct rate *r = entry_of(n->kernel);
+    struct rate *r = rate_entry(n->kernel);
     if (!n->hosted) {
         r->bytes = n->bytes;
         r->time = time;
@@ -183,7 +171,7 @@ static void timed(const void *noted, uint64_t microseconds)
         r->hosted = n->hosted;
         r->time_of_them = time;
     }
-    zc_lock_drop(&lock);
+    zc_lock_drop(&rates_lock);
 }
 
 static void add_named(uint64_t word, void *arg)
@@ -218,9 +206,9 @@ static void note_use(struct zc_vmm *v, uint64_t now)
         __atomic_store_n(&zc_movable(v)->apart, now - last, __ATOMIC_RELAXED);
 }
 
-/* Launches until a block will be used again, if all goes on as before.  One that is late by its own
- * measure, which may have been two launches of one use, keeps the period of the block that wants
- * its place; one that is late by that, too, is as far off as its last use. */
+/* Launches until a block will be used again, if all goes on as before.  If it is overdue by its own
+ * period, which may have been that of two launches of one use, the period of the block that wants
+ * its place is assumed; if it is overdue by that as well, its age. */
 static uint64_t due_in(const struct zc_vmm *v, uint64_t now, uint64_t period)
 {
     uint64_t apart = __atomic_load_n(&zc_movable(v)->apart, __ATOMIC_RELAXED);
@@ -242,14 +230,14 @@ struct search {
 /* Nobody but libzc has part in the memory of a block, and no other device or context. */
 static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
 {
-    return !__atomic_load_n(&elsewhere, __ATOMIC_ACQUIRE) &&
+    return !__atomic_load_n(&moving.elsewhere, __ATOMIC_ACQUIRE) &&
            !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_PAUSED)) && !v->lazy && !v->exported &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
-           v->va.context == home_of() && v->va.devices == UINT64_C(1) << v->device;
+           v->va.context == migrate_home() && v->va.devices == UINT64_C(1) << v->device;
 }
 
-static bool look(struct zc_block *block, void *arg)
+static bool look_at(struct zc_block *block, void *arg)
 {
     struct search *s = arg;
     const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
@@ -267,33 +255,24 @@ static bool look(struct zc_block *block, void *arg)
     return true;
 }
 
-static struct search find(const struct zc_block *block, uint64_t now, uint64_t from)
+static struct search find_leaver(const struct zc_block *block, uint64_t now, uint64_t from)
 {
     struct search s = {.for_block = block, .now = now, .from = from};
     s.period = __atomic_load_n(&zc_movable(zc_vmm_of(block))->apart, __ATOMIC_RELAXED);
-    zc_block_each(look, &s);
+    zc_block_each(look_at, &s);
     return s;
 }
 
 /* Bytes that there is room for on the device. */
-static uint64_t room(const struct zc_block *block)
+static uint64_t migrate_room(const struct zc_block *block)
 {
-    size_t available = 0, total = 0;
-    uint64_t limit = zc_limits_device_left(block->device);
-    uint64_t budget = block->flags & ZC_BLOCK_BUDGET
-                          ? zc_budget_left(&zc_rules()->rules[block->rule], block->device)
-                          : UINT64_MAX;
-    zc_real.cuMemGetInfo_v2(&available, &total);
-    uint64_t spare = zc_room_spare(total);
-    available += zc_modules_idle_bytes();
-    available = available > spare ? available - spare : 0;
-    limit = limit < budget ? limit : budget;
-    return limit < available ? limit : available;
+    const struct zc_rule *rule = &zc_rules()->rules[block->rule];
+    return zc_room_left(rule, block->device, block->flags & ZC_BLOCK_BUDGET, true);
 }
 
 static void count_wait(uint64_t since)
 {
-    __atomic_fetch_add(&waited, zc_ticks() - since, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&moving.waited, zc_ticks() - since, __ATOMIC_RELAXED);
 }
 
 static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks)
@@ -301,11 +280,11 @@ static void log_move(struct zc_block *block, bool to_host, const char *reason, u
     __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
     if (to_host == (zc_block_spilled(block) != 0))
         zc_log_move(block, to_host, reason, ticks,
-                    __atomic_exchange_n(&waited, 0, __ATOMIC_RELAXED));
+                    __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED));
 }
 
 /* One block leaves the device, another one comes, or both. */
-static bool move(struct zc_block *leaves, struct zc_block *comes, const char *reason)
+static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const char *reason)
 {
     const char *why;
     const struct zc_block *stays = comes ? comes : leaves;
@@ -326,36 +305,37 @@ static bool move(struct zc_block *leaves, struct zc_block *comes, const char *re
 static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
     struct zc_block *leaves = NULL;
-    while (!leaves && room(block) < block->size) {
-        leaves = find(block, now, from).farthest;
+    while (!leaves && migrate_room(block) < block->size) {
+        leaves = find_leaver(block, now, from).farthest;
         if (!leaves)
             return;
         if (zc_move_fits(leaves, block))
             break;
-        if (!move(leaves, NULL, NULL))
+        if (!migrate_move(leaves, NULL, NULL))
             return;
         leaves = NULL;
     }
-    move(leaves, block, reason);
+    migrate_move(leaves, block, reason);
 }
 
 static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
 {
-    uint64_t free_bytes = room(block);
-    return free_bytes >= block->size || find(block, now, from).bytes >= block->size - free_bytes;
+    uint64_t free_bytes = migrate_room(block);
+    return free_bytes >= block->size ||
+           find_leaver(block, now, from).bytes >= block->size - free_bytes;
 }
 
 /* As zc_move_begin(). */
 static bool begin_moves(void)
 {
-    bool waits = !__atomic_load_n(&impatient, __ATOMIC_RELAXED), known = zc_streams_known();
+    bool waits = !__atomic_load_n(&moving.impatient, __ATOMIC_RELAXED), known = zc_streams_known();
     unsigned most_ms = waits ? patience() : 0;
     uint64_t start = zc_ticks();
     bool rests = zc_move_begin(most_ms);
     uint64_t took_ms = zc_ticks_to_ns(zc_ticks() - start) / 1000000;
     count_wait(start);
     if (!rests && waits && (!known || took_ms >= most_ms)) {
-        __atomic_store_n(&impatient, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&moving.impatient, true, __ATOMIC_RELAXED);
         zc_message(ZC_NOTE, "move",
                    "%s before launches, one of which has waited %U ms for that: they wait no more, "
                    "and blocks move only where it rests",
@@ -372,11 +352,11 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
     CUcontext current = NULL;
     const struct zc_vmm *v = zc_vmm_of(block);
     if (zc_await_any() || zc_capture_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
-        current != home_of())
+        current != migrate_home())
         return;
     bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, now, from);
     if (may && begin_moves()) {
-        __atomic_store_n(&idle_at, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&moving.idle_at, 0, __ATOMIC_RELAXED);
         if (may_move(block, v))
             bring_in(block, now, from, reason);
         zc_move_end();
@@ -405,19 +385,17 @@ static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uin
     if (now < __atomic_load_n(&used->again, __ATOMIC_RELAXED))
         return;
     uint64_t lost = loss(r, block->size);
-    uint64_t cost = MOVE_US + block->size / MOVE_RATE;
+    uint64_t cost = zc_regret_cost(block->size);
     if (!r->time_of_them) {
         come_first(block, r, bytes, cost, now);
         return;
     }
-    uint64_t owed = __atomic_add_fetch(&used->owed, lost, __ATOMIC_RELAXED);
+    bool owes = zc_regret_owes(&used->owed, lost, block->size);
     uint64_t apart = __atomic_load_n(&used->apart, __ATOMIC_RELAXED);
     if (lost > cost + cost / 4)
         try_to(block, now, 2, "a kernel reads it more than once");
-    else if (owed > cost && apart)
+    else if (owes && apart)
         try_to(block, now, 2 * apart, "kernels used it for long");
-    if (owed > cost)
-        __atomic_store_n(&used->owed, 0, __ATOMIC_RELAXED);
 }
 
 static bool untimed(const void *kernel)
@@ -431,7 +409,7 @@ static void use_named(const struct zc_launch *launch, struct named *n)
     name_blocks(launch, n);
     if (!n->count)
         return;
-    uint64_t now = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
+    uint64_t now = __atomic_add_fetch(&moving.launches, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < n->count; i++)
         note_use(zc_vmm_of(n->of[i]), now);
     struct rate r = rate_of(n->note.kernel);
@@ -442,23 +420,23 @@ static void use_named(const struct zc_launch *launch, struct named *n)
     n->note.hosted = 0;
     for (unsigned i = 0; i < n->count; i++)
         n->note.hosted += zc_block_spilled(n->of[i]);
-    launched(&n->note, r.spent - before);
+    migrate_launched(&n->note, r.spent - before);
 }
 
-static void use(const struct zc_launch *launch)
+static void migrate_use(const struct zc_launch *launch)
 {
     struct named n;
     name_blocks(launch, &n);
     uint64_t start = zc_ticks();
     if (n.note.hosted)
-        zc_timing_wait(untimed, &n.note.kernel, patience());
+        zc_regret_wait(untimed, &n.note.kernel, patience());
     count_wait(start);
     if (!n.count || !zc_driver_lock())
         return;
     use_named(launch, &n);
     zc_driver_unlock();
     if (n.count)
-        zc_timing_begin(launch, timed, &n.note, sizeof(n.note));
+        zc_regret_time(launch, migrate_timed, &n.note, sizeof(n.note));
 }
 
 /* Whether a call is made in the context whose blocks move.  Another one of its device might use
@@ -466,15 +444,15 @@ static void use(const struct zc_launch *launch)
 bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
 {
     CUdevice device;
-    if (zc_stream_context(stream, flavour) == home_of())
+    if (zc_stream_context(stream, flavour) == migrate_home())
         return true;
     if (zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS ||
-        device == __atomic_load_n(&home_device, __ATOMIC_RELAXED))
-        __atomic_store_n(&elsewhere, true, __ATOMIC_RELAXED);
+        device == __atomic_load_n(&moving.home_device, __ATOMIC_RELAXED))
+        __atomic_store_n(&moving.elsewhere, true, __ATOMIC_RELAXED);
     return false;
 }
 
-static CUresult before_launch(const struct zc_launch *launch)
+static CUresult migrate_before_launch(const struct zc_launch *launch)
 {
     zc_move_leave(zc_move_enter()); /* Waits for blocks that are being moved. */
     if (!launch->kernels || zc_life_closing())
@@ -489,10 +467,10 @@ static CUresult before_launch(const struct zc_launch *launch)
         !zc_migrate_meets(launch->stream, launch->flavour) || zc_capture_any())
         return CUDA_SUCCESS;
     if (!__atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED) &&
-        __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) % SAMPLE)
+        __atomic_add_fetch(&moving.seen, 1, __ATOMIC_RELAXED) % SAMPLE)
         return CUDA_SUCCESS;
-    zc_timing_collect();
-    use(launch);
+    zc_regret_collect();
+    migrate_use(launch);
     return CUDA_SUCCESS;
 }
 
@@ -500,18 +478,18 @@ void zc_migrate_watch(void)
 {
     CUcontext current = NULL;
     CUdevice device;
-    if (!home_of() && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+    if (!migrate_home() && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
         zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
-        __atomic_store_n(&home_device, device, __ATOMIC_RELAXED);
-        __atomic_store_n(&home, current, __ATOMIC_RELEASE);
+        __atomic_store_n(&moving.home_device, device, __ATOMIC_RELAXED);
+        __atomic_store_n(&moving.home, current, __ATOMIC_RELEASE);
     }
-    zc_launch_call(ZC_LAUNCH_MOVE, before_launch);
+    zc_launch_call(ZC_LAUNCH_MOVE, migrate_before_launch);
 }
 
-static void context_gone(CUcontext context)
+static void migrate_context_gone(CUcontext context)
 {
-    if (home_of() == context)
-        __atomic_store_n(&home, NULL, __ATOMIC_RELAXED);
+    if (migrate_home() == context)
+        __atomic_store_n(&moving.home, NULL, __ATOMIC_RELAXED);
 }
 
-const struct zc_module zc_module_migrate = {.context_gone = context_gone};
+const struct zc_module zc_module_migrate = {.context_gone = migrate_context_gone};

@@ -2,10 +2,12 @@
 /* The largest block that a rule would place. */
 #include "place/room.h"
 
+#include "base/module.h"
 #include "driver/real.h"
 #include "ledger/block.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
+#include "vmm/lazy.h"
 
 /* Bytes of a part without `chunk`. */
 #define PART ((uint64_t)32 << 20)
@@ -36,6 +38,18 @@ uint64_t zc_room_whole(const struct zc_rule *rule, int device, bool stream_order
     if (zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         total = SIZE_MAX;
     return least(least(total, zc_limits_device_most(device)), zc_budget_of(rule, device));
+}
+
+uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted, bool full)
+{
+    size_t available = 0, total = 0;
+    uint64_t budget = counted ? zc_budget_left(rule, device) : UINT64_MAX;
+    uint64_t left = least(zc_limits_device_left(device), budget);
+    if (!full || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        return left;
+    uint64_t kept = zc_lazy_promised(device) + zc_room_spare(total);
+    available += zc_modules_idle_bytes();
+    return least(left, available > kept ? available - kept : 0);
 }
 
 /* Of a block whose first parts, as many as fit, are on the device (place/fallback.c). */

@@ -26,5 +26,9 @@ uint64_t zc_room_part(const struct zc_rule *rule);
  * where no request of a rule moves. */
 uint64_t zc_room_whole(const struct zc_rule *rule, int device, bool stream_ordered);
 
+/* Bytes that the limits leave for a block on a device, with the rule's budget if `counted`; and
+ * with `full` no more than the device has free, beside what it leaves and what was promised. */
+uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted, bool full);
+
 /* Without a rule (NULL), the program's own call. */
 uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *room);

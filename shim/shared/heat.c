@@ -4,18 +4,14 @@
 
 #include "base/life.h"
 #include "driver/capture.h"
-#include "driver/timing.h"
+#include "memory/regret.h"
 #include "shared/backing.h"
 #include "vmm/vmm.h"
 
 #define NAMED 8  /* Most blocks of one launch that are looked after. */
 #define SITES 64 /* Most sites whose blocks are known to be hot. */
 
-/* What the change to OWN costs: microseconds for a small block, and bytes a microsecond
- * (tests/gpu/MEASURED.md: 256 MiB in 9.5 to 11.5 ms). */
-#define CHANGE_US 1000u
-#define CHANGE_RATE 25000u
-#define FIRST_MS 500u
+#define FIRST_MS 500u /* Most that launches wait for the time of the first kernel. */
 
 /* A kernel with a thread for each so many bytes of a block was most likely made to read all of it,
  * once or many times: a thread loads 16 bytes at most at once, and one that goes through a row of a
@@ -23,34 +19,36 @@
  * fetches 32 bytes. */
 #define THREAD_BYTES 64u
 
-static uint32_t hot[SITES]; /* Public ids of sites, as they came; 0: free.  Atomic. */
+static struct {
+    uint32_t sites[SITES]; /* Public ids, as they came; 0: free.  Atomic. */
+    uint32_t next;         /* Atomic. */
+} hot;
 
-static CUresult before_launch(const struct zc_launch *launch);
+static CUresult heat_before_launch(const struct zc_launch *launch);
 
 void zc_heat_watch(void)
 {
-    zc_launch_call(ZC_LAUNCH_SHARED, before_launch);
+    zc_launch_call(ZC_LAUNCH_SHARED, heat_before_launch);
 }
 
-static bool is_hot(uint32_t site)
+static bool heat_is_hot(uint32_t site)
 {
     for (unsigned i = 0; i < SITES && site; i++)
-        if (__atomic_load_n(&hot[i], __ATOMIC_RELAXED) == site)
+        if (__atomic_load_n(&hot.sites[i], __ATOMIC_RELAXED) == site)
             return true;
     return false;
 }
 
-static void remember(uint32_t site)
+static void heat_remember(uint32_t site)
 {
-    static uint32_t next;
-    if (!is_hot(site))
-        __atomic_store_n(&hot[__atomic_fetch_add(&next, 1, __ATOMIC_RELAXED) % SITES], site,
-                         __ATOMIC_RELAXED);
+    if (!heat_is_hot(site))
+        __atomic_store_n(&hot.sites[__atomic_fetch_add(&hot.next, 1, __ATOMIC_RELAXED) % SITES],
+                         site, __ATOMIC_RELAXED);
 }
 
 void zc_heat_new(struct zc_shared *p)
 {
-    if (!is_hot(p->device_site))
+    if (!heat_is_hot(p->device_site))
         return;
     p->why = "an earlier block of its site got memory for its kernels";
     __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
@@ -58,7 +56,7 @@ void zc_heat_new(struct zc_shared *p)
 
 /* What one kernel has written, and another one, or the same in another place, is given next, is
  * most likely read there: a result on its way, and none that the program copies. */
-static bool read_again(struct zc_shared *p, uint64_t role)
+static bool heat_read_again(struct zc_shared *p, uint64_t role)
 {
     uint64_t first = 0;
     return !__atomic_compare_exchange_n(&p->role, &first, role, false, __ATOMIC_RELAXED,
@@ -68,10 +66,10 @@ static bool read_again(struct zc_shared *p, uint64_t role)
 
 /* The block becomes OWN before such a kernel begins, as a kernel that runs can't be helped.  True
  * if it did; where the device has no memory, nobody tries again. */
-static bool expected(const struct zc_launch *launch, struct zc_shared *p, uint64_t role)
+static bool heat_expected(const struct zc_launch *launch, struct zc_shared *p, uint64_t role)
 {
     bool writable = zc_shared_writable(p);
-    bool reads = writable ? read_again(p, role) : !__atomic_load_n(&p->used, __ATOMIC_RELAXED);
+    bool reads = writable ? heat_read_again(p, role) : !__atomic_load_n(&p->used, __ATOMIC_RELAXED);
     if (!reads || launch->threads < p->device_size / THREAD_BYTES ||
         __atomic_load_n(&p->crowded, __ATOMIC_RELAXED))
         return false;
@@ -79,7 +77,7 @@ static bool expected(const struct zc_launch *launch, struct zc_shared *p, uint64
                                : "a kernel had threads enough to read all of it";
     bool done = zc_shared_cool(p, why);
     if (done)
-        remember(p->device_site);
+        heat_remember(p->device_site);
     __atomic_store_n(&p->crowded, !done, __ATOMIC_RELAXED);
     return done;
 }
@@ -93,7 +91,7 @@ struct named {
     unsigned count;
 };
 
-static void add_named(uint64_t word, void *arg)
+static void heat_add_named(uint64_t word, void *arg)
 {
     struct named *found = arg;
     uint64_t role = found->role++;
@@ -101,46 +99,43 @@ static void add_named(uint64_t word, void *arg)
     for (unsigned i = 0; p && i < found->count; i++)
         if (found->of[i] == p)
             return;
-    if (!p || !zc_shared_is_one(p) || found->count == NAMED || expected(found->launch, p, role))
+    if (!p || !zc_shared_is_one(p) || found->count == NAMED ||
+        heat_expected(found->launch, p, role))
         return;
     found->id[found->count] = p->device_id;
     found->of[found->count++] = p;
 }
 
 /* Where the device has no memory for the block, it stays ONE until it was used as long again. */
-static void judge(struct zc_shared *p, uint64_t microseconds)
+static void heat_judge(struct zc_shared *p, uint64_t microseconds)
 {
-    uint64_t all = __atomic_add_fetch(&p->used, microseconds, __ATOMIC_RELAXED);
-    if (all <= CHANGE_US + p->device_size / CHANGE_RATE)
-        return;
-    if (zc_shared_cool(p, "kernels used it for long"))
-        remember(p->device_site);
-    else
-        __atomic_store_n(&p->used, 0, __ATOMIC_RELAXED);
+    if (zc_regret_owes(&p->used, microseconds, p->device_size) &&
+        zc_shared_cool(p, "kernels used it for long"))
+        heat_remember(p->device_site);
 }
 
-static void judge_all(const void *noted, uint64_t microseconds)
+static void heat_judge_all(const void *noted, uint64_t microseconds)
 {
     const struct named *t = noted;
     for (unsigned i = 0; i < t->count; i++) {
         if (t->of[i]->device_id != t->id[i] || !zc_shared_is_one(t->of[i]))
             continue;
         __atomic_store_n(&t->of[i]->last, microseconds + 1, __ATOMIC_RELAXED);
-        judge(t->of[i], microseconds);
+        heat_judge(t->of[i], microseconds);
     }
 }
 
-static bool never_timed(const void *pair)
+static bool heat_unknown(const void *pair)
 {
     return !__atomic_load_n(&((const struct zc_shared *)pair)->last, __ATOMIC_RELAXED);
 }
 
 /* While another launch is timed. */
-static void count_untimed(struct zc_shared *p)
+static void heat_count_untimed(struct zc_shared *p)
 {
     uint64_t last = __atomic_load_n(&p->last, __ATOMIC_RELAXED);
     if (last > 1)
-        judge(p, last - 1);
+        heat_judge(p, last - 1);
 }
 
 /*
@@ -148,34 +143,34 @@ static void count_untimed(struct zc_shared *p)
  * launch all its kernels before the first has ended: so the second launch with a block waits for
  * the first, but not for longer than FIRST_MS.
  */
-static void use(const struct zc_launch *launch)
+static void heat_use(const struct zc_launch *launch)
 {
     struct named found = {.launch = launch, .role = (uintptr_t)launch->function};
-    zc_launch_words(launch, add_named, &found);
+    zc_launch_words(launch, heat_add_named, &found);
     for (unsigned i = 0; i < found.count; i++)
-        if (never_timed(found.of[i]))
-            zc_timing_wait(never_timed, found.of[i], FIRST_MS);
-    if (found.count && !zc_timing_begin(launch, judge_all, &found, sizeof(found)))
+        if (heat_unknown(found.of[i]))
+            zc_regret_wait(heat_unknown, found.of[i], FIRST_MS);
+    if (found.count && !zc_regret_time(launch, heat_judge_all, &found, sizeof(found)))
         for (unsigned i = 0; i < found.count; i++)
-            count_untimed(found.of[i]);
+            heat_count_untimed(found.of[i]);
 }
 
-static bool watching(void)
+static bool heat_watching(void)
 {
     return __atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) ||
            __atomic_load_n(&zc_shared_undecided, __ATOMIC_ACQUIRE);
 }
 
-static CUresult before_launch(const struct zc_launch *launch)
+static CUresult heat_before_launch(const struct zc_launch *launch)
 {
     CUresult result = zc_shared_before_kernels(launch->fn);
     if (result != CUDA_SUCCESS || zc_life_closing() || zc_capture_any())
         return result;
-    zc_timing_collect();
-    use(launch);
-    if (!watching()) {
+    zc_regret_collect();
+    heat_use(launch);
+    if (!heat_watching()) {
         zc_launch_call(ZC_LAUNCH_SHARED, NULL);
-        if (watching())
+        if (heat_watching())
             zc_heat_watch();
     }
     return CUDA_SUCCESS;
