@@ -2,7 +2,7 @@
 /* Streams that may wait for the CPU. */
 #pragma once
 
-#include "driver/real.h"
+#include "driver/lock.h"
 
 /*
  * A host function, or a wait for a value in memory or for a semaphore, may depend on something that
@@ -43,9 +43,3 @@ static inline bool zc_await_node(CUgraphNodeType type)
     return type == CU_GRAPH_NODE_TYPE_HOST || type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||
            type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT;
 }
-
-/* A stream is given such work: from now on nothing may be deferred.  With the driver lock. */
-void zc_await_note(void);
-
-/* True once some stream was given such work.  With the driver lock the answer stays valid. */
-bool zc_await_any(void);

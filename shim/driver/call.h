@@ -20,7 +20,3 @@ struct zc_entry {
 /* Both flavours share a body, so it may be declared twice. */
 #define ZC_CALL(name, base, flavour, params, args) ZC_BODY(base, params);
 #include "driver.def"
-
-/* True for codes that do not depend on where blocks are: about the driver, the context, a handle,
- * or a kernel that has failed, whose error all later calls return. */
-bool zc_error_unrelated(CUresult code);

@@ -6,24 +6,28 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "driver/call.h"
+#include "driver/context.h"
 #include "driver/launch.h"
 #include "driver/lock.h"
-#include "driver/stream.h"
 
 /* Captures beyond these never end for libzc if their stream is destroyed. */
 #define ORIGINS_MAX 64
 
 ZC_OWN int zc_captures;
 
-static ZC_LOCK(lock, ZC_RANK_CAPTURE);
-static struct origin {
-    CUstream stream;    /* While it captures no other stream has this handle, except the
-                         * default streams, which are never destroyed. */
-    CUcontext context;  /* Context of the stream. */
-    bool graphics;      /* For a graphics library: the driver may not call the stream capturing. */
-} origins[ORIGINS_MAX]; /* Streams in which captures began, */
-static ZC_OWN unsigned origin_count; /* and their number, */
-static ZC_OWN unsigned graphics;     /* of them for graphics libraries. */
+struct origin {
+    CUstream stream;   /* While it captures no other stream has this handle, except the default
+                        * streams, which are never destroyed. */
+    CUcontext context; /* Context of the stream. */
+    bool graphics;     /* For a graphics library: the driver may not call the stream capturing. */
+};
+
+static ZC_LOCK(capture_lock, ZC_RANK_CAPTURE);
+static ZC_OWN struct {
+    unsigned count;                    /* Streams in which captures began, */
+    unsigned graphics;                 /* of them for graphics libraries.  Atomic. */
+    struct origin origin[ORIGINS_MAX]; /* The streams. */
+} captures;
 
 /* A capturing stream is identified by its handle, because asking for its id would end the
  * capture. */
@@ -34,21 +38,21 @@ static struct origin origin_of(CUstream stream, enum zc_flavour flavour)
 
 static bool is_origin(unsigned i, const struct origin *o)
 {
-    return origins[i].context == o->context && origins[i].stream == o->stream;
+    return captures.origin[i].context == o->context && captures.origin[i].stream == o->stream;
 }
 
 /* True for a stream whose work is recorded for a graphics library. */
 static bool for_graphics(CUstream stream, enum zc_flavour flavour)
 {
     bool found = false;
-    if (!__atomic_load_n(&graphics, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&captures.graphics, __ATOMIC_ACQUIRE))
         return false;
     const struct origin o = origin_of(stream, flavour);
-    if (!zc_lock_take(&lock))
+    if (!zc_lock_take(&capture_lock))
         return false;
-    for (unsigned i = 0; i < origin_count && !found; i++)
-        found = origins[i].graphics && is_origin(i, &o);
-    zc_lock_drop(&lock);
+    for (unsigned i = 0; i < captures.count && !found; i++)
+        found = captures.origin[i].graphics && is_origin(i, &o);
+    zc_lock_drop(&capture_lock);
     return found;
 }
 
@@ -76,24 +80,24 @@ void zc_capture_restore(CUstreamCaptureMode before)
         zc_real.cuThreadExchangeStreamCaptureMode(&before);
 }
 
-static CUresult begun(CUresult result, const struct origin *o)
-{
-    if (result != CUDA_SUCCESS)
-        return result;
-    __atomic_fetch_add(&zc_captures, 1, __ATOMIC_ACQ_REL);
-    if (!zc_lock_take(&lock))
-        return result;
-    if (origin_count < ORIGINS_MAX) {
-        origins[origin_count++] = *o;
-        __atomic_store_n(&graphics, graphics + o->graphics, __ATOMIC_RELEASE);
-    }
-    zc_lock_drop(&lock);
-    return result;
-}
-
 void zc_capture_unknown(void)
 {
     __atomic_fetch_add(&zc_captures, 1, __ATOMIC_ACQ_REL);
+}
+
+static CUresult capture_begun(CUresult result, const struct origin *o)
+{
+    if (result != CUDA_SUCCESS)
+        return result;
+    zc_capture_unknown();
+    if (!zc_lock_take(&capture_lock))
+        return result;
+    if (captures.count < ORIGINS_MAX) {
+        captures.origin[captures.count++] = *o;
+        __atomic_store_n(&captures.graphics, captures.graphics + o->graphics, __ATOMIC_RELEASE);
+    }
+    zc_lock_drop(&capture_lock);
+    return result;
 }
 
 /* A body of the calls that begin a capture.  None begins while another thread asks streams whether
@@ -105,7 +109,7 @@ void zc_capture_unknown(void)
         o.graphics = for_graphics;                                                                 \
         bool mine = result == CUDA_SUCCESS && zc_driver_lock();                                    \
         if (result == CUDA_SUCCESS)                                                                \
-            result = begun(real(__VA_ARGS__), &o);                                                 \
+            result = capture_begun(real(__VA_ARGS__), &o);                                         \
         if (mine)                                                                                  \
             zc_driver_unlock();                                                                    \
         return result;                                                                             \
@@ -116,15 +120,16 @@ void zc_capture_unknown(void)
 static int take_out(const struct origin *o, bool all, int most)
 {
     int found = 0;
-    if (!zc_lock_take(&lock))
+    if (!zc_lock_take(&capture_lock))
         return 0;
-    for (unsigned i = origin_count; i-- > 0 && found < most;)
-        if (all ? origins[i].context == o->context : is_origin(i, o)) {
-            __atomic_store_n(&graphics, graphics - origins[i].graphics, __ATOMIC_RELEASE);
-            origins[i] = origins[--origin_count];
+    for (unsigned i = captures.count; i-- > 0 && found < most;)
+        if (all ? captures.origin[i].context == o->context : is_origin(i, o)) {
+            __atomic_store_n(&captures.graphics, captures.graphics - captures.origin[i].graphics,
+                             __ATOMIC_RELEASE);
+            captures.origin[i] = captures.origin[--captures.count];
             found++;
         }
-    zc_lock_drop(&lock);
+    zc_lock_drop(&capture_lock);
     return found;
 }
 
@@ -176,9 +181,9 @@ ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
     return result;
 }
 
-static void context_lost(CUcontext context)
+static void capture_context_lost(CUcontext context)
 {
     zc_capture_lost(NULL, context);
 }
 
-const struct zc_module zc_module_capture = {.context_lost = context_lost};
+const struct zc_module zc_module_capture = {.context_lost = capture_context_lost};

@@ -13,14 +13,17 @@
 #define SOON_MS 10          /* How long zc_launch_settles() waits. */
 
 unsigned zc_launch_watch;
-static zc_launch_fn parties[ZC_LAUNCH_PARTIES];
-static uint32_t settled;   /* Calls of zc_launch_settle().  Atomic. */
-static uint32_t under_way; /* Launches that the driver is being given.  Atomic. */
+static struct {
+    zc_launch_fn party[ZC_LAUNCH_PARTIES];
+    uint32_t settled;   /* Calls of zc_launch_settle().  Atomic. */
+    uint32_t under_way; /* Launches that the driver is being given.  Atomic. */
+} launches;
 
-/* Of this thread's launch. */
-#define OWN __thread __attribute__((tls_model("initial-exec")))
-static OWN void (*done)(const struct zc_launch *);
-static OWN uint32_t mine; /* Of `under_way`: more than one in signal handlers. */
+/* The calling thread's launch. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    void (*done)(const struct zc_launch *);
+    uint32_t under_way; /* More than one in signal handlers. */
+} mine;
 
 /* The function is set before the bit and stays after it.  So a launch that still sees the bit of a
  * party that has left finds its function or NULL. */
@@ -28,7 +31,7 @@ void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn)
 {
     if (!fn)
         __atomic_fetch_and(&zc_launch_watch, ~(1u << party), __ATOMIC_ACQ_REL);
-    __atomic_store_n(&parties[party], fn, __ATOMIC_RELEASE);
+    __atomic_store_n(&launches.party[party], fn, __ATOMIC_RELEASE);
     if (fn)
         __atomic_fetch_or(&zc_launch_watch, 1u << party, __ATOMIC_ACQ_REL);
 }
@@ -40,7 +43,7 @@ CUresult zc_launch_ask(const struct zc_launch *launch)
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++) {
         if (zc_life_closing() && i == ZC_LAUNCH_PREFETCH)
             break;
-        zc_launch_fn party = __atomic_load_n(&parties[i], __ATOMIC_ACQUIRE);
+        zc_launch_fn party = __atomic_load_n(&launches.party[i], __ATOMIC_ACQUIRE);
         CUresult result = party ? party(launch) : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             return result;
@@ -106,49 +109,49 @@ bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void
 
 void zc_launch_when_done(void (*then)(const struct zc_launch *launch))
 {
-    done = then;
+    mine.done = then;
 }
 
 void zc_launch_done(const struct zc_launch *launch)
 {
-    void (*then)(const struct zc_launch *) = done;
-    done = NULL;
+    void (*then)(const struct zc_launch *) = mine.done;
+    mine.done = NULL;
     if (then)
         then(launch);
 }
 
 void zc_launch_leave(void)
 {
-    mine--;
-    __atomic_fetch_sub(&under_way, 1, __ATOMIC_SEQ_CST);
-    zc_wake(&under_way);
+    mine.under_way--;
+    __atomic_fetch_sub(&launches.under_way, 1, __ATOMIC_SEQ_CST);
+    zc_wake(&launches.under_way);
 }
 
-/* Who enters counts itself before it looks whether somebody settles, who looks at the count after
- * that: one of both sees the other. */
+/* A launch is counted before it reads `settled`, and zc_launch_settle() reads the count after it
+ * has changed `settled`: so one of both sees the other. */
 CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg)
 {
     for (;;) {
-        uint32_t before = __atomic_load_n(&settled, __ATOMIC_SEQ_CST);
+        uint32_t before = __atomic_load_n(&launches.settled, __ATOMIC_SEQ_CST);
         CUresult result = ready(arg);
         if (result != CUDA_SUCCESS)
             return result;
-        mine++;
-        __atomic_fetch_add(&under_way, 1, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&settled, __ATOMIC_SEQ_CST) == before)
+        mine.under_way++;
+        __atomic_fetch_add(&launches.under_way, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&launches.settled, __ATOMIC_SEQ_CST) == before)
             return CUDA_SUCCESS;
         zc_launch_leave();
     }
 }
 
-static CUresult ask(const void *launch)
+static CUresult launch_ready(const void *launch)
 {
     return zc_launch_ask(launch);
 }
 
 CUresult zc_launch_begin(const struct zc_launch *launch)
 {
-    CUresult result = zc_launch_enter(ask, launch);
+    CUresult result = zc_launch_enter(launch_ready, launch);
     if (result != CUDA_SUCCESS)
         zc_launch_done(launch);
     return result;
@@ -162,29 +165,29 @@ void zc_launch_end(const struct zc_launch *launch)
 
 void zc_launch_ask_again(void)
 {
-    __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&launches.settled, 1, __ATOMIC_SEQ_CST);
 }
 
 void zc_launch_settle(void)
 {
     uint32_t now;
     zc_launch_ask_again();
-    while ((now = __atomic_load_n(&under_way, __ATOMIC_SEQ_CST)) != mine)
-        zc_wait(&under_way, now);
+    while ((now = __atomic_load_n(&launches.under_way, __ATOMIC_SEQ_CST)) != mine.under_way)
+        zc_wait(&launches.under_way, now);
 }
 
 bool zc_launch_settles(void)
 {
     zc_launch_ask_again();
-    return zc_wait_until(&under_way, mine, SOON_MS);
+    return zc_wait_until(&launches.under_way, mine.under_way, SOON_MS);
 }
 
 void zc_launch_reset(void)
 {
     zc_launch_watch = 0;
-    under_way = mine = 0;
+    launches.under_way = mine.under_way = 0;
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++)
-        parties[i] = NULL;
+        launches.party[i] = NULL;
 }
 
 const struct zc_module zc_module_launch = {.child = zc_launch_reset};

@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "driver/unknown.h"
-
 struct zc_real zc_real;
 void *(*zc_real_dlsym)(void *handle, const char *name);
 void *(*zc_real_dlopen)(const char *file, int mode);
@@ -37,12 +35,13 @@ static const char *const passed[] = {
  * with the same pairs. */
 #define BUCKETS 2048u
 static struct {
-    void *real;
-    uint32_t row;
-} buckets[BUCKETS];
+    bool found; /* zc_real is filled.  Atomic. */
+    struct {
+        void *real;
+        uint32_t row;
+    } bucket[BUCKETS];
+} driver;
 _Static_assert(ZC_FN_COUNT * 4 < BUCKETS, "half empty, with as many functions passed");
-
-static bool found;
 
 static unsigned bucket_of(const void *address)
 {
@@ -53,13 +52,13 @@ static void remember_real(void *real, uint32_t row)
 {
     for (unsigned i = bucket_of(real);; i = (i + 1) % BUCKETS) {
         void *expected = NULL;
-        if (__atomic_load_n(&buckets[i].row, __ATOMIC_ACQUIRE) &&
-            __atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE) == real)
+        if (__atomic_load_n(&driver.bucket[i].row, __ATOMIC_ACQUIRE) &&
+            __atomic_load_n(&driver.bucket[i].real, __ATOMIC_ACQUIRE) == real)
             return;
-        if (__atomic_compare_exchange_n(&buckets[i].real, &expected, real, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE) ||
+        if (__atomic_compare_exchange_n(&driver.bucket[i].real, &expected, real, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
             expected == real) {
-            __atomic_store_n(&buckets[i].row, row + 1, __ATOMIC_RELEASE);
+            __atomic_store_n(&driver.bucket[i].row, row + 1, __ATOMIC_RELEASE);
             return;
         }
     }
@@ -68,10 +67,10 @@ static void remember_real(void *real, uint32_t row)
 /* The number of the row plus one; 0: none. */
 static uint32_t row_of(const void *real)
 {
-    for (unsigned i = bucket_of(real); real && __atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE);
-         i = (i + 1) % BUCKETS) {
-        uint32_t row = __atomic_load_n(&buckets[i].row, __ATOMIC_ACQUIRE);
-        if (__atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE) == real && row)
+    for (unsigned i = bucket_of(real);
+         real && __atomic_load_n(&driver.bucket[i].real, __ATOMIC_ACQUIRE); i = (i + 1) % BUCKETS) {
+        uint32_t row = __atomic_load_n(&driver.bucket[i].row, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&driver.bucket[i].real, __ATOMIC_ACQUIRE) == real && row)
             return row;
     }
     return 0;
@@ -96,9 +95,35 @@ bool zc_is_wrapper(const void *address)
     return false;
 }
 
-const char *zc_fn_name(enum zc_fn fn)
+const char *zc_real_name(enum zc_fn fn)
 {
-    return fn < ZC_FN_COUNT ? rows[fn].name : zc_unknown_name(fn - ZC_FN_COUNT);
+    return rows[fn].name;
+}
+
+bool zc_error_unrelated(CUresult code)
+{
+    switch (code) {
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS: /* zc_check_sticky() reports it. */
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_NOT_PERMITTED: /* CUDA calls return it inside host functions. */
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* Checks the name exactly: libcufile's begins in the same way. */
@@ -163,7 +188,7 @@ static void remember_passed(void *handle, const char *names)
 
 bool zc_real_find(void *near)
 {
-    if (__atomic_load_n(&found, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&driver.found, __ATOMIC_ACQUIRE))
         return true;
     zc_libc_find();
     if (!zc_real_dlsym || !zc_real_dlopen)
@@ -182,7 +207,7 @@ bool zc_real_find(void *near)
     }
     for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++)
         remember_passed(handle, passed[i]);
-    __atomic_store_n(&found, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&driver.found, true, __ATOMIC_RELEASE);
     return true;
 }
 

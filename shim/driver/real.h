@@ -55,8 +55,9 @@ bool zc_real_find(void *near);
 #define ZC_FLAVOURED(flavour, name)                                                                \
     ((flavour) == ZC_PER_THREAD && zc_real.name##_ptsz ? zc_real.name##_ptsz : zc_real.name)
 
-/* Exported name of an entry point, or of one that libzc does not know (driver/unknown.h). */
+/* Exported name of an entry point, or of one that libzc does not know: defined in unknown.c. */
 const char *zc_fn_name(enum zc_fn fn);
+const char *zc_real_name(enum zc_fn fn); /* Only of a row. */
 
 /* The wrapper for a driver address, or the address itself if there is none. */
 void *zc_wrapper_of(void *real);
@@ -69,6 +70,10 @@ bool zc_is_wrapper(const void *address);
 
 /* True if the driver has the function behind a wrapper. */
 bool zc_driver_has(const void *wrapper);
+
+/* True for codes that do not depend on where blocks are: about the driver, the context, a handle,
+ * or a kernel that has failed, whose error all later calls return. */
+bool zc_error_unrelated(CUresult code);
 
 /* libc's functions behind libzc's hooks, found by dlvsym(3), so `dlsym` here is never the hook. */
 extern void *(*zc_real_dlsym)(void *handle, const char *name);

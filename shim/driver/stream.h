@@ -2,8 +2,7 @@
 /* Pending work of streams. */
 #pragma once
 
-#include "driver/real.h"
-#include "policy/policy.h"
+#include "driver/context.h"
 
 /*
  * True if a call put into the stream now would run at once: nothing is pending in it, nor in the
@@ -11,13 +10,6 @@
  * progress, because cuStreamQuery would invalidate it.
  */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
-
-/* Whether the stream is NULL or a handle; for rules. */
-enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour);
-
-/* True for a stream of the current context, in which events are made; false for an unknown
- * handle. */
-bool zc_stream_here(CUstream stream, enum zc_flavour flavour);
 
 /*
  * Waits until a call put into the stream now would run, as CUDA's synchronous copies do.  Returns
@@ -41,37 +33,13 @@ CUresult zc_stream_wait_context(CUcontext context);
 /* The same without streams that are independent of the context's legacy stream. */
 CUresult zc_stream_drain_context(CUcontext context);
 
-/*
- * Makes a context current in a thread that has none but may free memory (a finaliser, a worker),
- * because most driver calls need one.  Returns true if it did; then the caller has to undo it.
- */
-bool zc_stream_lend(CUcontext context);
-void zc_stream_lent(bool lent);
-
-/* Makes a context current for some calls; *entered says whether that is for zc_stream_lent() to
- * undo.  Returns the driver's code. */
-CUresult zc_stream_enter(CUcontext context, bool *entered);
-
 /* True once the current context has nothing to do, nor any stream that is independent of its legacy
  * stream; false if that takes longer than `most_ms`.  With driver/lock.h, outside of captures. */
 bool zc_stream_rests(unsigned most_ms);
 
-/* A device's primary context; NULL unless it is active. */
-CUcontext zc_stream_primary(int device);
-
 /* Returns an event behind all work of a context; NULL if no event can cover it, as during captures,
  * or the driver refuses. */
 CUevent zc_stream_mark_context(CUcontext context);
-
-/* Returns an event recorded on the stream now, which the caller destroys; NULL if the driver
- * refuses. */
-CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
-
-/* Waits for such an event, and destroys it. */
-CUresult zc_stream_wait_mark(CUevent event);
-
-/* The context of a stream, which its events belong to. */
-CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour);
 
 /* Identifies a stream among those that have the same handle in other threads or contexts, or had it
  * before. */
@@ -86,9 +54,3 @@ struct zc_stream_ident {
  * stream equals another. */
 void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out);
 bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b);
-
-/* *device is the ordinal of the device that runs the stream's work.  Returns the driver's code. */
-CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device);
-
-/* Runs `fn` in stream order (cuLaunchHostFunc); fn must not call CUDA. */
-CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data);

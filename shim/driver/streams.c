@@ -8,56 +8,57 @@
 #include "base/own.h"
 #include "driver/call.h"
 #include "driver/capture.h"
-#include "driver/leaving.h"
+#include "driver/context.h"
 #include "driver/lock.h"
-#include "driver/stream.h"
 
 #define STREAMS_MAX 512 /* With more streams the answer is always "busy". */
 
 /* Added to an event that stands for a stream which the program destroyed while it had work. */
 #define ENDED ((uintptr_t)1)
 
-static ZC_LOCK(lock, ZC_RANK_STREAMS);
-static struct {
-    CUstream stream; /* Or such an event. */
-    CUcontext context;
-} streams[STREAMS_MAX];
-static ZC_OWN unsigned count; /* Number of streams. */
-static ZC_OWN bool too_many;  /* There were more, so it is unknown which are left. */
+static ZC_LOCK(streams_lock, ZC_RANK_STREAMS);
+static ZC_OWN struct {
+    unsigned count; /* Number of streams. */
+    bool too_many;  /* There were more, so it is unknown which are left. */
+    struct {
+        CUstream stream; /* Or such an event. */
+        CUcontext context;
+    } at[STREAMS_MAX];
+} streams;
 
-static CUresult made(CUresult result, const CUstream *stream, unsigned flags)
+static CUresult stream_made(CUresult result, const CUstream *stream, unsigned flags)
 {
     CUcontext context = NULL;
     if (result != CUDA_SUCCESS || !(flags & CU_STREAM_NON_BLOCKING) || !zc_life_on())
         return result;
     zc_real.cuCtxGetCurrent(&context);
-    if (!zc_lock_take(&lock)) {
-        too_many = true;
+    if (!zc_lock_take(&streams_lock)) {
+        streams.too_many = true;
         return result;
     }
-    if (count < STREAMS_MAX) {
-        streams[count].stream = *stream;
-        streams[count++].context = context;
+    if (streams.count < STREAMS_MAX) {
+        streams.at[streams.count].stream = *stream;
+        streams.at[streams.count++].context = context;
     } else {
-        too_many = true;
+        streams.too_many = true;
     }
-    zc_lock_drop(&lock);
+    zc_lock_drop(&streams_lock);
     return result;
 }
 
 /* Removes the stream, or with NULL all streams of a context; or puts an event in its place. */
 static void forget_streams(CUstream stream, CUcontext context, CUstream instead)
 {
-    if (!zc_lock_take(&lock))
+    if (!zc_lock_take(&streams_lock))
         return;
-    for (unsigned i = count; i-- > 0;)
-        if (stream ? streams[i].stream == stream : streams[i].context == context) {
+    for (unsigned i = streams.count; i-- > 0;)
+        if (stream ? streams.at[i].stream == stream : streams.at[i].context == context) {
             if (instead)
-                streams[i].stream = instead;
+                streams.at[i].stream = instead;
             else
-                streams[i] = streams[--count];
+                streams.at[i] = streams.at[--streams.count];
         }
-    zc_lock_drop(&lock);
+    zc_lock_drop(&streams_lock);
 }
 
 static bool is_busy(CUstream stream)
@@ -76,27 +77,27 @@ static bool is_busy(CUstream stream)
 static unsigned copy_streams(CUstream *copy)
 {
     unsigned n = 0;
-    if (!zc_lock_take(&lock))
+    if (!zc_lock_take(&streams_lock))
         return 0;
-    while (n < count && !zc_leaving(streams[n].context)) {
-        copy[n] = streams[n].stream;
+    while (n < streams.count && !zc_leaving(streams.at[n].context)) {
+        copy[n] = streams.at[n].stream;
         n++;
     }
-    n = n == count ? n : 0;
-    zc_lock_drop(&lock);
+    n = n == streams.count ? n : 0;
+    zc_lock_drop(&streams_lock);
     return n;
 }
 
 bool zc_streams_known(void)
 {
-    return !too_many;
+    return !streams.too_many;
 }
 
 bool zc_streams_idle(void)
 {
     CUstream copy[STREAMS_MAX];
-    if (too_many || !__atomic_load_n(&count, __ATOMIC_RELAXED))
-        return !too_many;
+    if (streams.too_many || !__atomic_load_n(&streams.count, __ATOMIC_RELAXED))
+        return !streams.too_many;
     unsigned n = copy_streams(copy), idle = 0;
     while (idle < n && !is_busy(copy[idle]))
         idle++;
@@ -111,40 +112,40 @@ static void forget_ended(void)
             is_busy(copy[i]);
 }
 
-static void context_gone(CUcontext context)
+static void streams_context_gone(CUcontext context)
 {
     forget_streams(NULL, context, NULL);
 }
 
 ZC_BODY(cuStreamCreate, (CUstream * stream, unsigned int flags))
 {
-    return made(real(stream, flags), stream, flags);
+    return stream_made(real(stream, flags), stream, flags);
 }
 
 ZC_BODY(cuStreamCreateWithPriority, (CUstream * stream, unsigned int flags, int priority))
 {
-    return made(real(stream, flags, priority), stream, flags);
+    return stream_made(real(stream, flags, priority), stream, flags);
 }
 
 ZC_BODY(cuGreenCtxStreamCreate,
         (CUstream * stream, CUgreenCtx context, unsigned int flags, int priority))
 {
-    return made(real(stream, context, flags, priority), stream, flags);
+    return stream_made(real(stream, context, flags, priority), stream, flags);
 }
 
 static bool is_known(CUstream stream)
 {
     bool known = false;
-    if (!zc_lock_take(&lock))
+    if (!zc_lock_take(&streams_lock))
         return false;
-    for (unsigned i = 0; i < count && !known; i++)
-        known = streams[i].stream == stream;
-    zc_lock_drop(&lock);
+    for (unsigned i = 0; i < streams.count && !known; i++)
+        known = streams.at[i].stream == stream;
+    zc_lock_drop(&streams_lock);
     return known;
 }
 
-/* What a stream that is being destroyed still has to do is done all the same.  No event tells of
- * what one had to do before its capture. */
+/* The driver still does the work of a stream that is being destroyed.  No event covers the work
+ * that a stream had before its capture. */
 static CUstream left_behind(CUstream stream, enum zc_flavour flavour)
 {
     CUstreamCaptureMode before = zc_capture_relax();
@@ -154,8 +155,8 @@ static CUstream left_behind(CUstream stream, enum zc_flavour flavour)
         event = zc_stream_mark(stream, flavour);
         unknown = !event;
     }
-    too_many |= unknown;
-    if (!unknown && count > STREAMS_MAX / 2)
+    streams.too_many |= unknown;
+    if (!unknown && streams.count > STREAMS_MAX / 2)
         forget_ended();
     zc_capture_restore(before);
     return event ? (CUstream)((uintptr_t)event + ENDED) : NULL;
@@ -167,7 +168,7 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     bool locked = false;
     CUcontext capturing =
         stream && zc_capture_any() ? zc_stream_context(stream, entry->flavour) : NULL;
-    if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
+    if (stream && zc_life_on() && __atomic_load_n(&streams.count, __ATOMIC_RELAXED)) {
         locked = zc_driver_lock();
         if (is_known(stream))
             forget_streams(stream, NULL, left_behind(stream, entry->flavour));
@@ -180,4 +181,4 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     return result;
 }
 
-const struct zc_module zc_module_streams = {.context_gone = context_gone};
+const struct zc_module zc_module_streams = {.context_gone = streams_context_gone};

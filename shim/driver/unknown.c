@@ -23,42 +23,43 @@ struct slot {
     char name[56];
 };
 
-static struct slot slots[SLOTS]; /* Constant once they are counted. */
-static unsigned count;           /* Atomic. */
-static ZC_LOCK(lock, ZC_RANK_UNKNOWN);
+static ZC_LOCK(unknown_lock, ZC_RANK_UNKNOWN);
+static struct {
+    unsigned count;          /* Atomic. */
+    struct slot slot[SLOTS]; /* Constant once they are counted. */
+    struct slot beyond;      /* The first that found no slot. */
+    uint32_t state;          /* Of `beyond`: 0 none, 1 noted, 2 said.  Atomic. */
+} unknown;
 
-static char beyond[sizeof(slots->name)]; /* The first name that found no slot. */
-static uint32_t state;                   /* Of `beyond`: 0 none, 1 noted, 2 said.  Atomic. */
-
-static void copy_name(char to[sizeof(slots->name)], const char *name)
+static void slot_fill(struct slot *slot, const char *name, void *real)
 {
-    strncpy(to, name, sizeof(slots->name) - 1);
+    slot->real = real;
+    strncpy(slot->name, name, sizeof(slot->name) - 1);
 }
 
 void zc_unknown_report(void)
 {
     uint32_t noted = 1;
-    if (zc_rules()->rule_count &&
-        __atomic_compare_exchange_n(&state, &noted, 2, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    if (zc_rules()->rule_count && __atomic_compare_exchange_n(&unknown.state, &noted, 2, false,
+                                                              __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         zc_message(ZC_ERROR, "trampolines",
                    "this program asks for more than %u driver calls that libzc does not know: with "
                    "%s and later ones its results may be wrong; use a newer libzc",
-                   (unsigned)SLOTS, beyond);
+                   (unsigned)SLOTS, unknown.beyond.name);
 }
 
 /* Under the lock; SLOTS where none is left. */
 static unsigned slot_of(const char *name, void *real)
 {
     unsigned i = 0;
-    while (i < count && slots[i].real != real)
+    while (i < unknown.count && unknown.slot[i].real != real)
         i++;
-    if (i == count && i < SLOTS) {
-        slots[i].real = real;
-        copy_name(slots[i].name, name);
-        __atomic_store_n(&count, i + 1, __ATOMIC_RELEASE);
-    } else if (i == SLOTS && !state) {
-        copy_name(beyond, name);
-        state = 1;
+    if (i == unknown.count && i < SLOTS) {
+        slot_fill(&unknown.slot[i], name, real);
+        __atomic_store_n(&unknown.count, i + 1, __ATOMIC_RELEASE);
+    } else if (i == SLOTS && !unknown.state) {
+        slot_fill(&unknown.beyond, name, real);
+        unknown.state = 1;
     }
     return i;
 }
@@ -85,10 +86,10 @@ void *zc_real_answer(const char *name, void *real)
     bool found = zc_real_find(real);
     void *wrapper = zc_wrapper_of(real);
     if (!found || wrapper != real || zc_real_known(real) || !is_drivers_function(real, &name) ||
-        !zc_lock_take(&lock))
+        !zc_lock_take(&unknown_lock))
         return wrapper;
     unsigned slot = slot_of(name, real);
-    zc_lock_drop(&lock);
+    zc_lock_drop(&unknown_lock);
     if (slot < SLOTS)
         return (void *)zc_unknown_entries[slot];
     if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
@@ -98,10 +99,15 @@ void *zc_real_answer(const char *name, void *real)
 
 const char *zc_unknown_name(unsigned slot)
 {
-    return slot < __atomic_load_n(&count, __ATOMIC_ACQUIRE) ? slots[slot].name : "?";
+    return slot < __atomic_load_n(&unknown.count, __ATOMIC_ACQUIRE) ? unknown.slot[slot].name : "?";
+}
+
+const char *zc_fn_name(enum zc_fn fn)
+{
+    return fn < ZC_FN_COUNT ? zc_real_name(fn) : zc_unknown_name(fn - ZC_FN_COUNT);
 }
 
 void *zc_unknown_real(unsigned slot)
 {
-    return slots[slot].real;
+    return unknown.slot[slot].real;
 }

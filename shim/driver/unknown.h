@@ -18,7 +18,7 @@ struct zc_choice {
     void *answered;
 };
 
-/* What the program gets for an address that the driver gave for a name: libzc's wrapper, the
+/* Replaces an address that the driver gave the program for a name: by libzc's wrapper, the
  * address itself where libzc knows it and does not hook it, or a trampoline, for one function
  * always the same. */
 void *zc_real_answer(const char *name, void *real);
@@ -36,8 +36,8 @@ static inline enum zc_fn zc_unknown_fn(unsigned slot)
     return (enum zc_fn)(ZC_FN_COUNT + slot);
 }
 
-/* What happens before such a call; the answer is the error code for the program.  Called by the
- * trampolines.  Defined in hook/unknown.c, above all rooms that have a part in it. */
+/* Called by the trampolines before such a call; the answer is the error code for the program.
+ * Defined in hook/unknown.c, above all rooms that have a part in it. */
 struct zc_choice zc_unknown_before(unsigned slot);
 
 #endif

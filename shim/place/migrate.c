@@ -10,7 +10,6 @@
 #include "base/own.h"
 #include "driver/await.h"
 #include "driver/capture.h"
-#include "driver/leaving.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"

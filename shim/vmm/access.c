@@ -9,7 +9,7 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "driver/capture.h"
-#include "driver/leaving.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 #include "vmm/vmm.h"
 

@@ -12,7 +12,6 @@
 #include "driver/call.h"
 #include "driver/await.h"
 #include "driver/capture.h"
-#include "driver/leaving.h"
 #include "driver/lock.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Contexts: the current one, those of streams and devices; and events in streams. */
+#pragma once
+
+#include "driver/real.h"
+#include "policy/policy.h"
+
+/* Whether the stream is NULL or a handle; for rules. */
+enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour);
+
+/* True for a stream of the current context, in which events are made; false for an unknown
+ * handle. */
+bool zc_stream_here(CUstream stream, enum zc_flavour flavour);
+
+/*
+ * Makes a context current in a thread that has none but may free memory (a finaliser, a worker),
+ * because most driver calls need one.  Returns true if it did; then the caller has to undo it.
+ */
+bool zc_stream_lend(CUcontext context);
+void zc_stream_lent(bool lent);
+
+/* Makes a context current for some calls; *entered says whether that is for zc_stream_lent() to
+ * undo.  Returns the driver's code. */
+CUresult zc_stream_enter(CUcontext context, bool *entered);
+
+/* A device's primary context; NULL unless it is active. */
+CUcontext zc_stream_primary(int device);
+
+/* Returns an event recorded on the stream now, which the caller destroys; NULL if the driver
+ * refuses. */
+CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
+
+/* The same for a stream of the current context. */
+CUevent zc_stream_mark_here(CUstream stream, enum zc_flavour flavour);
+
+/* Waits for such an event, and destroys it. */
+CUresult zc_stream_wait_mark(CUevent event);
+
+/* The context of a stream, which its events belong to. */
+CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour);
+
+/* *device is the ordinal of the device that runs the stream's work.  Returns the driver's code. */
+CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device);
+
+/* Runs `fn` in stream order (cuLaunchHostFunc); fn must not call CUDA. */
+CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data);
