@@ -7,8 +7,6 @@
 #include "base/arena.h"
 #include "base/lock.h"
 #include "base/own.h"
-#include "ledger/cell.h"
-#include "ledger/counters.h"
 #include "ledger/reentry.h"
 #include "ledger/index.h"
 #include "ledger/site.h"
@@ -139,7 +137,7 @@ static void displace(struct zc_block *old)
     /* Its claimer is about to remove it. */
     if (!zc_block_claim(old))
         return;
-    zc_cell_fold_all(old);
+    zc_cell_fold_all(old->cell, old->site);
     rest(old);
 }
 
@@ -267,7 +265,7 @@ void zc_block_quarantine(struct zc_block *block)
 
 void zc_block_remove(struct zc_block *block)
 {
-    zc_cell_fold_all(block);
+    zc_cell_fold_all(block->cell, block->site);
     if (change_enter()) {
         remove_locked(block);
         change_leave();

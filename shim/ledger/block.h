@@ -5,10 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ledger/cell.h"
+#include "ledger/counters.h"
 #include "ledger/index.h"
-#include "ledger/traffic.h"
-
-#define ZC_BLOCK_CELLS 4
 
 enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
@@ -169,11 +168,6 @@ void zc_block_remove(struct zc_block *block);
  */
 void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg);
 
-struct zc_block_gauge {
-    uint64_t blocks;     /* Live blocks of a place. */
-    uint64_t bytes;      /* Bytes of them. */
-    uint64_t peak_bytes; /* Peak of `bytes`. */
-};
 /* Live blocks by actual place (enum zc_place_id). */
 void zc_block_gauge(unsigned place, struct zc_block_gauge *out);
 

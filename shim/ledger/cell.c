@@ -6,7 +6,6 @@
 #include "ledger/cell.h"
 
 #include "base/own.h"
-#include "ledger/block.h"
 #include "ledger/counters.h"
 #include "ledger/reentry.h"
 #include "ledger/site.h"
@@ -15,51 +14,53 @@
  * see only counters.  The upper half of the head counts changes, so that a head that was taken and
  * returned in between does not look unchanged. */
 static uint32_t next_free[ZC_COUNTERS_CELLS];
-static ZC_OWN uint64_t free_head;
-static ZC_OWN uint32_t fresh; /* Cells from here on were never used. */
+static ZC_OWN struct {
+    uint64_t head;
+    uint32_t fresh; /* Cells from here on were never used. */
+} list;
 
 static void list_push(uint32_t index)
 {
-    uint64_t head = __atomic_load_n(&free_head, __ATOMIC_RELAXED), wanted;
+    uint64_t head = __atomic_load_n(&list.head, __ATOMIC_RELAXED), wanted;
     do {
         __atomic_store_n(&next_free[index], (uint32_t)head, __ATOMIC_RELAXED);
         wanted = ((head >> 32) + 1) << 32 | (index + 1);
-    } while (!__atomic_compare_exchange_n(&free_head, &head, wanted, true, __ATOMIC_RELEASE,
+    } while (!__atomic_compare_exchange_n(&list.head, &head, wanted, true, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
 }
 
 /* Returns a cell's index, or ZC_COUNTERS_CELLS if all are in use. */
 static uint32_t list_pop(void)
 {
-    uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE), wanted;
+    uint64_t head = __atomic_load_n(&list.head, __ATOMIC_ACQUIRE), wanted;
     uint32_t index;
     while ((uint32_t)head != 0) {
         index = (uint32_t)head - 1;
         wanted = ((head >> 32) + 1) << 32 | __atomic_load_n(&next_free[index], __ATOMIC_RELAXED);
-        if (__atomic_compare_exchange_n(&free_head, &head, wanted, true, __ATOMIC_ACQUIRE,
+        if (__atomic_compare_exchange_n(&list.head, &head, wanted, true, __ATOMIC_ACQUIRE,
                                         __ATOMIC_ACQUIRE))
             return index;
     }
-    index = __atomic_load_n(&fresh, __ATOMIC_RELAXED);
+    index = __atomic_load_n(&list.fresh, __ATOMIC_RELAXED);
     while (index < ZC_COUNTERS_CELLS)
-        if (__atomic_compare_exchange_n(&fresh, &index, index + 1, true, __ATOMIC_RELAXED,
+        if (__atomic_compare_exchange_n(&list.fresh, &index, index + 1, true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))
             return index;
     return ZC_COUNTERS_CELLS;
 }
 
-static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir, uint32_t writer)
+static struct zc_cell *cell_get(uint32_t site, uint32_t id, enum zc_dir dir, uint32_t writer)
 {
     uint32_t index = list_pop();
     struct zc_cell *cell = index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index]
                                                      : zc_reentry_arena_get(sizeof(*cell));
     if (cell == NULL)
         return NULL;
-    __atomic_store_n(&cell->site, (uint16_t)block->site, __ATOMIC_RELAXED);
+    __atomic_store_n(&cell->site, (uint16_t)site, __ATOMIC_RELAXED);
     __atomic_store_n(&cell->dir, (uint8_t)dir, __ATOMIC_RELAXED);
     __atomic_store_n(&cell->writer, (uint8_t)writer, __ATOMIC_RELAXED);
     /* Stored last: readers of the file take a cell with a block for one in use. */
-    __atomic_store_n(&cell->block, (uint32_t)block->id, __ATOMIC_RELEASE);
+    __atomic_store_n(&cell->block, id, __ATOMIC_RELEASE);
     return cell;
 }
 
@@ -91,17 +92,18 @@ __attribute__((always_inline)) static inline void cell_add(struct zc_cell *cell,
 
 /* The cell of a direction that a thread may write, allocated at its first transfer; NULL if there
  * is none. */
-static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t slot)
+static struct zc_cell *cell_of(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_t id,
+                               enum zc_dir dir, uint32_t slot)
 {
     struct zc_cell *taken = NULL, *cell = NULL;
     uint32_t writer = slot;
     for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
-        cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
+        cell = __atomic_load_n(&cells[i], __ATOMIC_ACQUIRE);
         if (cell == NULL) {
-            if (taken == NULL && (taken = cell_get(block, dir, writer)) == NULL)
+            if (taken == NULL && (taken = cell_get(site, id, dir, writer)) == NULL)
                 return NULL;
             __atomic_store_n(&taken->writer, (uint8_t)writer, __ATOMIC_RELAXED);
-            if (__atomic_compare_exchange_n(&block->cell[i], &cell, taken, false, __ATOMIC_ACQ_REL,
+            if (__atomic_compare_exchange_n(&cells[i], &cell, taken, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_ACQUIRE))
                 return taken;
         }
@@ -118,26 +120,26 @@ static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t
     return cell;
 }
 
-void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_transfer *t,
-                   uint32_t slot)
+void zc_cell_count(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_t id,
+                   enum zc_dir dir, const struct zc_transfer *t, uint32_t slot)
 {
-    struct zc_cell *cell = cell_of(block, dir, slot);
+    struct zc_cell *cell = cell_of(cells, site, id, dir, slot);
     if (cell == NULL)
-        cell_add(zc_site_total(block->site, dir), t, zc_add_shared);
+        cell_add(zc_site_total(site, dir), t, zc_add_shared);
     else if (cell->writer != 0)
         cell_add(cell, t, zc_add_own);
     else
         cell_add(cell, t, zc_add_shared);
 }
 
-void zc_cell_fold_all(struct zc_block *block)
+void zc_cell_fold_all(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site)
 {
     for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
-        struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
+        struct zc_cell *cell = __atomic_load_n(&cells[i], __ATOMIC_ACQUIRE);
         if (cell == NULL)
             break;
-        __atomic_store_n(&block->cell[i], NULL, __ATOMIC_RELAXED);
-        zc_site_fold(block->site, cell);
+        __atomic_store_n(&cells[i], NULL, __ATOMIC_RELAXED);
+        zc_site_fold(site, cell);
         cell_put(cell);
     }
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "base/message.h"
 #include "base/module.h"
@@ -27,10 +28,25 @@ static struct zc_counters last_resort;
 
 struct zc_counters *zc_counters_now = &last_resort;
 
-/* The file behind zc_counters_now; the path is empty if there is none. */
-static char file_path[PATH_MAX];
-static dev_t file_device;
-static ino_t file_inode;
+static ZC_LOCK(counters_lock, ZC_RANK_SITE);
+static struct {
+    char path[PATH_MAX]; /* Of the file behind zc_counters_now; empty if there is none. */
+    dev_t device;
+    ino_t inode;
+    pid_t starting; /* The process in which zc_counters_begin_start() counts, or 0.  A child of
+                     * fork(2) may find its parent's, in which another thread was in cuInit.
+                     * Atomic. */
+} file;
+
+bool zc_counters_lock(void)
+{
+    return zc_lock_take(&counters_lock);
+}
+
+void zc_counters_unlock(void)
+{
+    zc_lock_drop(&counters_lock);
+}
 
 /* For file systems without fallocate(2).  There glibc's posix_fallocate(3) writes one byte a block,
  * and fails on descriptors with O_APPEND. */
@@ -82,8 +98,8 @@ static bool is_file(int fd, dev_t device, ino_t inode)
     return fstat(fd, &s) == 0 && s.st_dev == device && s.st_ino == inode;
 }
 
-/* Nobody but the process itself may write to its file: who truncated it, as cleaners of logs do,
- * would end the process by SIGBUS. */
+/* Nobody but the process itself may write to its file: truncating it, as cleaners of logs do, would
+ * end the process by SIGBUS. */
 #define MODE 0400
 
 /* Opens a counters file of this user's, which is made writable for that. */
@@ -108,7 +124,7 @@ static int open_again(const char *path)
     return fd;
 }
 
-/* Opens the file of a process that was killed, and empties it: whoever lives has it locked by its
+/* Opens the file of a process that was killed, and empties it: a live process has it locked by its
  * mapping.  Its log is gone, or this one would have another name. */
 static int open_of_killed(const char *path)
 {
@@ -124,7 +140,7 @@ static int open_of_killed(const char *path)
 static struct zc_counters *map_file(const char *path)
 {
     struct zc_counters *made = NULL;
-    struct stat file;
+    struct stat made_file;
     int fd = zc_log_create(path);
     if (fd >= 0)
         zc_file_lock(fd, 0, F_WRLCK);
@@ -142,10 +158,10 @@ static struct zc_counters *map_file(const char *path)
             unlink(path);
     } else {
         fchmod(fd, MODE);
-        fstat(fd, &file);
-        file_device = file.st_dev;
-        file_inode = file.st_ino;
-        strcpy(file_path, path);
+        fstat(fd, &made_file);
+        file.device = made_file.st_dev;
+        file.inode = made_file.st_ino;
+        strcpy(file.path, path);
     }
     if (fd >= 0)
         close(fd);
@@ -191,19 +207,19 @@ static void copy_known(struct zc_counters *made, const struct zc_counters *befor
  * the first CUDA call, and during it.  The time of cuInit, which starts libzc, is kept, too. */
 static void take_over(struct zc_counters *made)
 {
-    bool held = zc_site_lock();
+    bool held = zc_counters_lock();
     copy_known(made, zc_counters());
     __atomic_store_n(&zc_counters_now, made, __ATOMIC_RELEASE);
     if (held)
-        zc_site_unlock();
+        zc_counters_unlock();
 }
 
 static bool open_counters(const char *path, bool anew)
 {
     int saved = errno;
     struct zc_counters *made = NULL;
-    file_path[0] = 0;
-    if (path != NULL && strlen(path) < sizeof(file_path))
+    file.path[0] = 0;
+    if (path != NULL && strlen(path) < sizeof(file.path))
         made = map_file(path);
     if (made == NULL)
         made = map(-1);
@@ -227,20 +243,20 @@ void zc_counters_close(void)
 {
     struct zc_counters *c = zc_counters();
     int saved = errno;
-    struct stat file;
+    struct stat now;
     c->header.tick_mult = zc_clock_mult();
     __atomic_store_n(&c->header.closed, 1, __ATOMIC_RELEASE);
     /* The program may have changed its folder, so the name may mean another file now. */
-    if (file_path[0] != 0 && lstat(file_path, &file) == 0 && file.st_dev == file_device &&
-        file.st_ino == file_inode)
-        unlink(file_path);
-    file_path[0] = 0;
+    if (file.path[0] != 0 && lstat(file.path, &now) == 0 && now.st_dev == file.device &&
+        now.st_ino == file.inode)
+        unlink(file.path);
+    file.path[0] = 0;
     errno = saved;
 }
 
 void zc_counters_keep(void)
 {
-    file_path[0] = 0;
+    file.path[0] = 0;
 }
 
 void zc_counters_reset(void)
@@ -248,14 +264,10 @@ void zc_counters_reset(void)
     open_counters(NULL, true);
 }
 
-/* The process in which such a call is under way, or 0.  A child of fork(2) may find its parent's,
- * in which another thread was in cuInit.  Atomic. */
-static pid_t starting;
-
 uint64_t zc_counters_begin_start(void)
 {
-    pid_t own = getpid(), other = __atomic_load_n(&starting, __ATOMIC_RELAXED);
-    return other != own && __atomic_compare_exchange_n(&starting, &other, own, false,
+    pid_t own = getpid(), other = __atomic_load_n(&file.starting, __ATOMIC_RELAXED);
+    return other != own && __atomic_compare_exchange_n(&file.starting, &other, own, false,
                                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)
                ? zc_ticks()
                : 0;
@@ -266,7 +278,7 @@ void zc_counters_end_start(uint64_t begun)
     if (!begun)
         return;
     __atomic_add_fetch(&zc_counters()->start_ticks, zc_ticks() - begun, __ATOMIC_RELAXED);
-    __atomic_store_n(&starting, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&file.starting, 0, __ATOMIC_RELEASE);
 }
 
 const struct zc_module zc_module_counters = {.child = zc_counters_reset,

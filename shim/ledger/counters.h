@@ -9,9 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ledger/block.h"
-#include "ledger/site.h"
-#include "ledger/traffic.h"
+#include "ledger/flow.h"
 
 #define ZC_COUNTERS_MAGIC "zc-count"
 #define ZC_COUNTERS_SCHEMA 1u
@@ -20,6 +18,34 @@
 #define ZC_COUNTERS_CELLS 8192u /* Cells of live blocks; more are in private memory. */
 #define ZC_COUNTERS_PLACES 16u
 #define ZC_COUNTERS_REFUSALS 16u /* Rules of refused calls; further rules are not named. */
+
+#define ZC_SITE_FRAMES 8  /* Frames kept, innermost first. */
+#define ZC_SITE_MODULE 40 /* Bytes of a module's basename in a frame, with the 0. */
+
+struct zc_frame {
+    char module[ZC_SITE_MODULE]; /* Basename of the object, terminated; "?" if there is none. */
+    uint64_t offset;             /* Return address minus the object's load address. */
+};
+
+/* One site, in the counters file, so that it survives SIGKILL.  When the table fills up, further
+ * paths share one site for each module, whose only frame has offset 0.  Index 0 means "all other
+ * sites": the table is full, or the path could not be read. */
+struct zc_site {
+    uint32_t id;              /* FNV-1a of its path, never 0; printed as eight hex digits. */
+    uint32_t nframes;         /* Frames used. */
+    uint64_t requests;        /* Requests made here. */
+    uint64_t requested_bytes; /* Bytes of them. */
+    uint64_t frees;           /* Blocks of this site freed. */
+    /* Innermost first, without leading frames of libzc, CUDA and libc. */
+    struct zc_frame frame[ZC_SITE_FRAMES];
+    struct zc_cell total[ZC_DIR_COUNT]; /* From freed blocks; without live ones. */
+};
+
+struct zc_block_gauge {
+    uint64_t blocks;     /* Live blocks of a place. */
+    uint64_t bytes;      /* Bytes of them. */
+    uint64_t peak_bytes; /* Peak of `bytes`. */
+};
 
 struct zc_counters_header {
     char magic[8];                          /* ZC_COUNTERS_MAGIC, not terminated. */
@@ -69,6 +95,11 @@ static inline struct zc_counters *zc_counters(void)
 {
     return __atomic_load_n(&zc_counters_now, __ATOMIC_ACQUIRE);
 }
+
+/* Keeps the counters from being replaced while a site is added; false in a signal handler that
+ * interrupted that. */
+bool zc_counters_lock(void);
+void zc_counters_unlock(void);
 
 /*
  * Creates the counters in the file `path` (O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600), or in that

@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "base/lock.h"
 #include "base/own.h"
-#include "ledger/counters.h"
 
 /* The last sites of the table stand for one module each: calls that find no other site keep the
  * module, which rules may need. */
@@ -20,11 +18,11 @@ struct entry {
     UT_hash_handle hh; /* uthash's handle. */
 };
 
-static ZC_LOCK(zc_site, ZC_RANK_SITE);
-static ZC_OWN struct entry *entries;                            /* By key.  Under the lock. */
-static ZC_OWN struct zc_python_path *python[ZC_COUNTERS_SITES]; /* By index; atomic. */
-static ZC_OWN uint64_t
-    asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new().  Atomic. */
+static ZC_OWN struct {
+    struct entry *entries;                            /* By key.  With zc_counters_lock(). */
+    struct zc_python_path *python[ZC_COUNTERS_SITES]; /* By index.  Atomic. */
+    uint64_t met[(ZC_COUNTERS_SITES + 63) / 64];      /* Bits for zc_site_is_new().  Atomic. */
+} sites;
 
 static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
 {
@@ -76,7 +74,7 @@ static uint32_t site_new(uint32_t key, uint32_t id, const struct zc_frame *frame
         return 0;
     entry->key = key;
     entry->index = index;
-    HASH_ADD(hh, entries, key, sizeof(entry->key), entry);
+    HASH_ADD(hh, sites.entries, key, sizeof(entry->key), entry);
     if (entry->hh.tbl == NULL) {
         zc_arena_put(entry, sizeof(*entry));
         return 0;
@@ -89,7 +87,7 @@ static uint32_t site_new(uint32_t key, uint32_t id, const struct zc_frame *frame
     return index;
 }
 
-/* Where it makes a site, that has `*path`, which becomes NULL. */
+/* A site that it makes takes `*path`, which becomes NULL. */
 static uint32_t find_or_make(const struct zc_frame *frames, unsigned n, uint32_t limit,
                              struct zc_python_path **path)
 {
@@ -101,12 +99,12 @@ static uint32_t find_or_make(const struct zc_frame *frames, unsigned n, uint32_t
         id = id_with(id_of(frames, (*path)->before), *path);
     }
 
-    HASH_FIND(hh, entries, &key, sizeof(key), entry);
+    HASH_FIND(hh, sites.entries, &key, sizeof(key), entry);
     if (entry != NULL)
         return entry->index;
     index = site_new(key, id, frames, n, limit);
     if (index != 0) {
-        __atomic_store_n(&python[index], *path, __ATOMIC_RELEASE);
+        __atomic_store_n(&sites.python[index], *path, __ATOMIC_RELEASE);
         *path = NULL;
     }
     return index;
@@ -123,11 +121,11 @@ static uint32_t rest_of_module(const struct zc_frame *first)
 uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n, struct zc_python_path *path)
 {
     uint32_t index = 0;
-    if (n > 0 && zc_lock_take(&zc_site)) {
+    if (n > 0 && zc_counters_lock()) {
         index = find_or_make(frames, n, ZC_COUNTERS_SITES - MODULES, &path);
         if (index == 0)
             index = rest_of_module(frames);
-        zc_lock_drop(&zc_site);
+        zc_counters_unlock();
     }
     if (path != NULL)
         zc_python_drop(path);
@@ -136,7 +134,7 @@ uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n, struct zc_pyt
 
 const struct zc_python_path *zc_site_python(uint32_t index)
 {
-    return __atomic_load_n(&python[index < ZC_COUNTERS_SITES ? index : 0], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&sites.python[index < ZC_COUNTERS_SITES ? index : 0], __ATOMIC_ACQUIRE);
 }
 
 uint32_t zc_site_native(uint32_t index)
@@ -204,17 +202,7 @@ bool zc_site_is_new(uint32_t index)
     if (index == 0 || index >= ZC_COUNTERS_SITES)
         return false;
     /* Read first, because this is asked at each request. */
-    if (__atomic_load_n(&asked_for[index / 64], __ATOMIC_RELAXED) & bit)
+    if (__atomic_load_n(&sites.met[index / 64], __ATOMIC_RELAXED) & bit)
         return false;
-    return !(__atomic_fetch_or(&asked_for[index / 64], bit, __ATOMIC_RELAXED) & bit);
-}
-
-bool zc_site_lock(void)
-{
-    return zc_lock_take(&zc_site);
-}
-
-void zc_site_unlock(void)
-{
-    zc_lock_drop(&zc_site);
+    return !(__atomic_fetch_or(&sites.met[index / 64], bit, __ATOMIC_RELAXED) & bit);
 }

@@ -6,34 +6,17 @@
 #include <string.h>
 
 #include "base/module.h"
+#include "ledger/block.h"
 #include "ledger/cell.h"
 #include "ledger/counters.h"
 
 /* Slot of the calling thread, given out once, even if its thread ends, so that no count ever has
  * two writers.  0: it has none, or writes it: a signal handler in between must not, because its
  * count would be lost between the load and the store. */
-static __thread uint32_t my_slot __attribute__((tls_model("initial-exec")));
-static __thread bool asked_for_slot; /* It has got one if there was any. */
-
-#define TEXT(name, text) text,
-static const char *const kinds[] = {ZC_KINDS(TEXT)};
-static const char *const dirs[] = {ZC_DIRS(TEXT)};
-static const char *const sources[] = {NULL, ZC_SOURCES(TEXT)};
-
-const char *zc_kind_name(enum zc_kind kind)
-{
-    return (unsigned)kind < ZC_KIND_COUNT ? kinds[kind] : "?";
-}
-
-const char *zc_dir_name(enum zc_dir dir)
-{
-    return (unsigned)dir < ZC_DIR_COUNT ? dirs[dir] : "?";
-}
-
-const char *zc_source_name(enum zc_source source)
-{
-    return (unsigned)source < ZC_SOURCE_COUNT ? sources[source] : "?";
-}
+static __thread struct {
+    uint32_t slot;
+    bool known; /* It has got one if there was any. */
+} mine __attribute__((tls_model("initial-exec")));
 
 /* Gives out slots 1 to the last; further threads share slot 0. */
 static uint32_t slot_take(void)
@@ -66,9 +49,9 @@ static inline void count_blocks(const struct zc_transfer *t, uint32_t slot)
 {
     enum zc_dir dir = zc_flow_dir(t->asked);
     if (t->dst != NULL)
-        zc_cell_count(t->dst, dir, t, slot);
+        zc_cell_count(t->dst->cell, t->dst->site, (uint32_t)t->dst->id, dir, t, slot);
     if (t->src != NULL && t->src != t->dst)
-        zc_cell_count(t->src, dir, t, slot);
+        zc_cell_count(t->src->cell, t->src->site, (uint32_t)t->src->id, dir, t, slot);
 }
 
 /* One side that is pageable to the program.  Such copies take microseconds, so all threads share
@@ -100,12 +83,12 @@ void zc_traffic_record(const struct zc_transfer *t)
     struct zc_counters *counters = zc_counters();
     if (t->src_source | t->dst_source)
         count_sources(counters, t);
-    if (!asked_for_slot) {
-        asked_for_slot = true;
-        my_slot = slot_take();
+    if (!mine.known) {
+        mine.known = true;
+        mine.slot = slot_take();
     }
-    uint32_t slot = my_slot;
-    my_slot = 0;
+    uint32_t slot = mine.slot;
+    mine.slot = 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (slot != 0)
         totals_add(&counters->slot[slot], t, zc_add_own);
@@ -113,7 +96,7 @@ void zc_traffic_record(const struct zc_transfer *t)
         totals_add(&counters->slot[0], t, zc_add_shared);
     count_blocks(t, slot);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    my_slot = slot;
+    mine.slot = slot;
 }
 
 static inline void add_own(struct zc_count *count, uint64_t bytes)
@@ -134,9 +117,9 @@ void zc_traffic_moved(unsigned flow, uint64_t bytes, uint64_t ticks, struct zc_b
                       struct zc_block *src)
 {
     enum zc_dir dir = zc_flow_dir(flow);
-    uint32_t slot = my_slot;
-    struct zc_cell *to = dst != NULL ? zc_cell_own(dst, dir, slot) : NULL;
-    struct zc_cell *from = src != NULL && src != dst ? zc_cell_own(src, dir, slot) : NULL;
+    uint32_t slot = mine.slot;
+    struct zc_cell *to = dst != NULL ? zc_cell_own(dst->cell, dir, slot) : NULL;
+    struct zc_cell *from = src != NULL && src != dst ? zc_cell_own(src->cell, dir, slot) : NULL;
     if (__builtin_expect(slot == 0 || (dst && !to) || (src && src != dst && !from), 0)) {
         const struct zc_transfer t = {.asked = flow,
                                       .real = flow,
@@ -150,7 +133,7 @@ void zc_traffic_moved(unsigned flow, uint64_t bytes, uint64_t ticks, struct zc_b
         return;
     }
     struct zc_totals *own = &zc_counters()->slot[slot];
-    my_slot = 0;
+    mine.slot = 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     add_own(&own->asked[flow][ZC_MOVED], bytes);
     add_own(&own->moved[flow], bytes);
@@ -158,7 +141,7 @@ void zc_traffic_moved(unsigned flow, uint64_t bytes, uint64_t ticks, struct zc_b
     cell_add_own(to, bytes, ticks);
     cell_add_own(from, bytes, ticks);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    my_slot = slot;
+    mine.slot = slot;
 }
 
 void zc_traffic_own(unsigned real, uint64_t bytes)
@@ -185,8 +168,8 @@ void zc_traffic_totals(struct zc_totals *out)
 
 void zc_traffic_reset(void)
 {
-    my_slot = 0;
-    asked_for_slot = false;
+    mine.slot = 0;
+    mine.known = false;
 }
 
 const struct zc_module zc_module_traffic = {.child = zc_traffic_reset};

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/own.h"
 #include "ledger/block.h"
+#include "ledger/traffic.h"
 #include "ledger/index.h"
 #include "ledger/site_path.h"
 #include "ledger/counters.h"

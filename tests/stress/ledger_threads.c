@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "ledger/block.h"
+#include "ledger/traffic.h"
 #include "ledger/site.h"
 #include "ledger/site_path.h"
 #include "ledger/counters.h"

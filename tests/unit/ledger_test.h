@@ -15,6 +15,7 @@
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "ledger/site_path.h"
+#include "ledger/traffic.h"
 #include "ledger/counters.h"
 
 /* An empty ledger over private counters. */
