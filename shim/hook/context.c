@@ -4,7 +4,6 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
-#include "driver/leaving.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "hook/request.h"

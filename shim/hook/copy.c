@@ -280,7 +280,7 @@ static bool carry_out(struct zc_copy *c)
         return true;
     case ZC_WAY_SPLIT:
         part_visits(c);
-        zc_parts_copy(c);
+        zc_parts_copy(c, &(const struct zc_parts_calls){zc_copy_begin, zc_copy_end});
         return true;
     case ZC_WAY_REMAP:
         return true;

@@ -7,8 +7,7 @@
 #include "base/text.h"
 #include "driver/call.h"
 #include "driver/launch.h"
-#include "hook/handle.h"
-#include "hook/request.h"
+#include "hook/placed.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
 #include "shared/report.h"
@@ -29,7 +28,7 @@ static void say_paused(enum zc_fn fn, const struct zc_block *b, CUresult code)
 CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
     const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
-    b = b ? b : zc_handle_mapping_at(address);
+    b = b ? b : zc_mapping_at(address);
     /* Registered memory can do everything that the driver's own pinned memory can. */
     if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
         return code;

@@ -76,16 +76,9 @@ void zc_handle_unmap(struct zc_handle *h)
         forget_handle(h);
 }
 
-struct zc_block *zc_handle_mapping_at(CUdeviceptr address)
-{
-    struct zc_block *b = zc_handle_any() && address ? zc_block_find(address) : NULL;
-    bool hosted = b && (b->flags & ZC_BLOCK_MAPPING) && b->place == ZC_PLACE_MAPPED;
-    return hosted ? b : NULL;
-}
-
 bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute, CUresult *result)
 {
-    const struct zc_block *b = zc_handle_mapping_at(ptr);
+    const struct zc_block *b = zc_mapping_at(ptr);
     if (!b || !data)
         return false;
     *result = CUDA_SUCCESS;

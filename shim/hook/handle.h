@@ -33,9 +33,6 @@ struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle);
 /* A mapping is gone, or could not be made. */
 void zc_handle_unmap(struct zc_handle *handle);
 
-/* The mapping that contains an address, if a rule made its memory host memory; else NULL. */
-struct zc_block *zc_handle_mapping_at(CUdeviceptr address);
-
 /* What the driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS (measured). */
 #define ZC_P2P_TOKENS 12
 

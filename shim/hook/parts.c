@@ -2,7 +2,6 @@
 /* Copies and sets that cross a border of device or host memory. */
 #include "hook/parts.h"
 
-#include "hook/copy.h"
 #include "hook/handle.h"
 #include "vmm/vmm.h"
 
@@ -236,7 +235,7 @@ static struct zc_operand side_of(const struct zc_operand *b, const struct box *b
     return side;
 }
 
-static void make_part(struct zc_copy *c, const struct box *box)
+static void make_part(struct zc_copy *c, const struct box *box, const struct zc_parts_calls *calls)
 {
     struct zc_copy part = *c;
     part.facts = 0;
@@ -248,35 +247,35 @@ static void make_part(struct zc_copy *c, const struct box *box)
     for (int d = 0; d < 3; d++)
         part.extent[d] = box->extent[d];
     part.bytes = box->extent[0] * box->extent[1] * box->extent[2];
-    if (!zc_copy_begin(&part))
+    if (!calls->begin(&part))
         part.result = c->shape == ZC_SHAPE_LINE  ? line(&part)
                       : c->shape == ZC_SHAPE_SET ? set(&part)
                                                  : strided(&part, box);
     /* These forms read the source in the order of their stream. */
     if (part.way == ZC_WAY_FORWARD && c->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)
         part.way = ZC_WAY_FORWARD_WAIT;
-    c->result = zc_copy_end(&part);
+    c->result = calls->end(&part);
     c->answered = c->result != CUDA_SUCCESS;
     c->continues = true;
 }
 
-static void make(struct zc_copy *c, const struct box *box)
+static void make(struct zc_copy *c, const struct box *box, const struct zc_parts_calls *calls)
 {
     struct box rest = *box, low, high;
     while (cut(&c->dst, &rest, &low, &high) || cut(&c->src, &rest, &low, &high)) {
-        make(c, &low);
+        make(c, &low, calls);
         if (c->result != CUDA_SUCCESS)
             return;
         rest = high;
     }
-    make_part(c, &rest);
+    make_part(c, &rest, calls);
 }
 
-void zc_parts_copy(struct zc_copy *c)
+void zc_parts_copy(struct zc_copy *c, const struct zc_parts_calls *calls)
 {
     struct box box = whole(c);
     if (divisible(c))
-        make(c, &box);
+        make(c, &box, calls);
     else
         c->result = CUDA_ERROR_INVALID_VALUE;
 }

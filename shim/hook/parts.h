@@ -32,10 +32,15 @@ CUdeviceptr zc_parts_placed(const struct zc_operand *b);
 /* Bytes of a line, or of an operand with two equal addresses, up to the first border. */
 size_t zc_parts_line(CUdeviceptr dst, CUdeviceptr src, size_t n);
 
-/* Makes each part as if the program had asked for it: decides, makes and records it.  c->result is
+/* Makes each part as if the program had asked for it: decides, makes and records it, by
+ * zc_copy_begin() and zc_copy_end().  c->result is
  * the first code of a failure, which has been explained.  What can't be divided is refused:
  * c->result says so, and the caller explains it. */
-void zc_parts_copy(struct zc_copy *c);
+struct zc_parts_calls {
+    bool (*begin)(struct zc_copy *c);
+    CUresult (*end)(struct zc_copy *c);
+};
+void zc_parts_copy(struct zc_copy *c, const struct zc_parts_calls *calls);
 
 /*
  * The code for a copy, set or prefetch that libzc refuses, because there is no such range in its

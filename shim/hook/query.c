@@ -245,7 +245,7 @@ ZC_BODY(cuPointerGetAttributes,
 {
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
-    if (!b && zc_handle_mapping_at(ptr))
+    if (!b && zc_mapping_at(ptr))
         return ask_mapping(real, count, attributes, data, ptr);
     CUdeviceptr instead = b || zc_beside(ptr) ? (CUdeviceptr)&unknown : zc_pinned_disguise(ptr);
     CUresult result = ask_instead(real, count, attributes, data, instead, ptr);
@@ -315,7 +315,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     bool beside = !b && zc_beside(ptr);
     if (!b && !beside) {
         CUresult result = real(base, bytes, zc_pinned_disguise(ptr));
-        const struct zc_block *mapping = zc_handle_mapping_at(ptr);
+        const struct zc_block *mapping = zc_mapping_at(ptr);
         if (result == CUDA_SUCCESS && base && mapping)
             *base = mapping->base; /* The driver returns 0 for host memory (measured). */
         return result;

@@ -8,7 +8,6 @@
 #include "base/life.h"
 #include "base/module.h"
 #include "hook/diagnose.h"
-#include "hook/handle.h"
 #include "hook/pool.h"
 #include "ledger/missed.h"
 #include "ledger/rules.h"
@@ -137,7 +136,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.place = (backing ? backing->place : ask->home) & 7;
     like.asked = ask->asked & 15;
     like.real = (uint8_t)(place ? place->real : ask->asked);
-    if ((ask->handle && ask->handle->backing) || zc_block_spilled(&like) == like.size)
+    if ((ask->handle && ask->home == ZC_PLACE_MAPPED) || zc_block_spilled(&like) == like.size)
         like.real = ZC_KIND_PINNED;
     if (backing && backing->place == ZC_PLACE_VMM)
         zc_vmm_note_ranges(backing->vmm);
@@ -191,30 +190,6 @@ void zc_untrack_foreign(CUdeviceptr address)
     const struct zc_block *block = zc_life_on() ? zc_block_at(address) : NULL;
     if (block && (block->flags & ZC_BLOCK_FOREIGN))
         zc_untrack(address, &gone);
-}
-
-struct zc_block *zc_block_at(CUdeviceptr address)
-{
-    struct zc_block *b = address ? zc_block_find(address) : NULL;
-    return b && b->base == address && !(b->flags & ZC_BLOCK_QUARANTINED) ? b : NULL;
-}
-
-struct zc_block *zc_placed_at(CUdeviceptr address)
-{
-    struct zc_block *b = address ? zc_block_find(address) : NULL;
-    return b && (b->flags & ZC_BLOCK_CONVERTED) ? b : NULL;
-}
-
-struct zc_block *zc_converted_at(CUdeviceptr address)
-{
-    struct zc_block *b = zc_placed_at(address);
-    return b && !zc_block_hosted(b) ? b : NULL;
-}
-
-struct zc_block *zc_hosted_at(CUdeviceptr address)
-{
-    struct zc_block *b = zc_placed_at(address);
-    return b && zc_block_hosted(b) ? b : NULL;
 }
 
 void zc_note_free(struct zc_block *b)

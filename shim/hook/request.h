@@ -2,13 +2,10 @@
 /* A request: its caller, its rule, and its entry in the ledger. */
 #pragma once
 
-#include "base/life.h"
 #include "driver/call.h"
-#include "driver/stream.h"
-#include "ledger/block.h"
+#include "hook/placed.h"
 #include "memory/place.h"
 #include "policy/policy.h"
-#include "shared/early.h"
 
 struct zc_ask {
     const struct zc_entry *entry;
@@ -59,41 +56,6 @@ void zc_track_found(const struct zc_entry *entry, const CUdeviceptr *ptr, const 
 
 /* Takes foreign memory out of the ledger. */
 void zc_untrack_foreign(CUdeviceptr address);
-
-/* The live block that begins at an address, or NULL.  Quarantined blocks do not count. */
-struct zc_block *zc_block_at(CUdeviceptr address);
-
-/* The block that contains an address, if libzc made its memory, or NULL.  Quarantined blocks count;
- * blocks of the host heap that libc was asked for do not. */
-struct zc_block *zc_placed_at(CUdeviceptr address);
-
-/* True for an address next to such a block, in memory that libzc mapped and the driver may know: to
- * the program nothing is there. */
-static inline bool zc_beside(CUdeviceptr address)
-{
-    return (zc_block_beside(address) || zc_early_covers(address)) && address && zc_life_on();
-}
-
-/* True for an address in such a block or next to it: what the driver has there is not what the
- * program knows. */
-static inline bool zc_placed_near(CUdeviceptr address)
-{
-    return zc_life_on() && (zc_placed_at(address) || zc_beside(address));
-}
-
-/* The refusal of a call for mappings, and of one for managed memory, where such a block is. */
-static inline CUresult zc_refuse_mapping(CUdeviceptr address)
-{
-    return zc_placed_near(address) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-static inline CUresult zc_refuse_managed(CUdeviceptr address)
-{
-    return zc_placed_near(address) ? zc_stream_refusal() : CUDA_SUCCESS;
-}
-
-/* As zc_placed_at(), for blocks requested as device memory, and as pinned host memory. */
-struct zc_block *zc_converted_at(CUdeviceptr address);
-struct zc_block *zc_hosted_at(CUdeviceptr address);
 
 /* A claimed block is freed: the log, its site, its pool and its budget have to know. */
 void zc_note_free(struct zc_block *block);

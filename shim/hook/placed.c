@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds blocks by the addresses that calls name. */
+#include "hook/placed.h"
+
+struct zc_block *zc_block_at(CUdeviceptr address)
+{
+    struct zc_block *b = address ? zc_block_find(address) : NULL;
+    return b && b->base == address && !(b->flags & ZC_BLOCK_QUARANTINED) ? b : NULL;
+}
+
+struct zc_block *zc_placed_at(CUdeviceptr address)
+{
+    struct zc_block *b = address ? zc_block_find(address) : NULL;
+    return b && (b->flags & ZC_BLOCK_CONVERTED) ? b : NULL;
+}
+
+struct zc_block *zc_converted_at(CUdeviceptr address)
+{
+    struct zc_block *b = zc_placed_at(address);
+    return b && !zc_block_hosted(b) ? b : NULL;
+}
+
+struct zc_block *zc_hosted_at(CUdeviceptr address)
+{
+    struct zc_block *b = zc_placed_at(address);
+    return b && zc_block_hosted(b) ? b : NULL;
+}
+
+struct zc_block *zc_mapping_at(CUdeviceptr address)
+{
+    struct zc_block *b = address ? zc_block_find(address) : NULL;
+    bool hosted = b && (b->flags & ZC_BLOCK_MAPPING) && b->place == ZC_PLACE_MAPPED;
+    return hosted ? b : NULL;
+}
