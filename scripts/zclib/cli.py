@@ -62,7 +62,7 @@ class Completion(argparse.Action):
 
         if values not in completion.SHELLS:
             parser.error(f"--completion is for one of {', '.join(completion.SHELLS)}")
-        print(completion.script(values), end="")
+        print(completion.script(values, available(), subparser), end="")
         raise SystemExit(0)
 
 

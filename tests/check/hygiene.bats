@@ -218,7 +218,7 @@ scripts() {
         no_findings "includes in policy/:"
 }
 
-@test "rooms of shim/ include what lies below them, and no large circle of modules" {
+@test "rooms of shim/ include what lies below them, and no modules include each other" {
     python3 -B tests/check/includes.py | no_findings "includes that go up, or round:"
 }
 

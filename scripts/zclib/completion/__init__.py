@@ -7,9 +7,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from typing import Iterable, Iterator, NamedTuple
+from typing import Callable, Iterable, Iterator, NamedTuple
 
-from .. import cli, parser, policies, presets
+from .. import parser, policies, presets
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -41,17 +41,18 @@ class Tables(NamedTuple):
     presets: list[str]
 
 
-def script(shell: str) -> str:
-    """The completion of one shell, to be sourced or to lie where the shell looks for it."""
+def script(shell: str, commands: dict[str, str],
+           subparser: Callable[[str], parser.Parser]) -> str:
+    """The completion of one shell, to be sourced or to lie where the shell looks for it: for these
+    commands, with a line of help each, and their parsers."""
     with open(os.path.join(os.path.dirname(__file__), f"zc.{shell}"), encoding="utf-8") as file:
         text = file.read()
-    made = "\n".join(MAKERS[shell](_tables()))
+    made = "\n".join(MAKERS[shell](_tables(commands, subparser)))
     return text.replace("# @tables@\n", made + "\n")
 
 
-def _tables() -> Tables:
-    commands = cli.available()
-    return Tables(commands, {name: _arguments(cli.subparser(name)) for name in commands},
+def _tables(commands: dict[str, str], subparser: Callable[[str], parser.Parser]) -> Tables:
+    return Tables(commands, {name: _arguments(subparser(name)) for name in commands},
                   [("defaults." if key.scope == "defaults" else "") + key.name
                    for key in policies.keys()],
                   presets.names())

@@ -8,7 +8,8 @@ from typing import Any, Callable, Hashable, Iterable, NamedTuple
 from .. import units
 from .counts import Counts
 from .data import Data, run_of
-from .parts import Flow, Process, Site
+from .flow import Flow
+from .parts import Process, Site
 from .symbols import Symbols
 from .totals import Totals
 

@@ -11,8 +11,9 @@ from . import ranks
 from .contents import Contents
 from .counts import Counts
 from .findings import Finder, Finding
+from .flow import Flow
 from .headline import headline
-from .parts import STATES, Block, Flow, FlowSum, Pair, Process, Site, sum_of
+from .parts import STATES, Block, FlowSum, Pair, Process, Site, sum_of
 from .symbols import Symbols
 from .tally import OTHERS, by_count
 from .timeline import Timeline

@@ -13,8 +13,9 @@ from . import ranks
 from .contents import Content
 from .counts import Counts
 from .covered import is_large
+from .flow import Flow
 from .memory import MemorySum, Side
-from .parts import Flow, Site
+from .parts import Site
 from .shared import Shared
 from .symbols import Symbols
 from .tally import OTHERS, by_count

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..logs import Record, number
-
-if TYPE_CHECKING:
-    from .parts import Flow
+from .flow import Flow
 
 # Real directions of copies that go over the link.
 TO_DEVICE = ("HtoD", "HtoA")

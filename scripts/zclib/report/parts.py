@@ -13,6 +13,7 @@ from ..refusals import Refusals
 from .contents import Contents
 from .counts import Counts
 from .covered import Covered
+from .flow import Flow
 from .levels import Levels
 from .links import LinkLog
 from .memory import MemorySum, Side
@@ -25,28 +26,6 @@ from .top import Top
 
 MOST_ARGUMENTS = 200  # Characters of a command line.
 MOST_NATIVES = 16  # Of a site; a rule lists them.
-
-
-class Flow(NamedTuple):
-    """A direction with the memory kinds of both sides, as the program asked."""
-
-    dir: str
-    src: str
-    dst: str
-
-    @property
-    def is_copy(self) -> bool:
-        return self.dir not in NOT_COPIES
-
-    @property
-    def pageable(self) -> bool:
-        return self.is_copy and "Pageable" in (self.src, self.dst)
-
-
-def flow_of(record: Record) -> Flow:
-    """The flow of a row or transfer; its strings are shared, because there are few."""
-    return Flow(sys.intern(string(record, "dir", "?")), sys.intern(string(record, "src_kind", "?")),
-                sys.intern(string(record, "dst_kind", "?")))
 
 
 class FlowSum:

@@ -9,8 +9,9 @@ from typing import Protocol, Sequence
 from .. import live
 from ..logs import Log, Record, call_path, number, rows, string
 from .counts import Counts
+from .flow import Flow, flow_of
 from .memory import MemorySum, side_of
-from .parts import Block, Flow, FlowSum, Process, Site, Sums, add_counts, flow_of
+from .parts import Block, FlowSum, Process, Site, Sums, add_counts
 from .ranges import ALL
 from .shared import Shared
 from .tally import OTHERS, count_name

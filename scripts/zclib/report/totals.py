@@ -15,10 +15,11 @@ from ..refusals import Refusals
 from .contents import Contents
 from .counts import Counts
 from .covered import Covered
+from .flow import Flow
 from .levels import Levels
 from .links import Links
 from .memory import MemorySum, Side, add_sums
-from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums, add_counts
+from .parts import Block, FlowSum, Pair, Process, Site, Sums, add_counts
 from .process import MOST_WARNS, ProcessLog, Watcher
 from .ranges import Ranges
 from .shared import Shared

@@ -18,8 +18,9 @@ import json
 from typing import Any, Iterable, TextIO
 
 from ..logs import Record, call_path, innermost, number, string
+from .flow import Flow
 from .links import FROM_DEVICE, TO_DEVICE
-from .parts import Flow, Process
+from .parts import Process
 from .timeline import Timeline
 from .transfers import is_issued
 

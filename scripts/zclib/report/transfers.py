@@ -16,7 +16,8 @@ import sys
 from ..logs import Record, number, string
 from .counts import Counts
 from .covered import ARRAY_API, ARRAY_LEAST, GROWN_SHARE, is_large, may_grow
-from .parts import SERIES, Block, Flow, FlowSum, Pair, Sums, flow_of
+from .flow import Flow, flow_of
+from .parts import SERIES, Block, FlowSum, Pair, Sums
 
 # Followed at a time: beyond, pairs may count fewer repeats, and shapes are parsed again.
 MOST_PAIRS = 20_000
