@@ -147,12 +147,20 @@ static bool map_private(const struct zc_extent *e, size_t from, size_t n, int fd
     return done;
 }
 
+/* The kernel counts the view and what replaces it (RLIMIT_DATA), and looks after it has unmapped
+ * what was there: too late. */
+static bool has_room(size_t n)
+{
+    void *other = zc_memory_map(NULL, n, OPEN, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return other != MAP_FAILED && zc_memory_unmap(other, n) == 0;
+}
+
 /* MREMAP_DONTUNMAP: from Linux 5.13 on for files. */
 static bool take_view(const struct zc_extent *e, size_t from, size_t n)
 {
     char *view = (char *)e->view + from;
-    bool done =
-        zc_memory_protect(view, n, OPEN) == 0 && move_over(e, view, from, n, MREMAP_DONTUNMAP);
+    bool done = zc_memory_protect(view, n, OPEN) == 0 && has_room(n) &&
+                move_over(e, view, from, n, MREMAP_DONTUNMAP);
     zc_memory_protect(view, n, PROT_NONE);
     return done;
 }

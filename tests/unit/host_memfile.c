@@ -229,6 +229,37 @@ static void a_program_that_closes_all_files_changes_nothing(void **state)
     close(own);
 }
 
+static rlim_t data_bytes(void)
+{
+    char line[128];
+    unsigned long kib = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof(line), status))
+        sscanf(line, "VmData: %lu", &kib);
+    fclose(status);
+    return kib << 10;
+}
+
+/* RLIMIT_DATA counts what may be written of a private view: room for one, and not for two. */
+static void a_block_without_room_for_its_private_view_stays_mapped(void **state)
+{
+    (void)state;
+    struct rlimit before, now;
+    char *p = get(true);
+    memset(p, 1, SIZE);
+    close(extent->fd);
+    getrlimit(RLIMIT_DATA, &before);
+    now = before;
+    now.rlim_cur = data_bytes() + SIZE + SIZE / 2;
+    assert_int_equal(setrlimit(RLIMIT_DATA, &now), 0);
+    assert_false(zc_memfile_part(extent, SIZE));
+    setrlimit(RLIMIT_DATA, &before);
+    assert_int_equal(p[0], 1);
+    assert_int_equal(p[SIZE - 1], 1);
+    free_both(p, NULL);
+    drop_pool();
+}
+
 static void private_under(int resource, rlim_t limit)
 {
     struct rlimit before, now;
@@ -268,6 +299,7 @@ int main(void)
         cmocka_unit_test(an_exchange_gives_each_the_others_file),
         cmocka_unit_test(a_block_that_the_program_has_changed_is_mapped_no_more),
         cmocka_unit_test(a_program_that_closes_all_files_changes_nothing),
+        cmocka_unit_test(a_block_without_room_for_its_private_view_stays_mapped),
         cmocka_unit_test(a_limit_on_files_leaves_a_block_private),
     };
     host_policy("[rule all]\napi = malloc\nplace = shared\n"
