@@ -21,10 +21,12 @@
 #include "vmm/grow.h"
 #include "vmm/vmm.h"
 
-/* How long a call waits for the GPU to come to rest, and how many do, one after the other, where
- * it does not. */
+/* How long a call waits for the GPU to come to rest, and how many calls do so in a row where it
+ * does not. */
 #define RESTS_MS 200u
 #define VAIN_MOST 5u
+
+#define CANT "its host block can't be mapped for the device now"
 
 /* Kernels of such a device may be given the host block itself, and write it. */
 static bool reaches_pageable(void)
@@ -40,32 +42,22 @@ static bool reaches_pageable(void)
 
 bool zc_shared_possible(const struct zc_want *want, const char **why)
 {
-    *why = "stream-ordered requests can't be";
-    if (want->api != ZC_API_cuMemAlloc && want->api != ZC_API_cuMemAllocPitch)
-        return false;
-    *why = "its rule does not say 'access = read' or 'access = write'";
-    if (want->rule->access != ZC_ACCESS_READ && want->rule->access != ZC_ACCESS_WRITE)
-        return false;
-    *why = "the device can't keep kernels from writing host memory";
-    if (!zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
-        return false;
-    *why = "the device can't use host addresses";
-    if (!zc_device_one_address(want->device))
-        return false;
-    *why = "a device reaches pageable memory (HMM, ATS)";
-    if (reaches_pageable())
-        return false;
-    *why = "no rule gives host blocks 'shared'";
-    if (!want->host_heap)
-        return false;
-    *why = "it is not larger than 1 MiB";
-    if (want->size <= ZC_HOST_UNIT / 2)
-        return false;
-    return zc_pagemap_works(why);
+    *why = want->api != ZC_API_cuMemAlloc && want->api != ZC_API_cuMemAllocPitch
+               ? "stream-ordered requests can't be"
+           : want->rule->access != ZC_ACCESS_READ && want->rule->access != ZC_ACCESS_WRITE
+               ? "its rule does not say 'access = read' or 'access = write'"
+           : !zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)
+               ? "the device can't keep kernels from writing host memory"
+           : !zc_device_one_address(want->device) ? "the device can't use host addresses"
+           : reaches_pageable()                   ? "a device reaches pageable memory (HMM, ATS)"
+           : !want->host_heap                     ? "no rule gives host blocks 'shared'"
+           : want->size <= ZC_HOST_UNIT / 2       ? "it is not larger than 1 MiB"
+                                                  : NULL;
+    return !*why && zc_pagemap_works(why);
 }
 
-/* All that is not done in a moment of the driver's is asked of the block's own context. */
-static bool enter(const struct zc_shared *p, CUstreamCaptureMode *mode)
+/* The driver is asked in the block's own context. */
+static bool enter_context(const struct zc_shared *p, CUstreamCaptureMode *mode)
 {
     bool entered;
     *mode = zc_capture_relax();
@@ -73,7 +65,7 @@ static bool enter(const struct zc_shared *p, CUstreamCaptureMode *mode)
     return entered;
 }
 
-static void leave(bool entered, CUstreamCaptureMode mode)
+static void leave_context(bool entered, CUstreamCaptureMode mode)
 {
     zc_stream_lent(entered);
     zc_capture_restore(mode);
@@ -85,8 +77,8 @@ static void set_real(struct zc_shared *p, enum zc_kind kind)
         __atomic_store_n(&p->block->real, (uint8_t)kind, __ATOMIC_RELAXED);
 }
 
-/* A kernel may wait for what the program does after its copy, which nobody can know; and that as
- * long as the program runs.  With driver/lock.h. */
+/* A kernel may wait for what the program does after its copy, for as long as the program runs, and
+ * nobody can know that.  With driver/lock.h. */
 static bool comes_to_rest(void)
 {
     static ZC_OWN unsigned in_vain; /* Calls since the last one that was not. */
@@ -95,7 +87,7 @@ static bool comes_to_rest(void)
     return rests;
 }
 
-/* Memory that the block has got already, because something was launched, is given back.  Kernels
+/* Gives back the memory that the block has got already, because something was launched.  Kernels
  * that run could read of it what was never written, so they end first. */
 static bool empty(struct zc_shared *p)
 {
@@ -104,8 +96,8 @@ static bool empty(struct zc_shared *p)
                         zc_lazy_empty(v) == CUDA_SUCCESS);
 }
 
-/* The host block's own registration would show the driver other pages than the CPU's, once these
- * are parted.  While `pin` is MAKING the program changes no mappings of the block. */
+/* A registration of the host block itself would show the driver other pages than the CPU's, once
+ * they differ.  While `pin` is MAKING the program changes no mappings of the block. */
 static bool take_pin(struct zc_extent *e)
 {
     enum zc_extent_pin pin = zc_pinned_hold(e);
@@ -137,8 +129,8 @@ static bool join(struct zc_shared *p, struct zc_extent *e)
     return still;
 }
 
-/* A launch may have been asked before, and looks at the count next.  Returns whether the memory of
- * `e` is registered at the block's addresses, which is the caller's from here on. */
+/* Launches may have been asked before, and look at the count next.  Returns whether the memory of
+ * `e` is registered at the block's addresses: then the registration is the caller's. */
 static bool decide(struct zc_shared *p, const struct zc_extent *e)
 {
     bool ready = p->early && zc_early_end(p->early, e);
@@ -170,56 +162,66 @@ void zc_shared_drop(struct zc_shared *p)
     decide(p, NULL);
 }
 
-static bool become_one(struct zc_shared *p, struct zc_extent *e)
+void zc_shared_decide(struct zc_shared *p)
 {
-    if (p->one || p->settled || !empty(p) || !take_pin(e))
-        return false;
-    bool shown = decide(p, e) || zc_early_register(e, p->vmm->va.base, zc_shared_writable(p));
+    if (!__atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
+        return;
+    decide(p, NULL);
+    zc_driver_unlock();
+}
+
+/* A step returns why it was not done, or NULL. */
+static const char *become_one(struct zc_shared *p, struct zc_extent *e)
+{
+    const char *why = CANT;
+    if (p->one || p->stays_own || !empty(p) || !take_pin(e))
+        return why;
+    bool shown = decide(p, e) || zc_early_register(e, p->vmm->va.base, zc_shared_writable(p), &why);
     bool one = shown && join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
         zc_memfile_reserve(p->vmm->va.base, zc_extent_span(e));
     zc_pinned_let_go(e, one ? ZC_PIN_SHARED : ZC_PIN_NONE);
     if (!one)
-        return false;
+        return why;
     __atomic_fetch_add(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
     __atomic_fetch_add(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
     zc_early_used(e);
     zc_heat_watch();
     zc_lazy_suspend(p->vmm);
     set_real(p, ZC_KIND_PINNED);
-    return true;
+    return NULL;
 }
 
-typedef bool (*step_fn)(struct zc_shared *p, struct zc_extent *e);
+static const char *become_one_unused(struct zc_shared *p, struct zc_extent *e)
+{
+    return p->vmm->held ? "a kernel may have written more than is copied" : become_one(p, e);
+}
+
+typedef const char *(*step_fn)(struct zc_shared *p, struct zc_extent *e);
 
 /* In the block's context, where nothing keeps backings from changing.  With driver/lock.h, so that
  * no capture begins meanwhile. */
-static bool attempt_locked(struct zc_shared *p, struct zc_extent *e, step_fn step)
+static const char *attempt_locked(struct zc_shared *p, struct zc_extent *e, step_fn step)
 {
     CUstreamCaptureMode mode;
     if (zc_capture_any() || zc_await_any() || zc_life_closing())
-        return false;
-    bool entered = enter(p, &mode);
-    bool done = step(p, e);
-    leave(entered, mode);
-    return done;
+        return CANT;
+    bool entered = enter_context(p, &mode);
+    const char *why = step(p, e);
+    leave_context(entered, mode);
+    return why;
 }
 
-static bool attempt(struct zc_shared *p, struct zc_extent *e, step_fn step)
+static const char *attempt(struct zc_shared *p, struct zc_extent *e, step_fn step)
 {
     if (zc_capture_any() || !zc_driver_lock())
-        return false;
-    bool done = attempt_locked(p, e, step);
+        return CANT;
+    const char *why = attempt_locked(p, e, step);
     zc_driver_unlock();
-    return done;
+    return why;
 }
 
-static bool become_one_unused(struct zc_shared *p, struct zc_extent *e)
-{
-    return !p->vmm->held && become_one(p, e);
-}
-
-bool zc_shared_to_one(struct zc_shared *p, struct zc_extent *e, bool whole)
+const char *zc_shared_to_one(struct zc_shared *p, struct zc_extent *e, bool whole)
 {
     return attempt(p, e, whole ? become_one : become_one_unused);
 }
@@ -244,20 +246,20 @@ static void give_spare(struct zc_extent *e)
         zc_hostheap_put((void *)zc_extent_base(e));
 }
 
-static bool begin(struct zc_shared *p, struct zc_extent *unused)
+/* An output becomes ONE with memory that is no block's yet. */
+static const char *become_output(struct zc_shared *p, struct zc_extent *unused)
 {
     (void)unused;
-    if (p->settled)
-        return false;
+    if (p->stays_own)
+        return CANT;
     struct zc_extent *e = spare_extent(p->device_size, zc_node_wanted(p->rule, p->vmm->device));
     bool one =
-        e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span && become_one(p, e);
+        e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span && !become_one(p, e);
     if (one)
         p->spare = e;
     else
         give_spare(e);
-    p->why = one ? NULL : "the host has no memory for it";
-    return one;
+    return p->why = one ? NULL : "the host has no memory for it";
 }
 
 /* From here on the host block's content is that of the device block. */
@@ -274,13 +276,13 @@ static bool exchange(struct zc_shared *p, struct zc_extent *e)
     return true;
 }
 
-static bool deliver(struct zc_shared *p, struct zc_extent *e)
+static const char *deliver(struct zc_shared *p, struct zc_extent *e)
 {
     struct zc_extent *spare = p->spare;
     if (!p->one || !spare || spare->units != e->units || !zc_memfile_shareable(spare) ||
         !comes_to_rest() || zc_stream_wait_context(p->vmm->va.context) != CUDA_SUCCESS ||
         !take_pin(e))
-        return false;
+        return CANT;
     zc_early_forget(e);
     zc_early_forget(spare);
     zc_word_lock(&p->owner);
@@ -289,17 +291,17 @@ static bool deliver(struct zc_shared *p, struct zc_extent *e)
     zc_pinned_let_go(e, done ? ZC_PIN_SHARED : ZC_PIN_NONE);
     if (done)
         give_spare(spare);
-    return done;
+    return done ? NULL : CANT;
 }
 
 bool zc_shared_deliver(struct zc_shared *p, struct zc_extent *e)
 {
-    return attempt(p, e, deliver);
+    return !attempt(p, e, deliver);
 }
 
 /* The host block is the CPU's alone, and nothing but reserved addresses lies behind the device
  * block.  With the pair's lock. */
-static void part_ways(struct zc_shared *p)
+static void detach(struct zc_shared *p)
 {
     struct zc_extent *e = p->extent;
     if (e) {
@@ -314,7 +316,22 @@ static void part_ways(struct zc_shared *p)
     set_real(p, ZC_KIND_DEVICE);
 }
 
-/* All that lies behind the block is given up for memory of its own.  With the pair's lock. */
+void zc_shared_detach(struct zc_shared *p)
+{
+    struct zc_extent *spare = p->spare;
+    zc_word_lock(&p->owner);
+    detach(p);
+    zc_word_unlock(&p->owner);
+    give_spare(spare);
+}
+
+CUresult zc_shared_unregister(struct zc_shared *p)
+{
+    CUresult result = zc_real.cuMemHostUnregister((void *)p->vmm->va.base);
+    return result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ? CUDA_SUCCESS : result;
+}
+
+/* The content moves into memory of the block's own.  With the pair's lock. */
 static CUresult carry_over(struct zc_shared *p, const char **why)
 {
     struct zc_vmm *v = p->vmm;
@@ -327,7 +344,7 @@ static CUresult carry_over(struct zc_shared *p, const char **why)
     *why = "the driver keeps the host block";
     result = zc_shared_unregister(p);
     if (result == CUDA_SUCCESS)
-        part_ways(p);
+        detach(p);
     return result;
 }
 
@@ -336,25 +353,24 @@ static CUresult carry_over(struct zc_shared *p, const char **why)
 static CUresult become_own(struct zc_shared *p, const char **why)
 {
     struct zc_vmm *v = p->vmm;
+    struct zc_extent *spare = p->spare;
+    CUresult result = CUDA_SUCCESS;
     zc_lazy_update(v);
     zc_launch_settle();
     *why = "work that may write it has failed";
-    CUresult result = CUDA_SUCCESS;
     if (zc_shared_writable(p))
         result = zc_stream_wait_context(v->va.context);
     if (result == CUDA_SUCCESS) {
-        struct zc_extent *spare = p->spare;
         zc_word_lock(&p->owner);
         result = carry_over(p, why);
         zc_word_unlock(&p->owner);
-        if (result == CUDA_SUCCESS)
-            give_spare(spare);
     }
     if (result != CUDA_SUCCESS) {
         zc_lazy_empty(v);
         zc_lazy_suspend(v);
         return result;
     }
+    give_spare(spare);
     return zc_lazy_attach(v, 0, v->span, why);
 }
 
@@ -364,21 +380,23 @@ static CUresult change(struct zc_shared *p, const char *why, bool gently, const 
     CUstreamCaptureMode mode;
     if (!p->one || p->freed)
         return CUDA_SUCCESS;
-    bool entered = enter(p, &mode);
+    bool entered = enter_context(p, &mode);
     CUresult result = gently && !comes_to_rest() ? CUDA_ERROR_NOT_READY : become_own(p, refused);
     if (result == CUDA_SUCCESS)
         p->why = why;
-    leave(entered, mode);
+    leave_context(entered, mode);
     return result;
 }
 
 CUresult zc_shared_to_own(struct zc_shared *p, enum zc_fn fn, const char *why)
 {
     const char *refused;
-    zc_shared_spread(p);
-    bool settled = __atomic_exchange_n(&p->settled, true, __ATOMIC_ACQ_REL);
+    if (!p)
+        return CUDA_SUCCESS;
+    zc_shared_decide(p);
+    bool stayed = __atomic_exchange_n(&p->stays_own, true, __ATOMIC_ACQ_REL);
     if (!zc_shared_is_one(p))
-        p->why = settled ? p->why : why;
+        p->why = stayed ? p->why : why;
     if (!zc_shared_is_one(p) || !zc_driver_lock())
         return CUDA_SUCCESS;
     CUresult result = change(p, why, false, &refused);
@@ -386,7 +404,7 @@ CUresult zc_shared_to_own(struct zc_shared *p, enum zc_fn fn, const char *why)
     return result == CUDA_SUCCESS ? result : zc_shared_refused(p, fn, result, refused);
 }
 
-bool zc_shared_cool(struct zc_shared *p, const char *why)
+bool zc_shared_demote(struct zc_shared *p, const char *why)
 {
     const char *refused;
     if (!zc_shared_is_one(p) || !zc_driver_lock())
@@ -394,27 +412,8 @@ bool zc_shared_cool(struct zc_shared *p, const char *why)
     bool done = !zc_capture_any() && change(p, why, true, &refused) == CUDA_SUCCESS;
     zc_driver_unlock();
     if (done)
-        __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
     return done;
-}
-
-struct search {
-    bool (*fits)(const struct zc_shared *p);
-    struct zc_shared *found;
-};
-
-static void look_at(struct zc_shared *p, void *arg)
-{
-    struct search *search = arg;
-    if (search->fits(p))
-        search->found = p;
-}
-
-static struct zc_shared *any(bool (*fits)(const struct zc_shared *p))
-{
-    struct search search = {fits, NULL};
-    zc_shared_each(look_at, &search);
-    return search.found;
 }
 
 static bool is_one(const struct zc_shared *p)
@@ -440,24 +439,17 @@ static CUresult all_own(enum zc_fn fn, bool (*fits)(const struct zc_shared *p), 
 {
     CUresult result = CUDA_SUCCESS;
     const char *refused;
-    if (!__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) || !any(fits) || !zc_driver_lock())
+    if (!__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) || !zc_shared_find(fits) ||
+        !zc_driver_lock())
         return CUDA_SUCCESS;
-    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any(fits));) {
-        __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
+    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = zc_shared_find(fits));) {
+        __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
         result = change(p, why, false, &refused);
         if (result != CUDA_SUCCESS)
             zc_shared_refused(p, fn, result, refused);
     }
     zc_driver_unlock();
     return result;
-}
-
-void zc_shared_spread(struct zc_shared *p)
-{
-    if (!__atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
-        return;
-    decide(p, NULL);
-    zc_driver_unlock();
 }
 
 /* For `kernels` there is memory behind all of them then, as behind others already.  Launches of
@@ -469,8 +461,8 @@ static CUresult decide_all(enum zc_fn fn, bool kernels)
     if (!__atomic_load_n(&zc_shared_undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
         return CUDA_SUCCESS;
     __atomic_fetch_add(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
-    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any(is_undecided));) {
-        bool one = kernels && zc_shared_writable(p) && attempt_locked(p, NULL, begin);
+    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = zc_shared_find(is_undecided));) {
+        bool one = kernels && zc_shared_writable(p) && !attempt_locked(p, NULL, become_output);
         decide(p, NULL);
         if (kernels && !one)
             result = zc_lazy_attach(p->vmm, 0, p->vmm->span, &why);
@@ -500,27 +492,11 @@ CUresult zc_shared_before_kernels(enum zc_fn fn)
 
 CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address)
 {
-    struct zc_shared *p = zc_shared_of(zc_block_find(address));
-    return p ? zc_shared_to_own(p, fn, "a call writes it that is no copy") : CUDA_SUCCESS;
+    return zc_shared_to_own(zc_shared_of(zc_block_find(address)), fn,
+                            "a call writes it that is no copy");
 }
 
 CUresult zc_shared_source(enum zc_fn fn, CUdeviceptr address)
 {
-    struct zc_shared *p = zc_shared_of(zc_block_find(address));
-    return p ? zc_shared_to_own(p, fn, "a graph copies it") : CUDA_SUCCESS;
-}
-
-CUresult zc_shared_unregister(struct zc_shared *p)
-{
-    CUresult result = zc_real.cuMemHostUnregister((void *)p->vmm->va.base);
-    return result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ? CUDA_SUCCESS : result;
-}
-
-void zc_shared_part_ways(struct zc_shared *p)
-{
-    struct zc_extent *spare = p->spare;
-    zc_word_lock(&p->owner);
-    part_ways(p);
-    zc_word_unlock(&p->owner);
-    give_spare(spare);
+    return zc_shared_to_own(zc_shared_of(zc_block_find(address)), fn, "a graph copies it");
 }

@@ -14,6 +14,7 @@
 #include "host/extent.h"
 #include "host/memfile.h"
 #include "ledger/rules.h"
+#include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/workers.h"
@@ -130,14 +131,38 @@ static bool reserve(struct zc_early *w, CUcontext context)
     return w->base;
 }
 
-bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable)
+static void add_owed(struct zc_shared *p, void *owed)
 {
-    const char *why;
+    if (zc_shared_is_one(p) && p->extent)
+        *(uint64_t *)owed += p->span;
+}
+
+/* Linux gives the CPU a page of its own for each one that it writes after the copy, and where a
+ * control group or the host has none it ends the process. */
+static bool has_room(size_t span)
+{
+    struct zc_available available;
+    uint64_t owed = span;
+    zc_shared_each(add_owed, &owed);
+    for
+        EACH(w)
+    owed += state_of(w) == READY ? w->span : 0;
+    return zc_available(&available) >= owed;
+}
+
+bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable, const char **why)
+{
     size_t span = zc_extent_span(e);
-    if (!zc_extent_count(e, &why) || !zc_memfile_show(e, base))
+    if (!zc_extent_count(e, why))
         return false;
+    *why = "no memory is left for the pages that the CPU writes after the copy";
+    if (!has_room(span))
+        return false;
+    *why = "its host block can't be mapped for the device now";
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                      (writable ? 0 : CU_MEMHOSTREGISTER_READ_ONLY);
+    if (!zc_memfile_show(e, base))
+        return false;
     if (zc_real.cuMemHostRegister_v2((void *)base, span, flags) == CUDA_SUCCESS)
         return true;
     zc_memfile_reserve(base, span);
@@ -156,11 +181,12 @@ static bool may_share(const struct zc_extent *e)
 
 static bool make_ready(struct zc_early *w)
 {
+    const char *why;
     CUcontext context = w->base ? w->context : likely_context(), popped;
     if (!context || !may_share(w->extent) || zc_await_any() ||
         zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
         return false;
-    bool made = reserve(w, context) && zc_early_register(w->extent, w->base, false);
+    bool made = reserve(w, context) && zc_early_register(w->extent, w->base, false, &why);
     zc_real.cuCtxPopCurrent_v2(&popped);
     return made;
 }

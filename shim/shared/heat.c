@@ -51,7 +51,7 @@ void zc_heat_new(struct zc_shared *p)
     if (!heat_is_hot(p->device_site))
         return;
     p->why = "an earlier block of its site got memory for its kernels";
-    __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
 }
 
 /* What one kernel has written, and another one, or the same in another place, is given next, is
@@ -75,7 +75,7 @@ static bool heat_expected(const struct zc_launch *launch, struct zc_shared *p, u
         return false;
     const char *why = writable ? "a kernel was given what another one had written"
                                : "a kernel had threads enough to read all of it";
-    bool done = zc_shared_cool(p, why);
+    bool done = zc_shared_demote(p, why);
     if (done)
         heat_remember(p->device_site);
     __atomic_store_n(&p->crowded, !done, __ATOMIC_RELAXED);
@@ -110,7 +110,7 @@ static void heat_add_named(uint64_t word, void *arg)
 static void heat_judge(struct zc_shared *p, uint64_t microseconds)
 {
     if (zc_regret_owes(&p->used, microseconds, p->device_size) &&
-        zc_shared_cool(p, "kernels used it for long"))
+        zc_shared_demote(p, "kernels used it for long"))
         heat_remember(p->device_site);
 }
 

@@ -117,6 +117,17 @@ void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
     zc_lock_drop(&list);
 }
 
+struct zc_shared *zc_shared_find(bool (*fits)(const struct zc_shared *pair))
+{
+    if (!zc_lock_take(&list))
+        return NULL;
+    struct zc_shared *p = pairs;
+    while (p && !fits(p))
+        p = p->next;
+    zc_lock_drop(&list);
+    return p;
+}
+
 void zc_shared_totals(struct zc_pair_counts *out)
 {
     *out = past;

@@ -29,7 +29,7 @@ struct zc_shared {
     bool one;                   /* The backing.  It changes under driver/lock.h as well.  Atomic. */
     bool undecided;             /* OWN without memory: its first use tells whether it becomes ONE.
                                  * Under driver/lock.h; atomic. */
-    bool settled;               /* It stays OWN.  Atomic. */
+    bool stays_own;             /* It never becomes ONE, or not again.  Atomic. */
     bool freed;                 /* The driver has let go of it for a free.  Under driver/lock.h. */
     uint32_t era;               /* zc_extent_era of the process that made it; constant. */
     struct zc_early *early;     /* Undecided: what is at its addresses (shared/early.h), or NULL.
@@ -100,6 +100,9 @@ void zc_shared_host_gone(struct zc_extent *extent);
 
 /* Visits all under the list's lock; visit() may take the pair's lock and nothing else. */
 void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg);
+
+/* One that fits() says true of, which takes no lock; NULL if there is none. */
+struct zc_shared *zc_shared_find(bool (*fits)(const struct zc_shared *pair));
 
 /* The counts of one; and of all that were, and are. */
 struct zc_pair_counts zc_shared_counts(const struct zc_shared *pair);

@@ -60,7 +60,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     if (mine)
         zc_shared_drop(p);
     if (zc_shared_is_one(p))
-        zc_shared_part_ways(p);
+        zc_shared_detach(p);
     zc_shared_end(p);
     if (mine)
         zc_driver_unlock();

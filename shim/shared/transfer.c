@@ -66,7 +66,6 @@ static void name_host(struct zc_shared *p, const struct zc_block *host)
 /* Returns why not, or NULL. */
 static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_extent *e)
 {
-    bool whole = c->bytes >= c->dst.block->size;
     const char *why = "its host block is in use, or the program changed its pages";
     if (!zc_hostheap_claim_for_device(e))
         return why;
@@ -79,9 +78,7 @@ static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_
     else if (!zc_memfile_shareable(e))
         why = "its host block has private pages since a fork or its registration";
     else if (available(e))
-        why = zc_shared_to_one(p, e, whole) ? NULL
-              : whole || !p->vmm->held      ? "its host block can't be mapped for the device now"
-                                            : "a kernel may have written more than is copied";
+        why = zc_shared_to_one(p, e, c->bytes >= c->dst.block->size);
     if (!why)
         name_host(p, c->src.block);
     zc_hostheap_unclaim(e);
@@ -190,7 +187,7 @@ static uint32_t into_device(struct zc_copy *c, struct zc_shared *p, bool capture
     struct zc_extent *e = c->src.extent;
     const char *why = "something else than its host block is copied into it", *kept = NULL;
     bool first = !zc_shared_is_one(p) && !zc_shared_writable(p) &&
-                 !__atomic_load_n(&p->settled, __ATOMIC_ACQUIRE);
+                 !__atomic_load_n(&p->stays_own, __ATOMIC_ACQUIRE);
     if (first && e && !captured)
         kept = suits(c, p, e) ? become_one(c, p, e) : "the host block copied into it does not fit";
     if (!zc_shared_is_one(p) || host_side(&c->src) != p || !straight(c, p) || captured)
@@ -214,7 +211,7 @@ uint32_t zc_shared_facts(struct zc_copy *c)
         return 0; /* The driver says how it refuses that. */
     bool captured = c->async && zc_capture_holds(c->stream, c->flavour);
     if (from)
-        zc_shared_spread(from);
+        zc_shared_decide(from);
     if (from && captured && hand_over(c, from, "a graph copies it"))
         return ZC_FACT_FAILED;
     if (to)

@@ -14,6 +14,7 @@
 #include "host/extent.h"
 #include "host/memfile.h"
 #include "host/visits.h"
+#include "memory/cgroup.h"
 #include "memory/place.h"
 #include "shared/backing.h"
 #include "vmm/lazy.h"
@@ -60,6 +61,15 @@ void *zc_memory_move(void *from, size_t n, size_t to_n, int flags, void *to)
     if (!kernel_may(true))
         return MAP_FAILED;
     return (void *)syscall(SYS_mremap, from, n, to_n, flags, to);
+}
+
+/* What the host and control groups leave. */
+static uint64_t available = UINT64_MAX;
+
+uint64_t zc_available(struct zc_available *out)
+{
+    *out = (struct zc_available){.host = available};
+    return available;
 }
 
 static void count_from_here(unsigned driver, unsigned kernel)
@@ -109,7 +119,7 @@ static char *device(void)
 static bool become_one(void)
 {
     assert_true(zc_hostheap_claim_for_device(extent));
-    bool one = zc_shared_to_one(pair, extent, true);
+    bool one = !zc_shared_to_one(pair, extent, true);
     zc_hostheap_unclaim(extent);
     return one;
 }
@@ -377,6 +387,39 @@ static void a_free_of_the_host_block_waits_for_a_copy(void **state)
     waits_for_a_copy(free_host);
 }
 
+/* The second block needs room for its own second pages, and for those of the first. */
+static void there_is_room_for_all_that_the_cpu_may_write(void **state)
+{
+    const char *no = "no memory is left for the pages that the CPU writes after the copy";
+    uint64_t had = available;
+    (void)state;
+    make_pair();
+    struct zc_backing first = backing;
+    struct zc_shared *first_pair = pair;
+    make_device("input");
+    struct zc_extent *first_extent = extent;
+    make_host(4);
+    available = 2 * SIZE - 1;
+    assert_true(zc_hostheap_claim_for_device(extent));
+    assert_string_equal(zc_shared_to_one(pair, extent, true), no);
+    zc_hostheap_unclaim(extent);
+    available = 2 * SIZE;
+    assert_true(become_one());
+    available = had;
+    assert_int_equal(zc_shared_ones, 2);
+    assert_int_equal(zc_place_shared.detach(&backing), CUDA_SUCCESS);
+    assert_int_equal(zc_place_shared.unmake(&backing, false), CUDA_SUCCESS);
+    zc_hostmem_put(host);
+    backing = first;
+    pair = first_pair;
+    extent = first_extent;
+    host = (char *)zc_extent_base(extent);
+    memset(want_h, 1, SIZE);
+    want_h[UNIT] = 2;
+    check_both();
+    end_both();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +428,7 @@ int main(void)
         cmocka_unit_test(whatever_is_refused_an_output_is_delivered_whole_or_not_at_all),
         cmocka_unit_test(whatever_is_refused_an_output_can_be_used),
         cmocka_unit_test(a_host_block_that_goes_leaves_the_device_block_its_content),
+        cmocka_unit_test(there_is_room_for_all_that_the_cpu_may_write),
         cmocka_unit_test(a_change_of_the_backing_waits_for_a_copy),
         cmocka_unit_test(a_free_of_the_host_block_waits_for_a_copy),
     };
