@@ -19,7 +19,7 @@
 #include "memory/deep.h"
 #include "place/fallback.h"
 #include "place/migrate.h"
-#include "shared/pair.h"
+#include "shared/heat.h"
 #include "shared/early.h"
 #include "vmm/move.h"
 
@@ -147,7 +147,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     if (backing)
         zc_diagnose_watch();
     if (backing && backing->place == ZC_PLACE_SHARED)
-        zc_shared_note(backing->vmm->pair, b);
+        zc_heat_new(backing->vmm->pair, b);
     if (zc_move_of(b))
         zc_migrate_watch();
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))

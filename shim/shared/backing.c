@@ -15,7 +15,6 @@
 #include "host/pinned.h"
 #include "memory/device.h"
 #include "shared/early.h"
-#include "shared/heat.h"
 #include "shared/report.h"
 #include "vmm/lazy.h"
 #include "vmm/grow.h"
@@ -145,16 +144,16 @@ static bool decide(struct zc_shared *p, const struct zc_extent *e)
     return ready;
 }
 
-void zc_shared_begin(struct zc_shared *p, struct zc_early *early)
+bool zc_shared_begin(struct zc_shared *p, struct zc_early *early)
 {
     if ((!early && !zc_shared_writable(p)) || !zc_driver_lock())
-        return;
+        return false;
     zc_lazy_suspend(p->vmm);
     p->early = early;
     __atomic_store_n(&p->undecided, true, __ATOMIC_RELEASE);
     __atomic_fetch_add(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
-    zc_heat_watch();
     zc_driver_unlock();
+    return true;
 }
 
 void zc_shared_drop(struct zc_shared *p)
@@ -186,7 +185,6 @@ static const char *become_one(struct zc_shared *p, struct zc_extent *e)
     __atomic_fetch_add(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
     __atomic_fetch_add(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
     zc_early_used(e);
-    zc_heat_watch();
     zc_lazy_suspend(p->vmm);
     set_real(p, ZC_KIND_PINNED);
     return NULL;

@@ -11,8 +11,8 @@
 bool zc_shared_possible(const struct zc_want *want, const char **why);
 
 /* A new device block is undecided where kernels may write it, or where `early` has its addresses:
- * no memory is attached to it. */
-void zc_shared_begin(struct zc_shared *pair, struct zc_early *early);
+ * no memory is attached to it.  Returns whether it is. */
+bool zc_shared_begin(struct zc_shared *pair, struct zc_early *early);
 
 /* It is OWN, as it is used or freed before it was decided.  Waits for the device if something is
  * registered at its addresses.  The first is called with driver/lock.h, the second takes it. */

@@ -4,6 +4,7 @@
 
 #include "base/life.h"
 #include "driver/capture.h"
+#include "ledger/site.h"
 #include "memory/regret.h"
 #include "shared/backing.h"
 #include "vmm/vmm.h"
@@ -46,12 +47,16 @@ static void heat_remember(uint32_t site)
                          site, __ATOMIC_RELAXED);
 }
 
-void zc_heat_new(struct zc_shared *p)
+void zc_heat_new(struct zc_shared *p, struct zc_block *block)
 {
-    if (!heat_is_hot(p->device_site))
-        return;
-    p->why = "an earlier block of its site got memory for its kernels";
-    __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
+    p->device_id = block->id;
+    p->device_size = block->size;
+    p->device_site = zc_site_id(block->site);
+    if (heat_is_hot(p->device_site)) {
+        p->why = "an earlier block of its site got memory for its kernels";
+        __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&p->block, block, __ATOMIC_RELEASE);
 }
 
 /* What one kernel has written, and another one, or the same in another place, is given next, is

@@ -9,8 +9,8 @@
 
 #include "shared/pair.h"
 
-/* A block has become ONE: launches are watched from now on. */
+/* A block has become ONE, or is undecided: launches are watched from now on. */
 void zc_heat_watch(void);
 
-/* The block is new: it stays OWN where an earlier one of its site became hot. */
-void zc_heat_new(struct zc_shared *pair);
+/* The block is entered in the ledger: it stays OWN where an earlier one of its site became hot. */
+void zc_heat_new(struct zc_shared *pair, struct zc_block *block);

@@ -10,8 +10,6 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "host/extent.h"
-#include "ledger/site.h"
-#include "shared/heat.h"
 #include "vmm/vmm.h"
 
 static ZC_LOCK(list, ZC_RANK_PAIRS);
@@ -43,15 +41,6 @@ struct zc_shared *zc_shared_at(uint64_t address)
 {
     const struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
     return e ? __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) : NULL;
-}
-
-void zc_shared_note(struct zc_shared *p, struct zc_block *block)
-{
-    p->device_id = block->id;
-    p->device_size = block->size;
-    p->device_site = zc_site_id(block->site);
-    zc_heat_new(p);
-    __atomic_store_n(&p->block, block, __ATOMIC_RELEASE);
 }
 
 uintptr_t zc_shared_address(const struct zc_shared *p)

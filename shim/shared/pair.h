@@ -84,9 +84,6 @@ static inline bool zc_shared_writable(const struct zc_shared *p)
     return p->rule->access == ZC_ACCESS_WRITE;
 }
 
-/* The device block is entered in the ledger. */
-void zc_shared_note(struct zc_shared *pair, struct zc_block *block);
-
 /* Its first address. */
 uintptr_t zc_shared_address(const struct zc_shared *pair);
 

@@ -5,6 +5,7 @@
 #include "memory/place.h"
 #include "shared/backing.h"
 #include "shared/early.h"
+#include "shared/heat.h"
 #include "shared/report.h"
 #include "vmm/vmm.h"
 
@@ -24,7 +25,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return result;
     struct zc_shared *p = out->vmm->pair = zc_shared_new(out->vmm, want->rule);
     if (p) {
-        zc_shared_begin(p, early);
+        if (zc_shared_begin(p, early))
+            zc_heat_watch();
         return CUDA_SUCCESS;
     }
     bool mine = zc_driver_lock();

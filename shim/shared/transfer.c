@@ -13,6 +13,7 @@
 #include "host/visits.h"
 #include "ledger/site.h"
 #include "shared/backing.h"
+#include "shared/heat.h"
 #include "shared/report.h"
 #include "vmm/lazy.h"
 #include "vmm/vmm.h"
@@ -79,8 +80,10 @@ static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_
         why = "its host block has private pages since a fork or its registration";
     else if (available(e))
         why = zc_shared_to_one(p, e, c->bytes >= c->dst.block->size);
-    if (!why)
+    if (!why) {
+        zc_heat_watch();
         name_host(p, c->src.block);
+    }
     zc_hostheap_unclaim(e);
     return why;
 }

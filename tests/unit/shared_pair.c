@@ -17,6 +17,7 @@
 #include "memory/cgroup.h"
 #include "memory/place.h"
 #include "shared/backing.h"
+#include "shared/heat.h"
 #include "vmm/lazy.h"
 #include "vmm/vmm.h"
 
@@ -101,7 +102,7 @@ static void make_device(const char *rule)
         fail_msg("no device block: %s", why);
     pair = backing.vmm->pair;
     block = (struct zc_block){.id = 1, .size = SIZE};
-    zc_shared_note(pair, &block);
+    zc_heat_new(pair, &block);
 }
 
 static void make_host(char byte)
