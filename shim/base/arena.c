@@ -40,14 +40,16 @@ struct run {
     char *at, *end; /* The rest of the class's run. */
 };
 
-static ZC_LOCK(zc_arena, ZC_RANK_ARENA);
-static struct mapping *mappings;
-static struct mapping *spares;
-static struct run chunk;            /* The rest of the current chunk. */
-static struct run runs[16 + 4 * 2]; /* By class, for objects up to RUN_OBJECT. */
-static struct hole *holes[CLASSES];
-static struct hole *orphans; /* Freed in a signal handler that interrupted the arena.  Atomic. */
-static size_t mapped;        /* Atomic. */
+static ZC_LOCK(arena_lock, ZC_RANK_ARENA);
+static struct {
+    struct mapping *mappings;
+    struct mapping *spares;
+    struct run chunk;            /* The rest of the current chunk. */
+    struct run runs[16 + 4 * 2]; /* By class, for objects up to RUN_OBJECT. */
+    struct hole *holes[CLASSES];
+    struct hole *orphans; /* Freed in a signal handler that interrupted the arena.  Atomic. */
+    size_t mapped;        /* Atomic. */
+} arena;
 
 /* Steps of 16 bytes up to 256, then four steps from each power of two to the next. */
 static unsigned class_of(size_t bytes)
@@ -82,10 +84,10 @@ static struct mapping *map(size_t bytes, unsigned size_class)
     errno = saved;
     if (m == MAP_FAILED)
         return NULL;
-    *m = (struct mapping){.next = mappings, .bytes = bytes, .size_class = size_class};
+    *m = (struct mapping){.next = arena.mappings, .bytes = bytes, .size_class = size_class};
     /* A child of fork(2) walks the list, whatever another thread was doing here. */
-    __atomic_store_n(&mappings, m, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&mapped, bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&arena.mappings, m, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&arena.mapped, bytes, __ATOMIC_RELAXED);
     return m;
 }
 
@@ -100,10 +102,10 @@ static void clear_pages(void *memory, size_t bytes)
 
 static struct mapping *new_chunk(void)
 {
-    struct mapping *m = spares;
-    size_t bytes = __atomic_load_n(&mapped, __ATOMIC_RELAXED) / 16 / CHUNK * CHUNK;
+    struct mapping *m = arena.spares;
+    size_t bytes = __atomic_load_n(&arena.mapped, __ATOMIC_RELAXED) / 16 / CHUNK * CHUNK;
     if (m != NULL) {
-        spares = m->spare;
+        arena.spares = m->spare;
         return m;
     }
     if (bytes < CHUNK)
@@ -114,21 +116,21 @@ static struct mapping *new_chunk(void)
 /* Takes `bytes`, a multiple of LINE, from the current chunk or a new one. */
 static char *carve(size_t bytes)
 {
-    if ((size_t)(chunk.end - chunk.at) < bytes) {
+    if ((size_t)(arena.chunk.end - arena.chunk.at) < bytes) {
         struct mapping *m = new_chunk();
         if (m == NULL)
             return NULL;
-        chunk.at = (char *)m + LINE;
-        chunk.end = (char *)m + m->bytes;
+        arena.chunk.at = (char *)m + LINE;
+        arena.chunk.end = (char *)m + m->bytes;
     }
-    char *memory = chunk.at;
-    chunk.at += bytes;
+    char *memory = arena.chunk.at;
+    arena.chunk.at += bytes;
     return memory;
 }
 
 static void *from_run(unsigned size_class, size_t bytes)
 {
-    struct run *run = &runs[size_class];
+    struct run *run = &arena.runs[size_class];
     if ((size_t)(run->end - run->at) < bytes) {
         char *start = carve(RUN);
         if (start == NULL)
@@ -150,13 +152,13 @@ static void *from_mapping(unsigned size_class, size_t bytes)
 static void push(void *memory, unsigned size_class)
 {
     struct hole *hole = memory;
-    __atomic_store_n(&hole->next, holes[size_class], __ATOMIC_RELAXED);
-    holes[size_class] = hole;
+    __atomic_store_n(&hole->next, arena.holes[size_class], __ATOMIC_RELAXED);
+    arena.holes[size_class] = hole;
 }
 
 static void adopt_orphans(void)
 {
-    struct hole *orphan = __atomic_exchange_n(&orphans, NULL, __ATOMIC_ACQUIRE);
+    struct hole *orphan = __atomic_exchange_n(&arena.orphans, NULL, __ATOMIC_ACQUIRE);
     while (orphan != NULL) {
         struct hole *next = orphan->next;
         unsigned size_class = class_of(orphan->bytes);
@@ -169,15 +171,15 @@ static void adopt_orphans(void)
 void *zc_arena_get(size_t bytes)
 {
     void *memory;
-    if (bytes > (size_t)1 << BITS_MAX || !zc_lock_take(&zc_arena))
+    if (bytes > (size_t)1 << BITS_MAX || !zc_lock_take(&arena_lock))
         return NULL;
     unsigned size_class = class_of(bytes);
     size_t whole = class_bytes(size_class);
-    if (__atomic_load_n(&orphans, __ATOMIC_RELAXED) != NULL)
+    if (__atomic_load_n(&arena.orphans, __ATOMIC_RELAXED) != NULL)
         adopt_orphans();
-    struct hole *hole = holes[size_class];
+    struct hole *hole = arena.holes[size_class];
     if (hole != NULL) {
-        holes[size_class] = hole->next;
+        arena.holes[size_class] = hole->next;
         clear(hole, sizeof(*hole));
         memory = hole;
     } else if (whole <= RUN_OBJECT) {
@@ -187,7 +189,7 @@ void *zc_arena_get(size_t bytes)
     } else {
         memory = from_mapping(size_class, whole);
     }
-    zc_lock_drop(&zc_arena);
+    zc_lock_drop(&arena_lock);
     return memory;
 }
 
@@ -205,11 +207,11 @@ static void clear_large(char *memory, size_t bytes)
 /* For a thread that was interrupted inside the arena: the next zc_arena_get() takes the object. */
 static void put_orphan(struct hole *hole, size_t bytes)
 {
-    struct hole *head = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
+    struct hole *head = __atomic_load_n(&arena.orphans, __ATOMIC_RELAXED);
     __atomic_store_n(&hole->bytes, bytes, __ATOMIC_RELAXED);
     do
         __atomic_store_n(&hole->next, head, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&orphans, &head, hole, true, __ATOMIC_RELEASE,
+    while (!__atomic_compare_exchange_n(&arena.orphans, &head, hole, true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED));
 }
 
@@ -223,12 +225,12 @@ void zc_arena_put(void *memory, size_t bytes)
         clear(memory, whole);
     else
         clear_large(memory, whole);
-    if (!zc_lock_take(&zc_arena)) {
+    if (!zc_lock_take(&arena_lock)) {
         put_orphan(memory, bytes);
         return;
     }
     push(memory, size_class);
-    zc_lock_drop(&zc_arena);
+    zc_lock_drop(&arena_lock);
 }
 
 bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, unsigned first)
@@ -251,11 +253,11 @@ bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, 
 char *zc_arena_ahead(char **end_out)
 {
     zc_arena_put(zc_arena_get(1), 1); /* Makes sure that there is a chunk. */
-    if (!zc_lock_take(&zc_arena))
+    if (!zc_lock_take(&arena_lock))
         return NULL;
-    char *at = chunk.at;
-    *end_out = (size_t)(chunk.end - at) < AHEAD ? chunk.end : at + AHEAD;
-    zc_lock_drop(&zc_arena);
+    char *at = arena.chunk.at;
+    *end_out = (size_t)(arena.chunk.end - at) < AHEAD ? arena.chunk.end : at + AHEAD;
+    zc_lock_drop(&arena_lock);
     return at;
 }
 
@@ -281,27 +283,25 @@ void zc_arena_populate(void)
 
 size_t zc_arena_mapped_bytes(void)
 {
-    return __atomic_load_n(&mapped, __ATOMIC_RELAXED);
+    return __atomic_load_n(&arena.mapped, __ATOMIC_RELAXED);
 }
 
 void zc_arena_reset(void)
 {
-    orphans = NULL;
-    spares = NULL;
-    chunk = (struct run){NULL, NULL};
-    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
-        runs[i] = (struct run){NULL, NULL};
-    for (unsigned i = 0; i < CLASSES; i++)
-        holes[i] = NULL;
-    for (struct mapping *m = mappings; m != NULL; m = m->next) {
+    struct mapping *all = arena.mappings;
+    size_t mapped = arena.mapped;
+    memset(&arena, 0, sizeof(arena));
+    arena.mappings = all;
+    arena.mapped = mapped;
+    for (struct mapping *m = all; m != NULL; m = m->next) {
         struct mapping kept = *m;
         clear_pages(m, kept.bytes);
         *m = kept;
         if (kept.size_class < CLASSES) {
             push((char *)m + LINE, kept.size_class);
         } else {
-            m->spare = spares;
-            spares = m;
+            m->spare = arena.spares;
+            arena.spares = m;
         }
     }
 }

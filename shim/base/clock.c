@@ -20,10 +20,12 @@ struct pair {
     uint64_t ns;    /* CLOCK_MONOTONIC. */
 };
 
-static enum source source; /* Atomic; every thread would store the same value. */
 bool zc_clock_counter;
-static struct pair mark;
-static uint64_t mult; /* Atomic. */
+static struct {
+    enum source source; /* Atomic; every thread would store the same value. */
+    struct pair mark;
+    uint64_t mult; /* Atomic. */
+} rate;
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -62,14 +64,14 @@ static bool counter_is_constant(void)
 static enum source find_source(void)
 {
     enum source found = counter_is_constant() ? COUNTER : MONOTONIC;
-    __atomic_store_n(&source, found, __ATOMIC_RELAXED);
+    __atomic_store_n(&rate.source, found, __ATOMIC_RELAXED);
     __atomic_store_n(&zc_clock_counter, found == COUNTER, __ATOMIC_RELAXED);
     return found;
 }
 
 uint64_t zc_ticks_slow(void)
 {
-    enum source s = __atomic_load_n(&source, __ATOMIC_RELAXED);
+    enum source s = __atomic_load_n(&rate.source, __ATOMIC_RELAXED);
     if (__builtin_expect(s == UNKNOWN, 0))
         s = find_source();
     return __builtin_expect(s == COUNTER, 1) ? counter() : clock_ns(CLOCK_MONOTONIC);
@@ -95,24 +97,24 @@ static struct pair read_pair(void)
 
 void zc_clock_mark(void)
 {
-    mark = read_pair();
+    rate.mark = read_pair();
 }
 
 static void set_mult(uint64_t value)
 {
-    __atomic_store_n(&mult, value, __ATOMIC_RELAXED);
+    __atomic_store_n(&rate.mult, value, __ATOMIC_RELAXED);
 }
 
 static void measure(void)
 {
-    if (mark.ticks == 0)
+    if (rate.mark.ticks == 0)
         zc_clock_mark();
-    while (clock_ns(CLOCK_MONOTONIC) - mark.ns < SPAN_NS) {
+    while (clock_ns(CLOCK_MONOTONIC) - rate.mark.ns < SPAN_NS) {
     }
     struct pair now = read_pair();
-    if (now.ticks > mark.ticks)
-        set_mult(
-            (uint64_t)(((unsigned __int128)(now.ns - mark.ns) << 32) / (now.ticks - mark.ticks)));
+    if (now.ticks > rate.mark.ticks)
+        set_mult((uint64_t)(((unsigned __int128)(now.ns - rate.mark.ns) << 32) /
+                            (now.ticks - rate.mark.ticks)));
 }
 
 void zc_clock_calibrate(void)
@@ -122,11 +124,11 @@ void zc_clock_calibrate(void)
         return;
     }
 #if defined(__aarch64__)
-    uint64_t rate;
+    uint64_t hertz;
 
-    __asm__("mrs %0, cntfrq_el0" : "=r"(rate));
-    if (rate != 0) {
-        set_mult((NS_PER_S << 32) / rate);
+    __asm__("mrs %0, cntfrq_el0" : "=r"(hertz));
+    if (hertz != 0) {
+        set_mult((NS_PER_S << 32) / hertz);
         return;
     }
 #endif
@@ -135,7 +137,7 @@ void zc_clock_calibrate(void)
 
 uint64_t zc_clock_mult(void)
 {
-    return __atomic_load_n(&mult, __ATOMIC_RELAXED);
+    return __atomic_load_n(&rate.mult, __ATOMIC_RELAXED);
 }
 
 uint64_t zc_ticks_to_ns(uint64_t ticks)

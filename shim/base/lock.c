@@ -13,15 +13,13 @@
 #define WAITERS 0x80000000u
 #define SPINS 64
 
-static __thread uint32_t cached_id;
-
-/* One bit for the rank of each lock that the thread holds or is taking.  Set before the lock is
- * taken, so that a handler in between sees it. */
-static __thread uint32_t held;
-
-/* Calls of the driver's may be cancellation points, and nobody would drop the lock of a thread that
- * ends there: whether this one may be cancelled otherwise. */
-static __thread int cancelled;
+static __thread struct {
+    uint32_t id;   /* 0: not known yet. */
+    uint32_t held; /* One bit for the rank of each lock that the thread holds or is taking.  Set
+                    * before the lock is taken, so that a handler in between sees it. */
+    int cancelled; /* Calls of the driver's may be cancellation points, and nobody would drop the
+                    * lock of a thread that ends there: whether it may be cancelled otherwise. */
+} mine;
 
 static bool covers_driver(const struct zc_lock *lock, uint32_t others)
 {
@@ -31,14 +29,14 @@ static bool covers_driver(const struct zc_lock *lock, uint32_t others)
 
 uint32_t zc_thread_id(void)
 {
-    if (cached_id == 0)
-        cached_id = (uint32_t)syscall(SYS_gettid);
-    return cached_id;
+    if (mine.id == 0)
+        mine.id = (uint32_t)syscall(SYS_gettid);
+    return mine.id;
 }
 
 void zc_thread_id_reset(void)
 {
-    cached_id = 0;
+    mine.id = 0;
 }
 
 static inline void pause_cpu(void)
@@ -57,7 +55,7 @@ static bool grab(uint32_t *word, uint32_t wanted)
                                        __ATOMIC_RELAXED);
 }
 
-/* Whoever slept takes the lock with the bit set: others may sleep on it still. */
+/* A thread that slept takes the lock with the bit set: others may sleep on it still. */
 static void sleep_for(uint32_t *word, uint32_t me)
 {
     while (!grab(word, me | WAITERS)) {
@@ -92,30 +90,30 @@ void zc_word_unlock(uint32_t *word)
 
 bool zc_lock_take(struct zc_lock *lock)
 {
-    uint32_t others = held;
+    uint32_t others = mine.held;
     if (others >> lock->rank)
         return false;
-    held |= 1u << lock->rank;
+    mine.held |= 1u << lock->rank;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (covers_driver(lock, others))
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mine.cancelled);
     zc_word_lock(&lock->owner);
     return true;
 }
 
 void zc_lock_drop(struct zc_lock *lock)
 {
-    uint32_t others = held & ~(1u << lock->rank);
+    uint32_t others = mine.held & ~(1u << lock->rank);
     zc_word_unlock(&lock->owner);
     if (covers_driver(lock, others))
-        pthread_setcancelstate(cancelled, NULL);
+        pthread_setcancelstate(mine.cancelled, NULL);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    held = others;
+    mine.held = others;
 }
 
 bool zc_lock_held(void)
 {
-    return held;
+    return mine.held;
 }
 
 /* From the linker: the section's bounds, NULL where nothing is in it. */
@@ -126,5 +124,5 @@ void zc_lock_reset_all(void)
 {
     for (struct zc_lock *lock = __start_zc_locks; lock != __stop_zc_locks; lock++)
         __atomic_store_n(&lock->owner, 0, __ATOMIC_RELAXED);
-    held = 0;
+    mine.held = 0;
 }

@@ -35,25 +35,31 @@ struct early {
 
 enum stderr_state { UNKNOWN, OPEN, CLOSED };
 
-static struct code codes[CODES];
-static zc_message_sink sink; /* Atomic. */
-static struct early early[EARLY];
-static uint32_t early_count; /* Messages from before there was a sink. */
-static enum stderr_state state;
-static dev_t stderr_device; /* The device of descriptor 2 when libzc was loaded. */
-static ino_t stderr_inode;
+static struct {
+    zc_message_sink sink; /* Atomic. */
+    uint32_t early_count; /* Messages from before there was a sink. */
+    struct early early[EARLY];
+    struct code codes[CODES];
+} messages;
+
+/* Descriptor 2 when libzc was loaded. */
+static struct {
+    enum stderr_state state;
+    dev_t device;
+    ino_t inode;
+} standard;
 
 static struct code *code_entry(const char *name)
 {
     for (int i = 0; i < CODES - 1; i++) {
-        const char *there = __atomic_load_n(&codes[i].name, __ATOMIC_ACQUIRE);
-        if (there == NULL && __atomic_compare_exchange_n(&codes[i].name, &there, name, false,
-                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            return &codes[i];
+        const char *there = __atomic_load_n(&messages.codes[i].name, __ATOMIC_ACQUIRE);
+        if (there == NULL && __atomic_compare_exchange_n(&messages.codes[i].name, &there, name,
+                                                         false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return &messages.codes[i];
         if (strcmp(there, name) == 0)
-            return &codes[i];
+            return &messages.codes[i];
     }
-    return &codes[CODES - 1];
+    return &messages.codes[CODES - 1];
 }
 
 void zc_message_init(void)
@@ -61,11 +67,11 @@ void zc_message_init(void)
     struct stat s;
     int saved = errno;
     if (fstat(STDERR_FILENO, &s) == 0) {
-        stderr_device = s.st_dev;
-        stderr_inode = s.st_ino;
-        state = OPEN;
+        standard.device = s.st_dev;
+        standard.inode = s.st_ino;
+        standard.state = OPEN;
     } else {
-        state = CLOSED;
+        standard.state = CLOSED;
     }
     errno = saved;
 }
@@ -74,11 +80,11 @@ void zc_message_init(void)
 static bool stderr_is_ours(void)
 {
     struct stat s;
-    if (state == UNKNOWN)
+    if (standard.state == UNKNOWN)
         zc_message_init();
-    if (state == CLOSED || fstat(STDERR_FILENO, &s) != 0)
+    if (standard.state == CLOSED || fstat(STDERR_FILENO, &s) != 0)
         return false;
-    return (s.st_dev == stderr_device && s.st_ino == stderr_inode) || S_ISCHR(s.st_mode) ||
+    return (s.st_dev == standard.device && s.st_ino == standard.inode) || S_ISCHR(s.st_mode) ||
            S_ISFIFO(s.st_mode);
 }
 
@@ -132,19 +138,19 @@ static void print(const char *text, bool last, bool logged)
 
 static void keep_early(enum zc_severity severity, const char *code, const char *text)
 {
-    uint32_t i = __atomic_fetch_add(&early_count, 1, __ATOMIC_RELAXED);
+    uint32_t i = __atomic_fetch_add(&messages.early_count, 1, __ATOMIC_RELAXED);
     if (i >= EARLY)
         return;
-    early[i].severity = severity;
-    struct zc_text kept = zc_text_on(early[i].text, sizeof(early[i].text));
+    messages.early[i].severity = severity;
+    struct zc_text kept = zc_text_on(messages.early[i].text, sizeof(messages.early[i].text));
     zc_text_str(&kept, text);
     zc_text_cstr(&kept);
-    __atomic_store_n(&early[i].code, code, __ATOMIC_RELEASE);
+    __atomic_store_n(&messages.early[i].code, code, __ATOMIC_RELEASE);
 }
 
 void zc_message(enum zc_severity severity, const char *code, const char *fmt, ...)
 {
-    zc_message_sink log = __atomic_load_n(&sink, __ATOMIC_ACQUIRE);
+    zc_message_sink log = __atomic_load_n(&messages.sink, __ATOMIC_ACQUIRE);
     char buf[LINE_MAX_BYTES];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
     va_list ap;
@@ -169,18 +175,15 @@ bool zc_message_first(const char *code)
 
 void zc_message_set_sink(zc_message_sink new_sink)
 {
-    __atomic_store_n(&sink, new_sink, __ATOMIC_RELEASE);
+    __atomic_store_n(&messages.sink, new_sink, __ATOMIC_RELEASE);
     for (int i = 0; i < EARLY && new_sink != NULL; i++) {
-        const char *code = __atomic_exchange_n(&early[i].code, NULL, __ATOMIC_ACQUIRE);
+        const char *code = __atomic_exchange_n(&messages.early[i].code, NULL, __ATOMIC_ACQUIRE);
         if (code != NULL)
-            new_sink(early[i].severity, code, early[i].text);
+            new_sink(messages.early[i].severity, code, messages.early[i].text);
     }
 }
 
 void zc_message_reset(void)
 {
-    sink = NULL;
-    early_count = 0;
-    memset(early, 0, sizeof(early));
-    memset(codes, 0, sizeof(codes));
+    memset(&messages, 0, sizeof(messages));
 }

@@ -34,9 +34,11 @@ static struct zc_options options = {
     ZC_OPTIONS(DEFAULT)
 #undef DEFAULT
 };
-static bool ignored[TABLE_SIZE]; /* Set by zc_options_read() for values without meaning. */
-static char store[STORE];
-static size_t stored;
+static struct {
+    bool ignored[TABLE_SIZE]; /* Set by zc_options_read() for values without meaning. */
+    size_t stored;            /* Bytes of `store` in use. */
+    char store[STORE];
+} values;
 
 static bool is_one_of(const char *const words[], const char *value)
 {
@@ -68,23 +70,23 @@ static bool is_meant(const struct option *option, const char *value)
 static const char *keep_value(const struct option *option, const char *value)
 {
     size_t n = strlen(value) + 1;
-    char *copy = store + stored;
-    if (!is_meant(option, value) || n > STORE - stored)
+    char *copy = values.store + values.stored;
+    if (!is_meant(option, value) || n > STORE - values.stored)
         return NULL;
     memcpy(copy, value, n);
-    stored += n;
+    values.stored += n;
     return copy;
 }
 
 const struct zc_options *zc_options_read(void)
 {
-    stored = 0;
+    values.stored = 0;
     options.secure = getauxval(AT_SECURE) != 0;
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         const char *value = options.secure ? NULL : secure_getenv(table[i].variable);
         bool given = value != NULL && value[0] != 0;
         const char *kept = given ? keep_value(&table[i], value) : NULL;
-        ignored[i] = given && kept == NULL;
+        values.ignored[i] = given && kept == NULL;
         *(const char **)((char *)&options + table[i].offset) =
             kept != NULL ? kept : table[i].fallback;
     }
@@ -122,9 +124,9 @@ void zc_options_announce(void)
 {
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         const char *name = table[i].variable, *value = secure_getenv(name);
-        if (ignored[i] && is_switch(&table[i]))
+        if (values.ignored[i] && is_switch(&table[i]))
             zc_message(ZC_WARN, "options", "%s=%s is neither 1 nor 0", name, value ? value : "");
-        else if (ignored[i])
+        else if (values.ignored[i])
             zc_message(ZC_WARN, "options", "%s is too long and was ignored", name);
     }
     for (char **entry = environ; entry && *entry; entry++)

@@ -14,9 +14,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-static char program[NAME_MAX + 1];
-static bool program_known; /* Atomic. */
-static struct utsname host;
+static struct {
+    bool known; /* The program is.  Atomic. */
+    char program[NAME_MAX + 1];
+    struct utsname host;
+} names;
 
 bool zc_log_program_path(char path[PATH_MAX])
 {
@@ -42,26 +44,26 @@ __attribute__((noinline)) static bool find_program(void)
         length -= sizeof(deleted) - 1;
     /* Several threads may do this at once; each stores the whole name before it goes on. */
     for (size_t i = 0; i < length; i++)
-        __atomic_store_n(&program[i], name[i], __ATOMIC_RELAXED);
-    __atomic_store_n(&program_known, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&names.program[i], name[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&names.known, true, __ATOMIC_RELEASE);
     return true;
 }
 
 const char *zc_log_program(void)
 {
-    if (__atomic_load_n(&program_known, __ATOMIC_ACQUIRE) || find_program())
-        return program;
+    if (__atomic_load_n(&names.known, __ATOMIC_ACQUIRE) || find_program())
+        return names.program;
     return program_invocation_short_name;
 }
 
 const char *zc_log_host(void)
 {
-    if (host.nodename[0] == 0 && uname(&host) != 0)
+    if (names.host.nodename[0] == 0 && uname(&names.host) != 0)
         return "?";
-    for (char *p = host.nodename; *p != 0; p++)
+    for (char *p = names.host.nodename; *p != 0; p++)
         if (*p == '/')
             *p = '_';
-    return host.nodename[0] != 0 ? host.nodename : "?";
+    return names.host.nodename[0] != 0 ? names.host.nodename : "?";
 }
 
 static void two_digits(struct zc_text *t, unsigned v)

@@ -16,73 +16,75 @@ enum slot_state {
 };
 
 static struct {
-    uint32_t state;    /* enum slot_state; atomic. */
-    bool refused;      /* There is no memory for it, or it can't be registered. */
-    char *memory;      /* ZC_RING_SLOT bytes, made at first use and never freed; the owner's. */
-    CUcontext context; /* Context that it is registered in, or NULL.  Atomic. */
-    CUevent event;     /* The owner's; NULL: nothing to wait for. */
-    CUcontext home;    /* Context of the event; the owner's. */
-    uint64_t serial;   /* Order in which copies were sent; the owner's. */
-} slots[ZC_RING_SLOTS];
-
-static uint64_t departures; /* Atomic. */
-static uint32_t releases;   /* So far; those wait for it who find no slot.  Atomic. */
+    uint64_t departures; /* Atomic. */
+    uint32_t releases;   /* So far; a thread that finds no slot waits for the next.  Atomic. */
+    struct {
+        uint32_t state;    /* enum slot_state; atomic. */
+        bool refused;      /* There is no memory for it, or it can't be registered. */
+        char *memory;      /* ZC_RING_SLOT bytes, made at first use and never freed; the owner's. */
+        CUcontext context; /* Context that it is registered in, or NULL.  Atomic. */
+        CUevent event;     /* The owner's; NULL: nothing to wait for. */
+        CUcontext home;    /* Context of the event; the owner's. */
+        uint64_t serial;   /* Order in which copies were sent; the owner's. */
+    } slot[ZC_RING_SLOTS];
+} ring;
 
 /* Makes the memory of a slot at its first use, and registers it again if a context took the
  * registration along. */
-static bool prepare(unsigned i)
+static bool slot_prepare(unsigned i)
 {
     const char *why;
     CUcontext context = NULL;
-    if (__atomic_load_n(&slots[i].context, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&ring.slot[i].context, __ATOMIC_ACQUIRE))
         return true;
-    if (slots[i].refused)
+    if (ring.slot[i].refused)
         return false;
-    if (!slots[i].memory && zc_limits_take(ZC_PLACE_PINNED, -1, ZC_RING_SLOT, &why)) {
-        slots[i].memory = zc_pages_make(ZC_RING_SLOT, 0, -1);
-        if (!slots[i].memory)
+    if (!ring.slot[i].memory && zc_limits_take(ZC_PLACE_PINNED, -1, ZC_RING_SLOT, &why)) {
+        ring.slot[i].memory = zc_pages_make(ZC_RING_SLOT, 0, -1);
+        if (!ring.slot[i].memory)
             zc_limits_give(ZC_PLACE_PINNED, -1, ZC_RING_SLOT);
     }
-    slots[i].refused = !slots[i].memory || !zc_real.cuMemHostRegister_v2 ||
-                       zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
-                       zc_real.cuMemHostRegister_v2(slots[i].memory, ZC_RING_SLOT,
-                                                    CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS;
-    if (!slots[i].refused)
-        __atomic_store_n(&slots[i].context, context, __ATOMIC_RELEASE);
-    return !slots[i].refused;
+    ring.slot[i].refused =
+        !ring.slot[i].memory || !zc_real.cuMemHostRegister_v2 ||
+        zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
+        zc_real.cuMemHostRegister_v2(ring.slot[i].memory, ZC_RING_SLOT,
+                                     CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS;
+    if (!ring.slot[i].refused)
+        __atomic_store_n(&ring.slot[i].context, context, __ATOMIC_RELEASE);
+    return !ring.slot[i].refused;
 }
 
-static bool claim(unsigned i, uint32_t from)
+static bool slot_claim(unsigned i, uint32_t from)
 {
-    return __atomic_compare_exchange_n(&slots[i].state, &from, SLOT_OWNED, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_RELAXED);
+    return __atomic_compare_exchange_n(&ring.slot[i].state, &from, SLOT_OWNED, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 /* Waits for the copy out of a slot that the caller owns. */
-static void land(unsigned i)
+static void slot_land(unsigned i)
 {
-    if (slots[i].event)
-        zc_stream_wait_mark(slots[i].event);
-    slots[i].event = NULL;
+    if (ring.slot[i].event)
+        zc_stream_wait_mark(ring.slot[i].event);
+    ring.slot[i].event = NULL;
 }
 
-static void release(unsigned i, uint32_t state)
+static void slot_release(unsigned i, uint32_t state)
 {
-    __atomic_store_n(&slots[i].state, state, __ATOMIC_RELEASE);
-    zc_wait_step(&releases);
+    __atomic_store_n(&ring.slot[i].state, state, __ATOMIC_RELEASE);
+    zc_wait_step(&ring.releases);
 }
 
 char *zc_ring_memory(unsigned slot)
 {
-    return prepare(slot) ? slots[slot].memory : NULL;
+    return slot_prepare(slot) ? ring.slot[slot].memory : NULL;
 }
 
 /* Of two flying slots, the one that was sent first. */
 static unsigned earlier(unsigned a, unsigned b)
 {
-    unsigned first = a == ZC_RING_SLOTS || slots[b].serial < slots[a].serial ? b : a;
+    unsigned first = a == ZC_RING_SLOTS || ring.slot[b].serial < ring.slot[a].serial ? b : a;
     if (a != ZC_RING_SLOTS)
-        release(first == a ? b : a, SLOT_FLYING);
+        slot_release(first == a ? b : a, SLOT_FLYING);
     return first;
 }
 
@@ -93,15 +95,15 @@ static unsigned ring_look(unsigned *oldest)
     *oldest = ZC_RING_SLOTS;
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
         bool flying = false;
-        if (!claim(i, SLOT_FREE) && !(flying = claim(i, SLOT_FLYING)))
+        if (!slot_claim(i, SLOT_FREE) && !(flying = slot_claim(i, SLOT_FLYING)))
             continue;
-        if (flying && zc_real.cuEventQuery(slots[i].event) == CUDA_ERROR_NOT_READY) {
+        if (flying && zc_real.cuEventQuery(ring.slot[i].event) == CUDA_ERROR_NOT_READY) {
             *oldest = earlier(*oldest, i);
             continue;
         }
         if (*oldest != ZC_RING_SLOTS)
-            release(*oldest, SLOT_FLYING);
-        land(i);
+            slot_release(*oldest, SLOT_FLYING);
+        slot_land(i);
         return i;
     }
     return ZC_RING_SLOTS;
@@ -110,15 +112,15 @@ static unsigned ring_look(unsigned *oldest)
 unsigned zc_ring_take(void)
 {
     for (;;) {
-        uint32_t seen = __atomic_load_n(&releases, __ATOMIC_SEQ_CST);
+        uint32_t seen = __atomic_load_n(&ring.releases, __ATOMIC_SEQ_CST);
         unsigned oldest, slot = ring_look(&oldest);
         if (slot != ZC_RING_SLOTS)
             return slot;
         if (oldest != ZC_RING_SLOTS) {
-            land(oldest);
+            slot_land(oldest);
             return oldest;
         }
-        zc_wait(&releases, seen);
+        zc_wait(&ring.releases, seen);
     }
 }
 
@@ -128,41 +130,41 @@ int zc_ring_try(void)
     if (slot != ZC_RING_SLOTS)
         return (int)slot;
     if (oldest != ZC_RING_SLOTS)
-        release(oldest, SLOT_FLYING);
+        slot_release(oldest, SLOT_FLYING);
     return -1;
 }
 
 void zc_ring_give(unsigned slot, CUevent event, CUcontext home)
 {
-    slots[slot].event = event;
-    slots[slot].home = home;
-    slots[slot].serial = __atomic_fetch_add(&departures, 1, __ATOMIC_RELAXED);
-    release(slot, event ? SLOT_FLYING : SLOT_FREE);
+    ring.slot[slot].event = event;
+    ring.slot[slot].home = home;
+    ring.slot[slot].serial = __atomic_fetch_add(&ring.departures, 1, __ATOMIC_RELAXED);
+    slot_release(slot, event ? SLOT_FLYING : SLOT_FREE);
 }
 
-static void context_gone(CUcontext context)
+static void ring_context_gone(CUcontext context)
 {
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
         CUcontext there = context;
-        __atomic_compare_exchange_n(&slots[i].context, &there, NULL, false, __ATOMIC_ACQ_REL,
+        __atomic_compare_exchange_n(&ring.slot[i].context, &there, NULL, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED);
-        if (!claim(i, SLOT_FLYING))
+        if (!slot_claim(i, SLOT_FLYING))
             continue;
-        if (slots[i].home == context) /* The copy has ended. */
-            slots[i].event = NULL;
-        release(i, slots[i].event ? SLOT_FLYING : SLOT_FREE);
+        if (ring.slot[i].home == context) /* The copy has ended. */
+            ring.slot[i].event = NULL;
+        slot_release(i, ring.slot[i].event ? SLOT_FLYING : SLOT_FREE);
     }
 }
 
 /* The child has its own copies of the slots' memory, which nobody registered. */
-static void in_child(void)
+static void ring_child(void)
 {
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
-        slots[i].state = SLOT_FREE;
-        slots[i].context = NULL;
-        slots[i].event = NULL;
-        slots[i].refused = false;
+        ring.slot[i].state = SLOT_FREE;
+        ring.slot[i].context = NULL;
+        ring.slot[i].event = NULL;
+        ring.slot[i].refused = false;
     }
 }
 
-const struct zc_module zc_module_ring = {.child = in_child, .context_gone = context_gone};
+const struct zc_module zc_module_ring = {.child = ring_child, .context_gone = ring_context_gone};

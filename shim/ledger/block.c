@@ -27,14 +27,16 @@ __thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]
     __attribute__((tls_model("initial-exec")));
 __thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
 
-static ZC_LOCK(zc_ledger, ZC_RANK_LEDGER);
-static ZC_OWN uint64_t serial;                         /* Id given last. */
-static ZC_OWN struct zc_block *dead;                   /* Left by signal handlers.  Atomic. */
-static ZC_OWN struct zc_block *rest_first, *rest_last; /* Removed, not reused yet; oldest first. */
-static ZC_OWN uint32_t resting;                        /* Number of them. */
-static ZC_OWN uint64_t untracked;                      /* Atomic. */
-static ZC_OWN void (*watcher)(int device, int64_t bytes); /* Under the lock, as the next one. */
-static unsigned watched;                                  /* Place that it wants to know of. */
+static ZC_LOCK(ledger_lock, ZC_RANK_LEDGER);
+static ZC_OWN struct {
+    uint64_t serial;                         /* Id given last. */
+    struct zc_block *dead;                   /* Left by signal handlers.  Atomic. */
+    struct zc_block *rest_first, *rest_last; /* Removed, not reused yet; oldest first. */
+    uint32_t resting;                        /* Number of them. */
+    unsigned watched;                        /* Place that the watcher is called for. */
+    uint64_t untracked;                      /* Atomic. */
+    void (*watcher)(int device, int64_t bytes);
+} ledger;
 ZC_OWN bool zc_block_padded;
 
 static uint64_t end_of(const struct zc_block *block)
@@ -63,19 +65,19 @@ static void gauge_change(const struct zc_block *block, int sign)
     gauge_bytes(gauge, sign, block->size - spilled);
     if (spilled != 0)
         gauge_bytes(&zc_counters()->place[ZC_PLACE_MAPPED], sign, spilled);
-    if (watcher != NULL && block->place == watched)
-        watcher(block->device, sign * (int64_t)block->size);
+    if (ledger.watcher != NULL && block->place == ledger.watched)
+        ledger.watcher(block->device, sign * (int64_t)block->size);
 }
 
-static void rest(struct zc_block *block)
+static void block_rest(struct zc_block *block)
 {
     block->next_dead = NULL;
-    if (rest_last != NULL)
-        rest_last->next_dead = block;
+    if (ledger.rest_last != NULL)
+        ledger.rest_last->next_dead = block;
     else
-        rest_first = block;
-    rest_last = block;
-    resting++;
+        ledger.rest_first = block;
+    ledger.rest_last = block;
+    ledger.resting++;
 }
 
 /* Removes a claimed block whose cells are folded.  If a newer block has replaced it, it is no
@@ -84,14 +86,14 @@ static void remove_locked(struct zc_block *block)
 {
     if (zc_index_remove(block->base, block))
         gauge_change(block, -1);
-    rest(block);
+    block_rest(block);
 }
 
-static void bury_dead(void)
+static void remove_dead(void)
 {
-    if (__atomic_load_n(&dead, __ATOMIC_RELAXED) == NULL)
+    if (__atomic_load_n(&ledger.dead, __ATOMIC_RELAXED) == NULL)
         return;
-    struct zc_block *block = __atomic_exchange_n(&dead, NULL, __ATOMIC_ACQUIRE);
+    struct zc_block *block = __atomic_exchange_n(&ledger.dead, NULL, __ATOMIC_ACQUIRE);
     while (block != NULL) {
         struct zc_block *next = block->next_dead;
         remove_locked(block);
@@ -100,32 +102,32 @@ static void bury_dead(void)
 }
 
 /* Enters the ledger for a change; false in a signal handler that interrupted it. */
-static bool change_enter(void)
+static bool ledger_enter(void)
 {
     if (!zc_reentry_enter())
         return false;
-    if (!zc_lock_take(&zc_ledger)) {
+    if (!zc_lock_take(&ledger_lock)) {
         zc_reentry_leave();
         return false;
     }
-    bury_dead();
+    remove_dead();
     return true;
 }
 
-static void change_leave(void)
+static void ledger_leave(void)
 {
-    zc_lock_drop(&zc_ledger);
+    zc_lock_drop(&ledger_lock);
     zc_reentry_leave();
 }
 
 /* A removed block that may be reused, or fresh memory.  Under the lock. */
 static struct zc_block *block_new(void)
 {
-    struct zc_block *block = rest_first;
-    if (resting <= RESTING)
+    struct zc_block *block = ledger.rest_first;
+    if (ledger.resting <= RESTING)
         return zc_arena_get(sizeof(*block));
-    rest_first = block->next_dead;
-    resting--;
+    ledger.rest_first = block->next_dead;
+    ledger.resting--;
     return block;
 }
 
@@ -138,44 +140,44 @@ static void displace(struct zc_block *old)
     if (!zc_block_claim(old))
         return;
     zc_cell_fold_all(old->cell, old->site);
-    rest(old);
+    block_rest(old);
 }
 
 struct zc_block *zc_block_add(const struct zc_block *like)
 {
     uint64_t end = end_of(like);
     struct zc_block *block = NULL, *old;
-    if (change_enter()) {
+    if (ledger_enter()) {
         block = block_new();
         if (block != NULL) {
             bool added;
             *block = *like;
-            block->id = serial + 1;
+            block->id = ledger.serial + 1;
             __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
             while (!(added = zc_index_insert(block->base, end, block, &old)) && old != NULL)
                 displace(old);
             if (added) {
-                serial++;
+                ledger.serial++;
                 if (block->before != 0 || block->behind != 0)
                     __atomic_store_n(&zc_block_padded, true, __ATOMIC_RELAXED);
                 gauge_change(block, 1);
                 zc_site_note_request(block->site, block->size);
             } else {
-                rest(block);
+                block_rest(block);
                 block = NULL;
             }
         }
-        change_leave();
+        ledger_leave();
     }
     if (block == NULL)
-        __atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&ledger.untracked, 1, __ATOMIC_RELAXED);
     return block;
 }
 
 /* The other bits of a split block say that none of it is with its place. */
 void zc_block_spill(struct zc_block *block, bool spilled)
 {
-    bool entered = change_enter();
+    bool entered = ledger_enter();
     if (entered)
         gauge_change(block, -1);
     if (spilled)
@@ -186,7 +188,7 @@ void zc_block_spill(struct zc_block *block, bool spilled)
                      __ATOMIC_RELAXED);
     if (entered) {
         gauge_change(block, 1);
-        change_leave();
+        ledger_leave();
     }
 }
 
@@ -215,9 +217,9 @@ static struct zc_index_seen look(uint64_t address)
     struct zc_index_seen now;
     if (zc_index_find(address, &now)) {
         remember(zc_block_seen_at(address), &now);
-    } else if (change_enter()) {
+    } else if (ledger_enter()) {
         zc_index_find(address, &now);
-        change_leave();
+        ledger_leave();
     }
     return now;
 }
@@ -255,26 +257,26 @@ void zc_block_unclaim(struct zc_block *block)
 
 void zc_block_quarantine(struct zc_block *block)
 {
-    bool entered = change_enter();
+    bool entered = ledger_enter();
     if (entered)
         gauge_change(block, -1);
     __atomic_fetch_or(&block->flags, ZC_BLOCK_QUARANTINED, __ATOMIC_RELEASE);
     if (entered)
-        change_leave();
+        ledger_leave();
 }
 
 void zc_block_remove(struct zc_block *block)
 {
     zc_cell_fold_all(block->cell, block->site);
-    if (change_enter()) {
+    if (ledger_enter()) {
         remove_locked(block);
-        change_leave();
+        ledger_leave();
         return;
     }
-    struct zc_block *head = __atomic_load_n(&dead, __ATOMIC_RELAXED);
+    struct zc_block *head = __atomic_load_n(&ledger.dead, __ATOMIC_RELAXED);
     do
         block->next_dead = head;
-    while (!__atomic_compare_exchange_n(&dead, &head, block, true, __ATOMIC_RELEASE,
+    while (!__atomic_compare_exchange_n(&ledger.dead, &head, block, true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED));
 }
 
@@ -282,26 +284,26 @@ void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)
 {
     struct zc_block *block;
     uint64_t from = 0;
-    if (!change_enter())
+    if (!ledger_enter())
         return;
     while ((block = zc_index_next(from)) != NULL && visit(block, arg) && block->base < UINT64_MAX)
         from = block->base + 1;
-    change_leave();
+    ledger_leave();
 }
 
 void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes))
 {
     struct zc_block *block;
     uint64_t from = 0;
-    if (!change_enter())
+    if (!ledger_enter())
         return;
     for (; (block = zc_index_next(from)) != NULL && block->base < UINT64_MAX;
          from = block->base + 1)
         if (block->place == place && !(block->flags & ZC_BLOCK_QUARANTINED))
             changed(block->device, (int64_t)block->size);
-    watched = place;
-    watcher = changed;
-    change_leave();
+    ledger.watched = place;
+    ledger.watcher = changed;
+    ledger_leave();
 }
 
 void zc_block_gauge(unsigned place, struct zc_block_gauge *out)
@@ -317,5 +319,5 @@ void zc_block_gauge(unsigned place, struct zc_block_gauge *out)
 
 uint64_t zc_block_untracked(void)
 {
-    return __atomic_load_n(&untracked, __ATOMIC_RELAXED);
+    return __atomic_load_n(&ledger.untracked, __ATOMIC_RELAXED);
 }

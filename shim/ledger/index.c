@@ -35,11 +35,13 @@ struct slot {
 ZC_OWN uint64_t zc_index_sequence;
 static uint64_t reached; /* Its last even value.  A child of fork(2) goes on from there: what its
                           * thread has seen in the parent never holds again. */
-static ZC_OWN struct slot *top;   /* The array of chunks, `top_capacity` slots. */
-static ZC_OWN uint64_t top_count; /* Slots in use. */
-static ZC_OWN uint64_t top_capacity;
-static ZC_OWN struct chunk *spare; /* Chunks not in use. */
-static ZC_OWN size_t taken;        /* Bytes from the arena. */
+static ZC_OWN struct {
+    struct slot *top; /* The array of chunks, `capacity` slots. */
+    uint64_t count;   /* Slots in use. */
+    uint64_t capacity;
+    struct chunk *spare; /* Chunks not in use. */
+    size_t taken;        /* Bytes from the arena. */
+} blocks;
 
 #define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
 #define SET(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELEASE)
@@ -78,8 +80,8 @@ static inline size_t top_rank(const struct slot *array, size_t n, uint64_t key)
 /* One attempt of a look-up; false if a change interfered. */
 static bool find_once(uint64_t address, struct zc_index_seen *seen)
 {
-    uint64_t sequence = GET(zc_index_sequence), n = GET(top_count), above = UINT64_MAX;
-    const struct slot *array = GET(top);
+    uint64_t sequence = GET(zc_index_sequence), n = GET(blocks.count), above = UINT64_MAX;
+    const struct slot *array = GET(blocks.top);
     *seen = (struct zc_index_seen){.sequence = sequence, .bytes = UINT64_MAX};
     if ((sequence & 1) != 0 || GET(zc_index_sequence) != sequence)
         return false;
@@ -123,22 +125,22 @@ bool zc_index_find(uint64_t address, struct zc_index_seen *seen_out)
 
 static struct chunk *chunk_new(void)
 {
-    struct chunk *chunk = spare;
+    struct chunk *chunk = blocks.spare;
     if (chunk != NULL) {
-        spare = (struct chunk *)chunk->block[0];
+        blocks.spare = (struct chunk *)chunk->block[0];
         SET(chunk->count, 0);
         return chunk;
     }
     chunk = zc_arena_get(sizeof(*chunk));
     if (chunk != NULL)
-        taken += sizeof(*chunk);
+        blocks.taken += sizeof(*chunk);
     return chunk;
 }
 
 static void chunk_spare(struct chunk *chunk)
 {
-    SET(chunk->block[0], (struct zc_block *)spare);
-    spare = chunk;
+    SET(chunk->block[0], (struct zc_block *)blocks.spare);
+    blocks.spare = chunk;
 }
 
 static void entry_set(struct chunk *chunk, size_t at, uint64_t base, uint64_t end,
@@ -183,44 +185,44 @@ static void entries_move(struct chunk *to, struct chunk *from, size_t at)
  * smaller than the current one. */
 static bool top_reserve(void)
 {
-    uint64_t capacity = top_capacity == 0 ? FIRST_TOP : 2 * top_capacity;
-    if (top_count < top_capacity)
+    uint64_t capacity = blocks.capacity == 0 ? FIRST_TOP : 2 * blocks.capacity;
+    if (blocks.count < blocks.capacity)
         return true;
     struct slot *array = zc_arena_get(capacity * sizeof(*array));
     if (array == NULL)
         return false;
-    for (size_t i = 0; i < top_count; i++) {
-        SET(array[i].first, top[i].first);
-        SET(array[i].chunk, top[i].chunk);
+    for (size_t i = 0; i < blocks.count; i++) {
+        SET(array[i].first, blocks.top[i].first);
+        SET(array[i].chunk, blocks.top[i].chunk);
     }
-    taken += capacity * sizeof(*array);
-    top_capacity = capacity;
+    blocks.taken += capacity * sizeof(*array);
+    blocks.capacity = capacity;
     change_begin();
-    SET(top, array);
+    SET(blocks.top, array);
     change_end();
     return true;
 }
 
 static void top_insert(size_t at, uint64_t first, struct chunk *chunk)
 {
-    for (size_t i = top_count; i > at; i--) {
-        SET(top[i].first, top[i - 1].first);
-        SET(top[i].chunk, top[i - 1].chunk);
+    for (size_t i = blocks.count; i > at; i--) {
+        SET(blocks.top[i].first, blocks.top[i - 1].first);
+        SET(blocks.top[i].chunk, blocks.top[i - 1].chunk);
     }
-    SET(top[at].first, first);
-    SET(top[at].chunk, chunk);
-    SET(top_count, top_count + 1);
+    SET(blocks.top[at].first, first);
+    SET(blocks.top[at].chunk, chunk);
+    SET(blocks.count, blocks.count + 1);
 }
 
 static void top_remove(size_t at)
 {
-    chunk_spare(top[at].chunk);
-    SET(top_count, top_count - 1);
-    for (size_t i = at; i < top_count; i++) {
-        SET(top[i].first, top[i + 1].first);
-        SET(top[i].chunk, top[i + 1].chunk);
+    chunk_spare(blocks.top[at].chunk);
+    SET(blocks.count, blocks.count - 1);
+    for (size_t i = at; i < blocks.count; i++) {
+        SET(blocks.top[i].first, blocks.top[i + 1].first);
+        SET(blocks.top[i].chunk, blocks.top[i + 1].chunk);
     }
-    SET(top[0].first, 0);
+    SET(blocks.top[0].first, 0);
 }
 
 /*
@@ -229,12 +231,12 @@ static void top_remove(size_t at)
  */
 static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struct zc_block *block)
 {
-    struct chunk *full = top[s].chunk;
+    struct chunk *full = blocks.top[s].chunk;
     size_t keep = at == FANOUT ? FANOUT : at == 0 ? 0 : FANOUT / 2;
-    if (at == FANOUT && s + 1 < top_count && top[s + 1].chunk->count < FANOUT) {
+    if (at == FANOUT && s + 1 < blocks.count && blocks.top[s + 1].chunk->count < FANOUT) {
         change_begin();
-        entry_insert(top[s + 1].chunk, 0, base, end, block);
-        SET(top[s + 1].first, base);
+        entry_insert(blocks.top[s + 1].chunk, 0, base, end, block);
+        SET(blocks.top[s + 1].first, base);
         change_end();
         return true;
     }
@@ -259,13 +261,13 @@ static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struc
 /* The entry that overlaps [base, end), which would be inserted at `at` in slot s; or NULL. */
 static struct zc_block *overlap(size_t s, size_t at, uint64_t base, uint64_t end)
 {
-    const struct chunk *chunk = top[s].chunk;
+    const struct chunk *chunk = blocks.top[s].chunk;
     if (at > 0 && base < chunk->end[at - 1])
         return chunk->block[at - 1];
     if (at == chunk->count) {
-        if (s + 1 >= top_count)
+        if (s + 1 >= blocks.count)
             return NULL;
-        chunk = top[s + 1].chunk;
+        chunk = blocks.top[s + 1].chunk;
         at = 0;
     }
     return chunk->base[at] < end ? chunk->block[at] : NULL;
@@ -276,15 +278,15 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
 {
     struct chunk *chunk;
     *overlap_out = NULL;
-    if (top_count == 0) {
+    if (blocks.count == 0) {
         if (!top_reserve() || (chunk = chunk_new()) == NULL)
             return false;
         change_begin();
         top_insert(0, 0, chunk);
         change_end();
     }
-    size_t s = top_rank(top, top_count, base) - 1;
-    chunk = top[s].chunk;
+    size_t s = top_rank(blocks.top, blocks.count, base) - 1;
+    chunk = blocks.top[s].chunk;
     size_t at = rank(chunk->base, 1, chunk->count, base);
     *overlap_out = overlap(s, at, base, end);
     if (*overlap_out != NULL)
@@ -300,29 +302,30 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
 /* Merges the chunk of slot s + 1 into that of slot s if they fit into one. */
 static bool merge(size_t s)
 {
-    if (s + 1 >= top_count || top[s].chunk->count + top[s + 1].chunk->count > MERGE_FILL)
+    if (s + 1 >= blocks.count ||
+        blocks.top[s].chunk->count + blocks.top[s + 1].chunk->count > MERGE_FILL)
         return false;
-    entries_move(top[s].chunk, top[s + 1].chunk, 0);
+    entries_move(blocks.top[s].chunk, blocks.top[s + 1].chunk, 0);
     top_remove(s + 1);
     return true;
 }
 
 bool zc_index_remove(uint64_t base, const struct zc_block *block)
 {
-    if (top_count == 0)
+    if (blocks.count == 0)
         return false;
-    size_t s = top_rank(top, top_count, base) - 1;
-    struct chunk *chunk = top[s].chunk;
+    size_t s = top_rank(blocks.top, blocks.count, base) - 1;
+    struct chunk *chunk = blocks.top[s].chunk;
     size_t at = rank(chunk->base, 1, chunk->count, base);
     if (at == 0 || chunk->base[at - 1] != base || chunk->block[at - 1] != block)
         return false;
     change_begin();
     entry_remove(chunk, at - 1);
-    if (chunk->count == 0 && top_count > 1) {
+    if (chunk->count == 0 && blocks.count > 1) {
         top_remove(s);
     } else if (chunk->count > 0) {
         if (at == 1 && s > 0)
-            SET(top[s].first, chunk->base[0]);
+            SET(blocks.top[s].first, chunk->base[0]);
         if (chunk->count < MERGE_BELOW && !merge(s) && s > 0)
             merge(s - 1);
     }
@@ -332,17 +335,17 @@ bool zc_index_remove(uint64_t base, const struct zc_block *block)
 
 struct zc_block *zc_index_next(uint64_t from)
 {
-    if (top_count == 0)
+    if (blocks.count == 0)
         return NULL;
-    size_t s = from == 0 ? 0 : top_rank(top, top_count, from - 1) - 1;
-    const struct chunk *chunk = top[s].chunk;
+    size_t s = from == 0 ? 0 : top_rank(blocks.top, blocks.count, from - 1) - 1;
+    const struct chunk *chunk = blocks.top[s].chunk;
     size_t at = from == 0 ? 0 : rank(chunk->base, 1, chunk->count, from - 1);
     if (at < chunk->count)
         return chunk->block[at];
-    return s + 1 < top_count ? top[s + 1].chunk->block[0] : NULL;
+    return s + 1 < blocks.count ? blocks.top[s + 1].chunk->block[0] : NULL;
 }
 
 size_t zc_index_bytes(void)
 {
-    return taken;
+    return blocks.taken;
 }

@@ -5,13 +5,16 @@
 #include "base/lock.h"
 #include "base/own.h"
 
-static ZC_LOCK(lock, ZC_RANK_MISSED);
-static ZC_OWN struct zc_missed all;
-static ZC_OWN bool something; /* A rule took a request.  Atomic. */
+static ZC_LOCK(missed_lock, ZC_RANK_MISSED);
+static ZC_OWN struct {
+    struct zc_missed all;
+    bool taken; /* A rule took a request.  Atomic. */
+} missed_now;
 
 static bool nearer(unsigned misfits, size_t size)
 {
-    return !all.rule || misfits < all.misfits || (misfits == all.misfits && size > all.size);
+    return !missed_now.all.rule || misfits < missed_now.all.misfits ||
+           (misfits == missed_now.all.misfits && size > missed_now.all.size);
 }
 
 static void compare(const struct zc_rule *rule, const struct zc_request *request, uint32_t site)
@@ -19,35 +22,35 @@ static void compare(const struct zc_rule *rule, const struct zc_request *request
     unsigned misfits = zc_rule_misfits(rule, request, NULL, 0);
     if (!nearer(misfits, request->size))
         return;
-    all.rule = rule;
-    all.misfits = misfits;
-    all.api = request->api;
-    all.size = request->size;
-    all.site = site;
-    zc_rule_misfits(rule, request, all.misfit, sizeof(all.misfit));
+    missed_now.all.rule = rule;
+    missed_now.all.misfits = misfits;
+    missed_now.all.api = request->api;
+    missed_now.all.size = request->size;
+    missed_now.all.site = site;
+    zc_rule_misfits(rule, request, missed_now.all.misfit, sizeof(missed_now.all.misfit));
 }
 
 void zc_missed_note(const struct zc_policy *policy, const struct zc_request *request, uint32_t site,
                     bool taken)
 {
-    if (request->supposed || __atomic_load_n(&something, __ATOMIC_RELAXED))
+    if (request->supposed || __atomic_load_n(&missed_now.taken, __ATOMIC_RELAXED))
         return;
     if (taken) {
-        __atomic_store_n(&something, true, __ATOMIC_RELAXED);
-    } else if (zc_lock_take(&lock)) {
-        all.requests++;
+        __atomic_store_n(&missed_now.taken, true, __ATOMIC_RELAXED);
+    } else if (zc_lock_take(&missed_lock)) {
+        missed_now.all.requests++;
         for (size_t i = 0; i < policy->rule_count; i++)
             compare(&policy->rules[i], request, site);
-        zc_lock_drop(&lock);
+        zc_lock_drop(&missed_lock);
     }
 }
 
 bool zc_missed_all(const struct zc_policy *policy, struct zc_missed *missed)
 {
-    if (policy->rule_count == 0 || __atomic_load_n(&something, __ATOMIC_RELAXED) ||
-        !zc_lock_take(&lock))
+    if (policy->rule_count == 0 || __atomic_load_n(&missed_now.taken, __ATOMIC_RELAXED) ||
+        !zc_lock_take(&missed_lock))
         return false;
-    *missed = all;
-    zc_lock_drop(&lock);
+    *missed = missed_now.all;
+    zc_lock_drop(&missed_lock);
     return true;
 }

@@ -40,11 +40,11 @@ static const struct layout words_3_14 = {0, 26, 33, 32, 34, 36, 40, 42, 48, 51};
 #define OWNED_BY_C 3
 
 uint32_t zc_python_state = ZC_PYTHON_OFF;
-static struct layout at;
-static uint64_t version;
 
-/* What the interpreter exports: functions that need no GIL and only read, and two types. */
+/* The interpreter: exported functions that need no GIL and only read, two types, its structures. */
 static struct {
+    uint64_t version;
+    struct layout at;
     char *(*thread)(void);                           /* PyGILState_GetThisThreadState */
     int (*finalizing)(void);                         /* Py_IsFinalizing */
     int (*line)(const char *frame);                  /* See find_layout(). */
@@ -84,10 +84,10 @@ static bool find_functions(void *(*look_up)(void *handle, const char *name))
 static bool told_layout(const uint64_t *runtime, const struct layout *words)
 {
     const uint16_t *word = (const uint16_t *)words;
-    uint16_t *offset = (uint16_t *)&at;
-    if (runtime == NULL || memcmp(runtime, "xdebugpy", 8) != 0 || runtime[1] != version)
+    uint16_t *offset = (uint16_t *)&api.at;
+    if (runtime == NULL || memcmp(runtime, "xdebugpy", 8) != 0 || runtime[1] != api.version)
         return false;
-    for (size_t i = 0; i < sizeof(at) / sizeof(*offset); i++) {
+    for (size_t i = 0; i < sizeof(api.at) / sizeof(*offset); i++) {
         offset[i] = word[i] ? (uint16_t)runtime[word[i]] : 0;
         if (word[i] && runtime[word[i]] > OFFSET_MAX)
             return false;
@@ -99,21 +99,21 @@ static bool find_layout(void *(*look_up)(void *handle, const char *name))
 {
     const uint64_t *runtime = look_up(RTLD_DEFAULT, "_PyRuntime");
     void *line =
-        look_up(RTLD_DEFAULT, version < 0x030b0000 ? "PyFrame_GetLineNumber"
-                                                   : "PyUnstable_InterpreterFrame_GetLine");
+        look_up(RTLD_DEFAULT, api.version < 0x030b0000 ? "PyFrame_GetLineNumber"
+                                                       : "PyUnstable_InterpreterFrame_GetLine");
     memcpy(&api.line, &line, sizeof(line));
-    switch (version >> 16) {
+    switch (api.version >> 16) {
     case 0x309:
-        at = python_3_9;
+        api.at = python_3_9;
         return line != NULL;
     case 0x30a:
-        at = python_3_10;
+        api.at = python_3_10;
         return line != NULL;
     case 0x30b: /* Has no such function. */
-        at = python_3_11;
+        api.at = python_3_11;
         return true;
     case 0x30c:
-        at = python_3_12;
+        api.at = python_3_12;
         return line != NULL;
     case 0x30d:
         return line != NULL && told_layout(runtime, &words_3_13);
@@ -144,7 +144,7 @@ static void find_version(void *(*look_up)(void *handle, const char *name))
     void *found = look_up(RTLD_DEFAULT, "Py_GetVersion");
     const char *(*text)(void);
     memcpy(&text, &found, sizeof(found));
-    version = hex != NULL ? *hex : text != NULL ? version_of(text()) : 0;
+    api.version = hex != NULL ? *hex : text != NULL ? version_of(text()) : 0;
 }
 
 void zc_python_find(void *(*look_up)(void *handle, const char *name))
@@ -153,7 +153,7 @@ void zc_python_find(void *(*look_up)(void *handle, const char *name))
     if (zc_python() >= ZC_PYTHON_FOUND)
         return;
     find_version(look_up);
-    if (version != 0)
+    if (api.version != 0)
         state =
             find_functions(look_up) && find_layout(look_up) ? ZC_PYTHON_FOUND : ZC_PYTHON_UNKNOWN;
     __atomic_store_n(&zc_python_state, state, __ATOMIC_RELEASE);
@@ -161,7 +161,7 @@ void zc_python_find(void *(*look_up)(void *handle, const char *name))
 
 uint64_t zc_python_version(void)
 {
-    return version;
+    return api.version;
 }
 
 uint64_t zc_python_address(void)
@@ -191,17 +191,17 @@ static const char *current_frame(void)
     if (api.finalizing())
         return NULL;
     const char *state = api.thread();
-    if (state != NULL && at.cframe != 0)
-        state = pointer(state + at.cframe);
-    return state != NULL ? pointer(state + at.current) : NULL;
+    if (state != NULL && api.at.cframe != 0)
+        state = pointer(state + api.at.cframe);
+    return state != NULL ? pointer(state + api.at.current) : NULL;
 }
 
 /* The code object of a frame; NULL if it is no function's. */
 static const char *code_of(const char *frame)
 {
-    const char *code = pointer(frame + at.code);
-    uint64_t owner = word(frame + at.owner / 8 * 8) >> at.owner % 8 * 8 & 0xff;
-    if (code == NULL || owner >= OWNED_BY_C || pointer(code + at.type) != api.code_type)
+    const char *code = pointer(frame + api.at.code);
+    uint64_t owner = word(frame + api.at.owner / 8 * 8) >> api.at.owner % 8 * 8 & 0xff;
+    if (code == NULL || owner >= OWNED_BY_C || pointer(code + api.at.type) != api.code_type)
         return NULL;
     return code;
 }
@@ -222,22 +222,22 @@ static uint64_t key_of_frames(void)
     for (unsigned i = 0; frame != NULL && i < FRAMES_MAX && n < ZC_PYTHON_FRAMES; i++) {
         const char *code = code_of(frame);
         if (code != NULL) {
-            key = mix(mix(key, word(frame + at.instruction)), word(code + at.function));
+            key = mix(mix(key, word(frame + api.at.instruction)), word(code + api.at.function));
             key = mix(key, (uintptr_t)code);
             n++;
         }
-        frame = pointer(frame + at.previous);
+        frame = pointer(frame + api.at.previous);
     }
     return n > 0 ? key | 1 : 0;
 }
 
 static bool is_text(const char *object)
 {
-    return object != NULL && pointer(object + at.type) == api.text_type;
+    return object != NULL && pointer(object + api.at.type) == api.text_type;
 }
 
 /* Copies the characters of a str from `from` on, as far as there is room; false if some are left.
- * What stands for a byte that is no character (PEP 383) is that byte. */
+ * A surrogate that stands for a byte which is no character (PEP 383) becomes that byte. */
 static bool copy_from(char *out, size_t cap, const char *text, ptrdiff_t from)
 {
     struct zc_text t = zc_text_on(out, cap);
@@ -266,7 +266,7 @@ static void copy_name(char *out, size_t cap, const char *text, bool end)
 
 static uint32_t line_of(const char *frame, const char *code)
 {
-    uint64_t offset = word(frame + at.instruction) - (uintptr_t)(code + at.bytecode);
+    uint64_t offset = word(frame + api.at.instruction) - (uintptr_t)(code + api.at.bytecode);
     int line = api.line != NULL ? api.line(frame) : api.code_line(code, (int)offset);
     return line > 0 ? (uint32_t)line : 0;
 }
@@ -280,10 +280,10 @@ struct zc_python_path *zc_python_read(void)
         if (code != NULL) {
             struct zc_python_frame *f = &path->frame[path->n++];
             f->line = line_of(frame, code);
-            copy_name(f->function, sizeof(f->function), pointer(code + at.function), false);
-            copy_name(f->file, sizeof(f->file), pointer(code + at.file), true);
+            copy_name(f->function, sizeof(f->function), pointer(code + api.at.function), false);
+            copy_name(f->file, sizeof(f->file), pointer(code + api.at.file), true);
         }
-        frame = pointer(frame + at.previous);
+        frame = pointer(frame + api.at.previous);
     }
     if (path == NULL || path->n > 0)
         return path;
@@ -305,10 +305,10 @@ static void prove(void)
         return;
     for (unsigned i = 0; frame != NULL && code == NULL && i < FRAMES_MAX; i++) {
         code = code_of(frame);
-        frame = pointer(frame + at.previous);
+        frame = pointer(frame + api.at.previous);
     }
-    bool names =
-        code != NULL && is_text(pointer(code + at.function)) && is_text(pointer(code + at.file));
+    bool names = code != NULL && is_text(pointer(code + api.at.function)) &&
+                 is_text(pointer(code + api.at.file));
     __atomic_store_n(&zc_python_state, names ? ZC_PYTHON_READ : ZC_PYTHON_UNKNOWN,
                      __ATOMIC_RELEASE);
 }

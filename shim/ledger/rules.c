@@ -21,24 +21,26 @@
 
 enum load_state { UNREAD, READING, READ };
 
-static uint32_t load_state; /* enum load_state; atomic. */
-static ZC_LOCK(reading, ZC_RANK_RULES);
-static struct zc_policy policy;
-static char path[4096];
-static char refusal[256]; /* Why the file was refused, or "". */
-static char *text;        /* The file, kept until its faults are reported; NULL without faults. */
-static size_t text_bytes;
-static int errors;
+static ZC_LOCK(rules_lock, ZC_RANK_RULES);
+static struct {
+    uint32_t state; /* enum load_state; atomic. */
+    int errors;
+    struct zc_policy policy;
+    char *text; /* The file, kept until its faults are reported; NULL without faults. */
+    size_t text_bytes;
+    char path[4096];
+    char refusal[256]; /* Why the file was refused, or "". */
+} rules;
 static ZC_OWN bool grown; /* An array on the device has.  Atomic. */
 
 const struct zc_policy *zc_rules(void)
 {
-    return &policy;
+    return &rules.policy;
 }
 
 const char *zc_rules_path(void)
 {
-    return path[0] && !refusal[0] ? path : NULL;
+    return rules.path[0] && !rules.refusal[0] ? rules.path : NULL;
 }
 
 static void *map(size_t bytes)
@@ -59,15 +61,16 @@ static void say(void *ctx, enum zc_policy_severity severity, unsigned line, unsi
                 const char *message)
 {
     (void)ctx;
-    zc_message(severity == ZC_SEVERITY_ERROR ? ZC_ERROR : ZC_WARN, "policy", "%s:%u:%u: %s", path,
-               line, column, message);
+    zc_message(severity == ZC_SEVERITY_ERROR ? ZC_ERROR : ZC_WARN, "policy", "%s:%u:%u: %s",
+               rules.path, line, column, message);
 }
 
 static void read_text(int fd)
 {
-    text = map(ZC_POLICY_MAX_BYTES + 1);
-    for (ssize_t got; text && text_bytes <= ZC_POLICY_MAX_BYTES; text_bytes += (size_t)got) {
-        got = read(fd, text + text_bytes, ZC_POLICY_MAX_BYTES + 1 - text_bytes);
+    rules.text = map(ZC_POLICY_MAX_BYTES + 1);
+    for (ssize_t got; rules.text && rules.text_bytes <= ZC_POLICY_MAX_BYTES;
+         rules.text_bytes += (size_t)got) {
+        got = read(fd, rules.text + rules.text_bytes, ZC_POLICY_MAX_BYTES + 1 - rules.text_bytes);
         if (got <= 0)
             break;
     }
@@ -75,26 +78,27 @@ static void read_text(int fd)
 
 static void drop_text(void)
 {
-    if (text)
-        zc_memory_unmap(text, ZC_POLICY_MAX_BYTES + 1);
-    text = NULL;
+    if (rules.text)
+        zc_memory_unmap(rules.text, ZC_POLICY_MAX_BYTES + 1);
+    rules.text = NULL;
 }
 
 /* The rules stay mapped for the life of the process.  A file with faults is parsed again when its
  * faults can be reported. */
 static void parse(void)
 {
-    struct zc_policy_memory memory = {.size = zc_policy_memory_for(text_bytes)};
+    struct zc_policy_memory memory = {.size = zc_policy_memory_for(rules.text_bytes)};
     unsigned faults = 0;
     memory.base = map(memory.size);
     if (!memory.base)
         return;
-    errors = zc_policy_parse(path, text, text_bytes, &memory, count_fault, &faults, &policy);
-    if (errors && zc_option_on(zc_options()->strict))
-        memset(&policy, 0, sizeof(policy));
+    rules.errors = zc_policy_parse(rules.path, rules.text, rules.text_bytes, &memory, count_fault,
+                                   &faults, &rules.policy);
+    if (rules.errors && zc_option_on(zc_options()->strict))
+        memset(&rules.policy, 0, sizeof(rules.policy));
     if (!faults)
         drop_text();
-    if (policy.needs & ZC_NEED_JOB)
+    if (rules.policy.needs & ZC_NEED_JOB)
         zc_log_host(); /* So that threads only read it. */
 }
 
@@ -104,32 +108,33 @@ static void load(void)
     if (zc_options_read()->secure)
         return;
     enum zc_policy_find_result found =
-        zc_policy_open(zc_options()->policy, &fd, path, sizeof(path), refusal, sizeof(refusal));
+        zc_policy_open(zc_options()->policy, &fd, rules.path, sizeof(rules.path), rules.refusal,
+                       sizeof(rules.refusal));
     if (found == ZC_POLICY_NONE)
-        path[0] = '\0';
+        rules.path[0] = '\0';
     if (found != ZC_POLICY_FOUND)
         return;
     read_text(fd);
     close(fd);
-    if (text)
+    if (rules.text)
         parse();
 }
 
 bool zc_rules_load(void)
 {
     int saved = errno, cancelled;
-    if (__atomic_load_n(&load_state, __ATOMIC_ACQUIRE) == READ)
+    if (__atomic_load_n(&rules.state, __ATOMIC_ACQUIRE) == READ)
         return true;
     /* Reading a file is a cancellation point, and malloc(3) is none; and others wait. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
-    bool mine = zc_lock_take(&reading);
-    if (mine && load_state != READ) {
-        __atomic_store_n(&load_state, READING, __ATOMIC_RELEASE);
+    bool mine = zc_lock_take(&rules_lock);
+    if (mine && rules.state != READ) {
+        __atomic_store_n(&rules.state, READING, __ATOMIC_RELEASE);
         load();
-        __atomic_store_n(&load_state, READ, __ATOMIC_RELEASE);
+        __atomic_store_n(&rules.state, READ, __ATOMIC_RELEASE);
     }
     if (mine)
-        zc_lock_drop(&reading);
+        zc_lock_drop(&rules_lock);
     pthread_setcancelstate(cancelled, NULL);
     errno = saved;
     return mine;
@@ -139,24 +144,25 @@ bool zc_rules_load(void)
 static void say_verdict(void)
 {
     if (zc_option_on(zc_options()->strict))
-        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d error%s (ZC_STRICT)", path,
-                   errors, errors == 1 ? "" : "s");
+        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d error%s (ZC_STRICT)",
+                   rules.path, rules.errors, rules.errors == 1 ? "" : "s");
     else
         zc_message(ZC_ERROR, "policy",
-                   "%s: going on without what is at fault: %U rule%s of the file %s used", path,
-                   (uint64_t)policy.rule_count, policy.rule_count == 1 ? "" : "s",
-                   policy.rule_count == 1 ? "is" : "are");
+                   "%s: going on without what is at fault: %U rule%s of the file %s used",
+                   rules.path, (uint64_t)rules.policy.rule_count,
+                   rules.policy.rule_count == 1 ? "" : "s",
+                   rules.policy.rule_count == 1 ? "is" : "are");
 }
 
 static void say_faults(void)
 {
     struct zc_policy again;
-    struct zc_policy_memory memory = {.size = zc_policy_memory_for(text_bytes)};
+    struct zc_policy_memory memory = {.size = zc_policy_memory_for(rules.text_bytes)};
     memory.base = map(memory.size);
-    if (errors)
+    if (rules.errors)
         say_verdict();
     if (memory.base) {
-        zc_policy_parse(path, text, text_bytes, &memory, say, NULL, &again);
+        zc_policy_parse(rules.path, rules.text, rules.text_bytes, &memory, say, NULL, &again);
         zc_memory_unmap(memory.base, memory.size);
     }
     drop_text();
@@ -164,37 +170,27 @@ static void say_faults(void)
 
 void zc_rules_announce(void)
 {
-    if (refusal[0])
-        zc_message(ZC_ERROR, "policy", "%s: %s; going on without a policy", path, refusal);
-    if (text)
+    if (rules.refusal[0])
+        zc_message(ZC_ERROR, "policy", "%s: %s; going on without a policy", rules.path,
+                   rules.refusal);
+    if (rules.text)
         say_faults();
 }
 
 bool zc_rules_in_use(void)
 {
-    uint32_t state = __atomic_load_n(&load_state, __ATOMIC_ACQUIRE);
-    return state == READING || (state == READ && policy.rule_count > 0);
+    uint32_t state = __atomic_load_n(&rules.state, __ATOMIC_ACQUIRE);
+    return state == READING || (state == READ && rules.policy.rule_count > 0);
 }
 
-/* The child has what the reading thread had read so far.  Its text may be unmapped already. */
-static void forget_policy(void)
+static void rules_child(void)
 {
-    text = NULL;
-    text_bytes = 0;
-    refusal[0] = '\0';
-    errors = 0;
-    policy = (struct zc_policy){.rule_count = 0};
-    load_state = UNREAD;
-}
-
-static void in_child(void)
-{
-    if (load_state == READING)
-        forget_policy();
-    for (size_t i = 0; i < policy.rule_count; i++) {
-        atomic_store_explicit(&policy.rules[i].counters->fits, 0, memory_order_relaxed);
-        atomic_store_explicit(&policy.rules[i].counters->taken, 0, memory_order_relaxed);
-        atomic_store_explicit(&policy.rules[i].counters->alive, 0, memory_order_relaxed);
+    if (rules.state == READING) /* The parent's text may be unmapped already. */
+        memset(&rules, 0, sizeof(rules));
+    for (size_t i = 0; i < rules.policy.rule_count; i++) {
+        atomic_store_explicit(&rules.policy.rules[i].counters->fits, 0, memory_order_relaxed);
+        atomic_store_explicit(&rules.policy.rules[i].counters->taken, 0, memory_order_relaxed);
+        atomic_store_explicit(&rules.policy.rules[i].counters->alive, 0, memory_order_relaxed);
     }
 }
 
@@ -215,21 +211,21 @@ void zc_rules_grown(void)
 const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
 {
     char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
-    if (policy.needs & ZC_NEED_SITE)
+    if (rules.policy.needs & ZC_NEED_SITE)
         request->site = zc_site_native(site);
-    if (policy.needs & ZC_NEED_MODULE)
+    if (rules.policy.needs & ZC_NEED_MODULE)
         request->module = zc_site_module(site);
-    if (policy.needs & ZC_NEED_EXE)
+    if (rules.policy.needs & ZC_NEED_EXE)
         request->exe = zc_log_program();
-    if ((policy.needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
+    if ((rules.policy.needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
         request->thread = thread;
-    if (policy.needs & ZC_NEED_JOB)
+    if (rules.policy.needs & ZC_NEED_JOB)
         add_job(request);
     request->grown = __atomic_load_n(&grown, __ATOMIC_RELAXED);
-    const struct zc_rule *rule = zc_policy_match(&policy, request);
-    zc_missed_note(&policy, request, site, rule != NULL);
+    const struct zc_rule *rule = zc_policy_match(&rules.policy, request);
+    zc_missed_note(&rules.policy, request, site, rule != NULL);
     request->thread = NULL;
     return rule;
 }
 
-const struct zc_module zc_module_rules = {.child = in_child};
+const struct zc_module zc_module_rules = {.child = rules_child};

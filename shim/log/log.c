@@ -22,28 +22,30 @@
 #define ENDING ".jsonl"
 #define FIRST_DESCRIPTOR 200 /* Above the numbers that programs expect in order. */
 
-static ZC_LOCK(zc_log, ZC_RANK_LOG);
-int zc_log_level_now = ZC_LOG_OFF; /* Not OFF only while `fd` is the log. */
-static int fd = -1;                /* Under zc_log, as are the next two. */
-static dev_t device;               /* The file; the program may reuse the descriptor. */
-static ino_t inode;
-static char path[PATH_MAX]; /* Empty if there was no file. */
-static int ended_by;        /* The errno value that ended the log. */
-static uint64_t lost;       /* Atomic. */
+static ZC_LOCK(log_lock, ZC_RANK_LOG);
+int zc_log_level_now = ZC_LOG_OFF; /* Not OFF only while the descriptor is the log. */
+static int fd = -1;                /* Under the lock. */
+static struct {
+    dev_t device; /* The file, under the lock: the program may reuse the descriptor. */
+    ino_t inode;
+    int ended_by;        /* The errno value that ended the log. */
+    uint64_t lost;       /* Atomic. */
+    char path[PATH_MAX]; /* Empty if there was no file. */
+} file;
 
 const char *zc_log_path(void)
 {
-    return path[0] != 0 ? path : NULL;
+    return file.path[0] != 0 ? file.path : NULL;
 }
 
 uint64_t zc_log_lost(void)
 {
-    return __atomic_load_n(&lost, __ATOMIC_RELAXED);
+    return __atomic_load_n(&file.lost, __ATOMIC_RELAXED);
 }
 
 int zc_log_error(void)
 {
-    return ended_by;
+    return file.ended_by;
 }
 
 /* Bytes of the log; -1 if the descriptor is not the log.  Does not ask for the file's times, as
@@ -54,11 +56,11 @@ static int64_t log_size(void)
     struct statx x;
     struct stat s;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE, &x) == 0)
-        return makedev(x.stx_dev_major, x.stx_dev_minor) == device && x.stx_ino == inode
+        return makedev(x.stx_dev_major, x.stx_dev_minor) == file.device && x.stx_ino == file.inode
                    ? (int64_t)x.stx_size
                    : -1;
     /* Container runtimes may forbid system calls that are newer than their list. */
-    return fstat(fd, &s) == 0 && s.st_dev == device && s.st_ino == inode ? s.st_size : -1;
+    return fstat(fd, &s) == 0 && s.st_dev == file.device && s.st_ino == file.inode ? s.st_size : -1;
 }
 
 /* Writes all bytes or none.  Returns 0 or the errno value. */
@@ -85,7 +87,7 @@ static int append(const char *bytes, size_t n)
 
 static void end_log(int error)
 {
-    ended_by = error;
+    file.ended_by = error;
     __atomic_store_n(&zc_log_level_now, ZC_LOG_OFF, __ATOMIC_RELAXED);
     if (fd >= 0 && error != EBADF)
         syscall(SYS_close, fd);
@@ -99,17 +101,17 @@ static void write_one(struct zc_line *line, bool last)
     int saved = errno;
     int error = 0;
     zc_line_end(line);
-    if (!zc_lock_take(&zc_log)) {
-        __atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
+    if (!zc_lock_take(&log_lock)) {
+        __atomic_fetch_add(&file.lost, 1, __ATOMIC_RELAXED);
         return;
     }
     if (fd >= 0)
         error = append(line->text.buf, line->text.len);
     if (error != 0 || last)
         end_log(error);
-    zc_lock_drop(&zc_log);
+    zc_lock_drop(&log_lock);
     if (error != 0)
-        zc_message(ZC_WARN, "log", "the log '%s' ends here: %e", path, error);
+        zc_message(ZC_WARN, "log", "the log '%s' ends here: %e", file.path, error);
     errno = saved;
 }
 
@@ -143,10 +145,10 @@ static size_t stem(const char *name)
 static int create_file(void)
 {
     char asked[PATH_MAX];
-    size_t n = stem(path);
-    struct zc_text name = zc_text_on(path, sizeof(path));
-    int created = zc_log_create(path);
-    strcpy(asked, path);
+    size_t n = stem(file.path);
+    struct zc_text name = zc_text_on(file.path, sizeof(file.path));
+    int created = zc_log_create(file.path);
+    strcpy(asked, file.path);
     name.len = n;
     for (unsigned i = 0; created == -EEXIST && i < 2; i++) {
         zc_text_str(&name, ".");
@@ -154,11 +156,11 @@ static int create_file(void)
         size_t with_number = name.len;
         zc_text_str(&name, asked + n);
         zc_text_cstr(&name);
-        created = name.truncated ? -ENAMETOOLONG : zc_log_create(path);
+        created = name.truncated ? -ENAMETOOLONG : zc_log_create(file.path);
         name.len = with_number;
     }
     if (created == -EEXIST)
-        strcpy(path, asked);
+        strcpy(file.path, asked);
     return created;
 }
 
@@ -178,27 +180,28 @@ static int move_up(int low)
 
 static bool open_file(const char *pattern)
 {
-    struct zc_text name = zc_text_on(path, sizeof(path));
-    struct stat file;
+    struct zc_text name = zc_text_on(file.path, sizeof(file.path));
+    struct stat made;
     if (!zc_log_expand(&name, pattern)) {
         zc_message(ZC_WARN, "log", "the log's path is longer than %d bytes: no log", PATH_MAX - 1);
         return false;
     }
     if (is_device(zc_text_cstr(&name))) {
-        zc_message(ZC_WARN, "log", "'%s' is a device: no log (ZC_LOG=off asks for none)", path);
+        zc_message(ZC_WARN, "log", "'%s' is a device: no log (ZC_LOG=off asks for none)",
+                   file.path);
         return false;
     }
     int created = create_file();
     if (created < 0) {
         zc_message(ZC_WARN, "log",
-                   "the log '%s' could not be created: %e; ZC_LOG names another path", path,
+                   "the log '%s' could not be created: %e; ZC_LOG names another path", file.path,
                    -created);
         return false;
     }
     created = move_up(created);
-    fstat(created, &file);
-    device = file.st_dev;
-    inode = file.st_ino;
+    fstat(created, &made);
+    file.device = made.st_dev;
+    file.inode = made.st_ino;
     fd = created;
     return true;
 }
@@ -209,7 +212,7 @@ static void open_counters(void)
 {
     char name[PATH_MAX];
     struct zc_text t = zc_text_on(name, sizeof(name));
-    zc_text_raw(&t, path, stem(path));
+    zc_text_raw(&t, file.path, stem(file.path));
     zc_text_str(&t, ".counters");
     zc_counters_open(t.truncated ? NULL : zc_text_cstr(&t));
 }
@@ -224,7 +227,7 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
         open_counters();
         __atomic_store_n(&zc_log_level_now, (int)wanted, __ATOMIC_RELAXED);
     } else {
-        path[0] = 0;
+        file.path[0] = 0;
         zc_counters_open(NULL);
     }
     errno = saved;
@@ -237,9 +240,7 @@ void zc_log_reset(void)
         close(fd);
     fd = -1;
     zc_log_level_now = ZC_LOG_OFF;
-    path[0] = 0;
-    ended_by = 0;
-    lost = 0;
+    memset(&file, 0, sizeof(file));
     errno = saved;
 }
 

@@ -33,7 +33,7 @@ static inline enum zc_log_level zc_log_level(void)
 }
 
 /*
- * Ends the line and appends it to the file with one write(2), under the lock zc_log.  Keeps errno.
+ * Ends the line and appends it to the file with one write(2), under a lock.  Keeps errno.
  * Does nothing without a file.  A write that fails (disk full, RLIMIT_FSIZE, descriptor closed by
  * the program) removes what it wrote of its line, and ends the log with one message.  The program
  * goes on and gets no SIGXFSZ.

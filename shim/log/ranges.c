@@ -22,9 +22,11 @@ struct range {
     char name[];    /* Terminated. */
 };
 
-static __thread struct range *innermost __attribute__((tls_model("initial-exec")));
-/* Ranges that began, inside of those of the list, while there was no memory or were too many. */
-static __thread uint32_t lost __attribute__((tls_model("initial-exec")));
+static __thread struct {
+    struct range *innermost;
+    uint32_t lost; /* Ranges that began, inside of those of the list, while there was no memory or
+                    * were too many. */
+} mine __attribute__((tls_model("initial-exec")));
 
 /* PyTorch's emit_nvtx() numbers its operations, so that no two would be one range. */
 static size_t without_number(const char *name)
@@ -42,7 +44,7 @@ static size_t without_number(const char *name)
 static int level(const char *domain)
 {
     int count = 0;
-    for (const struct range *range = innermost; range; range = range->outer)
+    for (const struct range *range = mine.innermost; range; range = range->outer)
         count += range->domain == domain;
     return count;
 }
@@ -61,10 +63,10 @@ int zc_ranges_push(const char *domain, const char *name)
 {
     char whole[ZC_RANGE_NAME];
     size_t length = put_name(whole, domain, name), bytes = sizeof(struct range) + length + 1;
-    uint32_t depth = innermost ? innermost->depth + 1 : 1;
-    struct range *range = lost || depth > DEPTH_MAX ? NULL : zc_reentry_arena_get(bytes);
+    uint32_t depth = mine.innermost ? mine.innermost->depth + 1 : 1;
+    struct range *range = mine.lost || depth > DEPTH_MAX ? NULL : zc_reentry_arena_get(bytes);
     if (!range) {
-        lost++;
+        mine.lost++;
         return -1;
     }
     range->depth = depth;
@@ -72,18 +74,18 @@ int zc_ranges_push(const char *domain, const char *name)
     range->domain = domain;
     memcpy(range->name, whole, length);
     int now = level(domain);
-    range->outer = innermost;
-    innermost = range;
+    range->outer = mine.innermost;
+    mine.innermost = range;
     return now;
 }
 
 int zc_ranges_pop(const char *domain)
 {
-    if (lost) {
-        lost--;
+    if (mine.lost) {
+        mine.lost--;
         return -1;
     }
-    struct range **at = &innermost, *range;
+    struct range **at = &mine.innermost, *range;
     while (*at && (*at)->domain != domain)
         at = &(*at)->outer;
     range = *at;
@@ -96,7 +98,7 @@ int zc_ranges_pop(const char *domain)
 
 const char *zc_ranges_here(void)
 {
-    return innermost ? innermost->name : NULL;
+    return mine.innermost ? mine.innermost->name : NULL;
 }
 
 uint64_t zc_ranges_number(const char *name)
@@ -108,7 +110,7 @@ uint64_t zc_ranges_number(const char *name)
 unsigned zc_ranges_around(uint64_t *numbers, unsigned most)
 {
     unsigned count = 0;
-    for (const struct range *range = innermost; range; range = range->outer, count++)
+    for (const struct range *range = mine.innermost; range; range = range->outer, count++)
         if (count < most)
             numbers[count] = zc_hash(range->name, strlen(range->name));
     return count;
@@ -117,8 +119,8 @@ unsigned zc_ranges_around(uint64_t *numbers, unsigned most)
 /* The arena has forgotten them. */
 static void in_child(void)
 {
-    innermost = NULL;
-    lost = 0;
+    mine.innermost = NULL;
+    mine.lost = 0;
 }
 
 const struct zc_module zc_module_ranges = {.child = in_child};

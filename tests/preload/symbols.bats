@@ -128,3 +128,14 @@ traced() {
     run -0 env LD_PRELOAD="$lib" "$BATS_TEST_TMPDIR/static"
     [ -z "$output" ]
 }
+
+# Constants that hold addresses are written by the loader alone.
+writable() {
+    nm -f sysv "$ZC_BUILD/libzc.a" |
+        awk -F '|' '$3 ~ /[bBdD]/ && $7 !~ /rel\.ro/ { gsub(/ /, "", $1); print $1 }'
+}
+
+@test "modules keep their writable variables together: there are at most 225" {
+    grep -q -e -fsanitize -e --coverage "$ZC_BUILD/command" && skip "the compiler adds its own"
+    writable | tee /dev/stderr | wc -l | { read -r n && ((n > 100 && n <= 225)); }
+}
