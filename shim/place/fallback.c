@@ -135,18 +135,6 @@ static void give_limit(enum zc_place_id place, int device, size_t bytes)
         zc_limits_give(place, device, bytes);
 }
 
-static bool try_place(const struct zc_place *place, const struct zc_want *want,
-                      struct zc_backing *out, const char **why)
-{
-    if (!place->counts && !take_limit(place->id, want->device, want->size, why))
-        return false;
-    if (make_at(place, want, 0, out, why) == CUDA_SUCCESS)
-        return true;
-    if (!place->counts)
-        zc_limits_give(place->id, want->device, want->size);
-    return false;
-}
-
 /* Bytes of each part of a block that may be split; 0 if the request may not.  One that moves is a
  * part of its own. */
 static size_t part_of(const struct zc_want *want, enum zc_place_id place)
@@ -159,29 +147,30 @@ static size_t part_of(const struct zc_want *want, enum zc_place_id place)
     return moves ? want->size : part;
 }
 
-/* Puts so many bytes of a block on the device, and the others into host memory.  NOT_PERMITTED: a
- * limit on device memory is reached; OUT_OF_MEMORY: the device has not so much. */
-static CUresult try_split(const struct zc_want *want, size_t placed, bool counted,
-                          struct zc_backing *out, const char **why)
+/* Makes `placed` bytes of a block the place's, and the others host memory; with `counted` they
+ * count against the rule's budget.  NOT_PERMITTED: a limit on the place's memory is reached;
+ * OUT_OF_MEMORY: the device has not so much. */
+static CUresult try_place(const struct zc_place *place, const struct zc_want *want, size_t placed,
+                          bool counted, struct zc_backing *out, const char **why)
 {
-    const struct zc_rule *rule = want->rule;
-    size_t spilled = want->size - placed;
+    size_t spilled = want->size - placed, own = place->counts ? 0 : placed;
+    size_t budget = counted ? placed : 0;
     *why = "over its budget";
-    if (counted && placed && !zc_budget_take(rule, want->device, placed))
+    if (budget && !zc_budget_take(want->rule, want->device, budget))
         return CUDA_ERROR_NOT_PERMITTED;
     CUresult result = CUDA_ERROR_NOT_PERMITTED;
-    if (take_limit(ZC_PLACE_VMM, want->device, placed, why)) {
+    if (take_limit(place->id, want->device, own, why)) {
         result = CUDA_ERROR_NOT_SUPPORTED;
         if (take_limit(ZC_PLACE_MAPPED, want->device, spilled, why)) {
-            result = make_at(&zc_place_vmm, want, spilled, out, why);
+            result = make_at(place, want, spilled, out, why);
             if (result == CUDA_SUCCESS)
                 return result;
             give_limit(ZC_PLACE_MAPPED, want->device, spilled);
         }
-        give_limit(ZC_PLACE_VMM, want->device, placed);
+        give_limit(place->id, want->device, own);
     }
-    if (counted && placed)
-        zc_budget_give(rule, placed);
+    if (budget)
+        zc_budget_give(want->rule, budget);
     return result;
 }
 
@@ -193,7 +182,7 @@ static bool try_parts(const struct zc_want *want, size_t part, bool counted, str
     const char *said, *first = NULL;
     size_t placed = want->size;
     for (;;) {
-        CUresult result = try_split(want, placed, counted, out, &said);
+        CUresult result = try_place(&zc_place_vmm, want, placed, counted, out, &said);
         bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
         first = first ? first : full ? "more than the device has free" : said;
         *why = result == CUDA_SUCCESS || full ? first : said;
@@ -285,7 +274,8 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
         if (!reason && !made && !(made = zc_arena_get(sizeof(*made))))
             reason = "libzc has no memory for its record";
         bool taken = !reason && (part ? try_parts(want, part, i == 0, made, &reason)
-                                      : try_place(zc_place_of(place), want, made, &reason));
+                                      : try_place(zc_place_of(place), want, want->size, false, made,
+                                                  &reason) == CUDA_SUCCESS);
         if (!taken || zc_spilled(made))
             zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
         if (taken) {
