@@ -14,32 +14,34 @@
 /* Other threads that allocate and free could go on giving back too little for ever. */
 #define TRIES_MAX 64
 
-static ZC_OWN unsigned under_way; /* Releases in flight, in all threads.  Atomic. */
-static uint32_t ended;            /* Releases that have ended.  Atomic. */
-static __thread unsigned own;     /* Those of them that this thread made. */
-static uint32_t news; /* Counts the changes that wait_for_releases() waits for.  Atomic. */
+static ZC_OWN struct {
+    unsigned under_way; /* In flight, in all threads.  Atomic. */
+    unsigned ended;     /* Atomic. */
+    uint32_t news;      /* Counts the changes that wait_for_releases() waits for.  Atomic. */
+} releases;
+static __thread unsigned own_releases; /* Those that this thread has ended. */
 
 void zc_release_begin(void)
 {
-    __atomic_fetch_add(&under_way, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&releases.under_way, 1, __ATOMIC_ACQ_REL);
 }
 
 void zc_release_end(void)
 {
-    own++;
-    __atomic_fetch_add(&ended, 1, __ATOMIC_ACQ_REL);
-    __atomic_fetch_sub(&under_way, 1, __ATOMIC_ACQ_REL);
-    zc_wait_step(&news);
+    own_releases++;
+    __atomic_fetch_add(&releases.ended, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&releases.under_way, 1, __ATOMIC_ACQ_REL);
+    zc_wait_step(&releases.news);
 }
 
 void zc_release_await(void)
 {
     zc_await_note();
-    zc_wait_step(&news);
+    zc_wait_step(&releases.news);
 }
 
-/* Who is waited for may need the lock. */
-static bool has_lock(void)
+/* The thread that is waited for may need the lock. */
+static bool has_driver_lock(void)
 {
     bool taken = zc_driver_lock();
     if (taken)
@@ -53,13 +55,13 @@ static bool has_lock(void)
  * counts, too: then the request is made once more than necessary. */
 static bool wait_for_releases(unsigned *seen)
 {
-    bool waits = __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !has_lock();
-    uint32_t before = __atomic_load_n(&news, __ATOMIC_SEQ_CST);
-    while (waits && __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !zc_await_any()) {
-        zc_wait(&news, before);
-        before = __atomic_load_n(&news, __ATOMIC_SEQ_CST);
+    bool waits = __atomic_load_n(&releases.under_way, __ATOMIC_ACQUIRE) && !has_driver_lock();
+    uint32_t before = __atomic_load_n(&releases.news, __ATOMIC_SEQ_CST);
+    while (waits && __atomic_load_n(&releases.under_way, __ATOMIC_ACQUIRE) && !zc_await_any()) {
+        zc_wait(&releases.news, before);
+        before = __atomic_load_n(&releases.news, __ATOMIC_SEQ_CST);
     }
-    unsigned others = __atomic_load_n(&ended, __ATOMIC_ACQUIRE) - own;
+    unsigned others = __atomic_load_n(&releases.ended, __ATOMIC_ACQUIRE) - own_releases;
     bool more = others != *seen;
     *seen = others;
     return more;
