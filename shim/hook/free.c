@@ -64,7 +64,7 @@ static CUresult reap(const struct parting *p, CUresult result)
     if (p->waited)
         zc_freed_reap_all();
     else
-        zc_freed_tidy(ZC_PLACE_COUNT);
+        zc_freed_tidy();
     return result;
 }
 
@@ -203,7 +203,7 @@ static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream st
         return result;
     }
     zc_note_free(block);
-    zc_freed_tidy(ZC_PLACE_COUNT);
+    zc_freed_tidy();
     zc_freed_defer(block, event, zc_stream_context(stream, flavour), stream, flavour);
     return CUDA_SUCCESS;
 }

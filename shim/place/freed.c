@@ -290,7 +290,7 @@ struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *w
 {
     struct zc_backing *taken = want->stream_ordered ? freed_take_deferred(place, want) : NULL;
     if (want->rule->free == ZC_FREE_DEFER)
-        zc_freed_tidy(ZC_PLACE_VMM);
+        zc_freed_tidy();
     return taken || place != ZC_PLACE_VMM ? taken : kept_take(want);
 }
 
@@ -435,9 +435,9 @@ unsigned zc_freed_reap(enum zc_place_id place)
     return freed_may_sweep() ? freed_visit_all(freed_end_if_due, &s) : 0;
 }
 
-void zc_freed_tidy(enum zc_place_id place)
+void zc_freed_tidy(void)
 {
-    struct sweep s = {freed_due_in, place};
+    struct sweep s = {freed_due_in, ZC_PLACE_COUNT};
     unsigned most = LOOKED_AT, first = __atomic_load_n(&freed.turn, __ATOMIC_RELAXED), i = 0;
     for (; i < ZC_LISTS && most && freed_may_sweep(); i++)
         freed_visit((first + i) % ZC_LISTS, &most, freed_end_if_due, &s);

@@ -51,8 +51,9 @@ struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *w
  */
 unsigned zc_freed_reap(enum zc_place_id place);
 
-/* As zc_freed_reap(), for some entries in turn: for calls in which it is not urgent. */
-void zc_freed_tidy(enum zc_place_id place);
+/* As zc_freed_reap() for places that never wait, and for some entries in turn: for calls in which
+ * it is not urgent. */
+void zc_freed_tidy(void);
 
 /* As zc_freed_reap() for all places, and for freed host blocks: for calls in which the program
  * itself waits for the device. */

@@ -9,8 +9,8 @@
 #include "shared/backing.h"
 #include "vmm/vmm.h"
 
-#define NAMED 8  /* Most blocks of one launch that are looked after. */
-#define SITES 64 /* Most sites whose blocks are known to be hot. */
+#define NAMED 8    /* Most blocks of one launch that are looked after. */
+#define SITES 1024 /* Most sites whose blocks are known to be hot. */
 
 #define FIRST_MS 500u /* Most that launches wait for the time of the first kernel. */
 
@@ -20,10 +20,8 @@
  * fetches 32 bytes. */
 #define THREAD_BYTES 64u
 
-static struct {
-    uint32_t sites[SITES]; /* Public ids, as they came; 0: free.  Atomic. */
-    uint32_t next;         /* Atomic. */
-} hot;
+/* Public ids of sites whose blocks were hot, each in one place; 0: none.  Atomic. */
+static uint32_t hot[SITES];
 
 static CUresult heat_before_launch(const struct zc_launch *launch);
 
@@ -32,19 +30,9 @@ void zc_heat_watch(void)
     zc_launch_call(ZC_LAUNCH_SHARED, heat_before_launch);
 }
 
-static bool heat_is_hot(uint32_t site)
-{
-    for (unsigned i = 0; i < SITES && site; i++)
-        if (__atomic_load_n(&hot.sites[i], __ATOMIC_RELAXED) == site)
-            return true;
-    return false;
-}
-
 static void heat_remember(uint32_t site)
 {
-    if (!heat_is_hot(site))
-        __atomic_store_n(&hot.sites[__atomic_fetch_add(&hot.next, 1, __ATOMIC_RELAXED) % SITES],
-                         site, __ATOMIC_RELAXED);
+    __atomic_store_n(&hot[site % SITES], site, __ATOMIC_RELAXED);
 }
 
 void zc_heat_new(struct zc_shared *p, struct zc_block *block)
@@ -52,15 +40,17 @@ void zc_heat_new(struct zc_shared *p, struct zc_block *block)
     p->device_id = block->id;
     p->device_size = block->size;
     p->device_site = zc_site_id(block->site);
-    if (heat_is_hot(p->device_site)) {
+    uint32_t site = p->device_site;
+    if (site && __atomic_load_n(&hot[site % SITES], __ATOMIC_RELAXED) == site) {
         p->why = "an earlier block of its site got memory for its kernels";
         __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&p->block, block, __ATOMIC_RELEASE);
 }
 
-/* What one kernel has written, and another one, or the same in another place, is given next, is
- * most likely read there: a result on its way, and none that the program copies. */
+/* A block that one kernel has written, and that another one is given next, or the same one as
+ * another argument, is most likely read there: it is a result on its way, not one that the program
+ * copies. */
 static bool heat_read_again(struct zc_shared *p, uint64_t role)
 {
     uint64_t first = 0;
@@ -69,8 +59,8 @@ static bool heat_read_again(struct zc_shared *p, uint64_t role)
            first != role;
 }
 
-/* The block becomes OWN before such a kernel begins, as a kernel that runs can't be helped.  True
- * if it did; where the device has no memory, nobody tries again. */
+/* Such a block becomes OWN before the kernel begins, as a kernel that runs can't be helped.  True
+ * if it did; where the device has no memory, that is not tried again. */
 static bool heat_expected(const struct zc_launch *launch, struct zc_shared *p, uint64_t role)
 {
     bool writable = zc_shared_writable(p);
