@@ -48,11 +48,14 @@ static void say_gone(const struct zc_block *block)
                rule->name, policy->file, rule->line);
 }
 
-/* The program's registration goes, too; its pages may be in the host heap. */
-static void forget_registration(const struct zc_block *block)
+/* A registration of the program's goes, too; its pages may be in the host heap. */
+static void forget_block(struct zc_block *block)
 {
-    if (block->api == ZC_API_cuMemHostRegister && (block->flags & ZC_BLOCK_FOREIGN))
-        zc_pinned_return(block->base, block->size);
+    bool registered = block->api == ZC_API_cuMemHostRegister && (block->flags & ZC_BLOCK_FOREIGN);
+    uint64_t base = block->base, size = block->size;
+    zc_block_remove(block);
+    if (registered)
+        zc_pinned_return(base, size);
 }
 
 /* The driver has freed its own memory: removes it from the ledger, and gives libzc's back. */
@@ -71,8 +74,7 @@ static void forget_context(CUcontext context, bool primary)
             if (backing && (c.block[i]->flags & ZC_BLOCK_STREAM) && !primary)
                 say_gone(c.block[i]);
             zc_budget_return(c.block[i]);
-            forget_registration(c.block[i]);
-            zc_block_remove(c.block[i]);
+            forget_block(c.block[i]);
             if (backing)
                 zc_place_release(backing, true);
         }

@@ -14,7 +14,6 @@
 #include "hook/parts.h"
 #include "hook/request.h"
 #include "hook/unknown.h"
-#include "host/hostblock.h"
 #include "host/pinned.h"
 #include "host/source.h"
 #include "host/visits.h"
@@ -53,16 +52,6 @@ static enum zc_kind unknown_kind(const struct zc_operand *b)
     }
 }
 
-/* A block of the host heap may be older than the ledger; its first transfer enters it. */
-static void resolve_host(struct zc_operand *b)
-{
-    if (!zc_pinned_hides(b->address))
-        return;
-    b->block = zc_hostblock_find(b->address);
-    if (b->block && (b->block->flags & ZC_BLOCK_HOST))
-        b->extent = zc_hostheap_extent(b->address);
-}
-
 /* A device that reaches all host memory takes pageable addresses for its own. */
 static bool reaches_pageable(void)
 {
@@ -91,8 +80,8 @@ static inline void resolve_operand(struct zc_operand *b)
     if (b->side == ZC_SIDE_NONE)
         return;
     b->block = zc_block_find(b->address);
-    if (zc_hostheap_owns(b->address))
-        resolve_host(b);
+    if (b->block && (b->block->flags & ZC_BLOCK_HOST) && zc_pinned_hides(b->address))
+        b->extent = zc_hostheap_extent(b->address);
     if (!b->block) {
         b->beside = lies_beside(b);
         b->asked = b->real = unknown_kind(b);

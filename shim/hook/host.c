@@ -149,7 +149,7 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (in_heap(p) && bytes) {
-        zc_hostblock_unlist((CUdeviceptr)p, false);
+        zc_hostblock_hide((CUdeviceptr)p);
         zc_pinned_yield((CUdeviceptr)p, bytes);
     }
     CUresult result = real(p, bytes, flags);

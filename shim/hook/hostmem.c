@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/life.h"
 #include "base/message.h"
 #include "hook/request.h"
 #include "host/hostblock.h"
@@ -18,16 +17,15 @@
 #include "shared/early.h"
 #include "shared/pair.h"
 
-/* Records the owner of the memory at `p`. */
-static void fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask,
+/* Records the owner of the memory at `p`.  False if the ledger has no memory for that. */
+static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask,
                       uint32_t site, const struct zc_rule *rule)
 {
     slot->size = ask->size;
     slot->site = site;
     slot->rule = (int16_t)(rule - zc_rules()->rules);
     slot->api = (uint8_t)ask->api;
-    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
-        zc_hostblock_enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
+    return zc_hostblock_enter(p, slot);
 }
 
 static int node_of(const struct zc_rule *rule)
@@ -52,7 +50,10 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
         zc_hostrule_note(why, rule);
         return NULL;
     }
-    fill_slot(p, slot, ask, site, rule);
+    if (!fill_slot(p, slot, ask, site, rule)) {
+        zc_hostheap_put(p);
+        return NULL;
+    }
     if (want.shareable)
         zc_early_want(zc_hostheap_extent((uintptr_t)p));
     return p;
@@ -84,7 +85,7 @@ void zc_hostmem_put(void *p)
     bool alone = extent->use == ZC_EXTENT_BLOCK;
     if (alone)
         zc_hostheap_claim(extent);
-    zc_hostblock_unlist((uint64_t)(uintptr_t)p, true);
+    zc_hostblock_leave(p);
     if (alone) {
         zc_early_freed(extent);
         zc_shared_host_gone(extent);
@@ -116,9 +117,8 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
     bool stays = extent->node == node_of(rule), alone = extent->use == ZC_EXTENT_BLOCK;
     if (alone)
         zc_hostheap_claim(extent);
-    /* Before another block can get its addresses.  If all fails, the next transfer enters it
-     * again. */
-    zc_hostblock_unlist((uint64_t)(uintptr_t)p, true);
+    /* Before another block can get its addresses. */
+    zc_hostblock_leave(p);
     void *moved = fits_in_place(p, ask) ? p
                   : stays               ? zc_hostheap_resize(p, ask->size, &slot)
                                         : NULL;
@@ -132,6 +132,8 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
     if (moved) {
         zc_workers_copy(moved, p, slot->size < ask->size ? slot->size : ask->size);
         zc_hostmem_put(p);
+    } else {
+        zc_hostblock_enter(p, slot);
     }
     return moved;
 }

@@ -22,6 +22,7 @@
 #include "driver/real.h"
 #include "hook/hostrule.h"
 #include "hook/loader.h"
+#include "host/hostblock.h"
 #include "ledger/counters.h"
 #include "ledger/object.h"
 #include "ledger/python.h"
@@ -175,6 +176,7 @@ bool zc_process_start(void)
     zc_hostrule_say_disabled();
     zc_hostrule_announce();
     zc_hostrule_ask_devices();
+    zc_hostblock_list();
     return zc_counters() != NULL;
 }
 

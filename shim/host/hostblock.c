@@ -2,16 +2,14 @@
 /* The ledger's entries for blocks of the host heap. */
 #include "host/hostblock.h"
 
-#include "base/life.h"
-#include "host/hostheap.h"
+#include "base/own.h"
+#include "host/extent.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/lines.h"
 
-static bool on(void)
-{
-    return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
-}
+/* The ledger has all blocks.  Changes under the heap's lock; atomic. */
+static ZC_OWN bool listing;
 
 /* Why libc's memory can't have the first place that the rule names. */
 static const char *passed_over(const struct zc_rule *rule)
@@ -20,7 +18,7 @@ static const char *passed_over(const struct zc_rule *rule)
                                                    : NULL;
 }
 
-struct zc_block *zc_hostblock_enter(uintptr_t base, const struct zc_slot *slot,
+static struct zc_block *enter_block(uintptr_t base, const struct zc_slot *slot,
                                     const struct zc_extent *extent)
 {
     bool mine = zc_hostheap_mine(extent);
@@ -44,7 +42,7 @@ struct zc_block *zc_hostblock_enter(uintptr_t base, const struct zc_slot *slot,
         const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
         if (zc_site_is_new(b->site))
             zc_log_site(b->site);
-        /* A block is entered at its first use, maybe by another thread. */
+        /* Maybe by another thread than the one that asked for it. */
         zc_log_alloc(b, &(struct zc_log_request){
                             .rule = rule->name, .line = (int)rule->line, .why = passed_over(rule)});
     }
@@ -59,30 +57,88 @@ struct zc_slot *zc_hostblock_slot(const void *p)
     return slot && !zc_hostheap_extent((uintptr_t)p)->owner ? slot : NULL;
 }
 
-/* The host block that the ledger has for an address. */
-static struct zc_block *known(uint64_t address)
+/* Whoever enters blocks that are not its own holds the heap's lock: at the start, and where a
+ * registration of the program's ends.  Returns whether the ledger has all blocks. */
+static bool set_known(const struct zc_extent *e, struct zc_slot *slot, bool known)
 {
-    struct zc_block *b = zc_block_find(address);
-    return b && (b->flags & ZC_BLOCK_HOST) ? b : NULL;
+    bool locked = (!__atomic_load_n(&listing, __ATOMIC_ACQUIRE) ||
+                   __atomic_load_n(&e->program, __ATOMIC_ACQUIRE)) &&
+                  zc_heap_lock();
+    slot->known = known;
+    bool listed = __atomic_load_n(&listing, __ATOMIC_ACQUIRE);
+    if (locked)
+        zc_heap_unlock();
+    return listed;
 }
 
-struct zc_block *zc_hostblock_find(uint64_t address)
+bool zc_hostblock_enter(void *p, struct zc_slot *slot)
 {
-    struct zc_block *b = zc_block_find(address);
-    const struct zc_slot *slot = b ? NULL : zc_hostblock_slot((void *)zc_hostheap_block(address));
-    uintptr_t base = slot ? zc_hostheap_block(address) : 0;
-    return b || !base
-               ? b
-               : zc_hostblock_enter(base, zc_hostheap_slot((void *)base), zc_hostheap_extent(base));
+    const struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    if (!set_known(e, slot, true) || enter_block((uintptr_t)p, slot, e))
+        return true;
+    slot->known = false;
+    return false;
 }
 
-void zc_hostblock_unlist(uint64_t address, bool say)
+/* Takes a block out of the ledger, if it has it. */
+static void unlist(uint64_t address, bool say)
 {
-    struct zc_block *b = on() ? known(address) : NULL;
-    if (!b || !zc_block_claim(b))
+    struct zc_block *b = zc_block_find(address);
+    if (!b || !(b->flags & ZC_BLOCK_HOST) || !zc_block_claim(b))
         return;
     if (say && zc_log_level() >= ZC_LOG_ALLOCS)
         zc_log_free(b);
     zc_site_note_free(b->site);
     zc_block_remove(b);
+}
+
+void zc_hostblock_leave(void *p)
+{
+    if (set_known(zc_hostheap_extent((uintptr_t)p), zc_hostblock_slot(p), false))
+        unlist((uint64_t)(uintptr_t)p, true);
+}
+
+void zc_hostblock_hide(uint64_t address)
+{
+    unlist(address, false);
+}
+
+/* Under the heap's lock.  False if a block could not be entered. */
+static bool list_extent(const struct zc_extent *e)
+{
+    bool block = e->use == ZC_EXTENT_BLOCK, done = true;
+    if (e->owner || (!block && e->use != ZC_EXTENT_SLAB))
+        return true;
+    for (unsigned i = 0; i < (block ? 1 : ZC_HOST_SLOTS); i++) {
+        const struct zc_slot *slot = &e->slot[i];
+        uintptr_t base = zc_extent_base(e) + (block ? e->lead : i * e->step);
+        if (slot->size && slot->known && !zc_block_find(base))
+            done &= enter_block(base, slot, e) != NULL;
+    }
+    return done;
+}
+
+static void list_first(struct zc_extent *e, void *unused)
+{
+    (void)unused;
+    if (!list_extent(e))
+        __atomic_store_n(&e->pin, ZC_PIN_REFUSED, __ATOMIC_RELEASE);
+}
+
+void zc_hostblock_list(void)
+{
+    if (!zc_heap_lock())
+        return;
+    zc_extent_each(list_first, NULL);
+    __atomic_store_n(&listing, true, __ATOMIC_RELEASE);
+    zc_heap_unlock();
+}
+
+bool zc_hostblock_relist(const struct zc_extent *e)
+{
+    if (!zc_heap_lock())
+        return false;
+    bool done = list_extent(e);
+    zc_heap_unlock();
+    return done;
 }

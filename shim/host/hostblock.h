@@ -9,20 +9,26 @@
 #include "ledger/block.h"
 
 struct zc_extent;
-struct zc_shared;
 struct zc_slot;
 
 /* The slot of a live block of libc's, else NULL.  Pinned memory that the program asked the driver
  * for lies in the heap too, and is nothing to libc. */
 struct zc_slot *zc_hostblock_slot(const void *p);
 
-/* Enters the block at `base`, whose slot lies in the extent.  NULL without memory for it. */
-struct zc_block *zc_hostblock_enter(uintptr_t base, const struct zc_slot *slot,
-                                    const struct zc_extent *extent);
+/* A block of libc's is complete, and nobody has its address yet: enters it into the ledger, once
+ * that has others.  False without memory for it. */
+bool zc_hostblock_enter(void *p, struct zc_slot *slot);
 
-/* The ledger's block for an address in the heap, entered at its first use where it was asked for
- * before CUDA was up.  NULL when there is no live block or no memory for it. */
-struct zc_block *zc_hostblock_find(uint64_t address);
+/* The owner of a block frees or resizes it: takes it out, with a line of its free. */
+void zc_hostblock_leave(void *p);
 
-/* Takes the block at the address out; `say` writes the line of its free. */
-void zc_hostblock_unlist(uint64_t address, bool say);
+/* libzc starts: enters all blocks, which may be older, or inherited by a child of fork(2).  A block
+ * that could not be entered stays pageable. */
+void zc_hostblock_list(void);
+
+/* The program registers memory at an address itself: hides the block there, without a line. */
+void zc_hostblock_hide(uint64_t address);
+
+/* The last such registration in an extent ends, whose `pin` the caller holds: what it hid, or
+ * displaced in the ledger, is entered again.  False if that was not possible. */
+bool zc_hostblock_relist(const struct zc_extent *extent);

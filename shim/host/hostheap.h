@@ -51,11 +51,12 @@ enum zc_extent_pin {
 
 /* One block: all that freeing, moving and describing it needs. */
 struct zc_slot {
-    uint64_t size; /* Bytes that the program asked for; 0 in a free slot. */
-    uint32_t site; /* Index into the site table. */
-    int16_t rule;  /* Index of the rule that placed it. */
-    uint8_t api;   /* enum zc_api. */
-    bool dirty;    /* The memory was used before, and is not zero. */
+    uint64_t size;  /* Bytes that the program asked for; 0 in a free slot. */
+    uint32_t site;  /* Index into the site table. */
+    int16_t rule;   /* Index of the rule that placed it. */
+    uint8_t api;    /* enum zc_api. */
+    bool dirty : 1; /* The memory was used before, and is not zero. */
+    bool known : 1; /* The block is complete: the ledger has it, or will: host/hostblock.h. */
 };
 
 /* Who decides whether a device block may use the extent. */

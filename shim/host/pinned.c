@@ -16,6 +16,7 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/extent.h"
+#include "host/hostblock.h"
 #include "host/hostheap.h"
 #include "host/memfile.h"
 #include "ledger/block.h"
@@ -349,9 +350,12 @@ void zc_pinned_return(uint64_t address, size_t bytes)
         if (e->owner)
             continue;
         enum zc_extent_pin pin = zc_pinned_hold(e);
-        bool last = __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) == 0;
-        zc_pinned_let_go(e, last && pin == ZC_PIN_PROGRAM ? ZC_PIN_NONE : pin);
-        if (last && pin == ZC_PIN_PROGRAM)
+        bool ended = __atomic_load_n(&e->program, __ATOMIC_ACQUIRE) == 1 && pin == ZC_PIN_PROGRAM;
+        if (ended)
+            pin = zc_hostblock_relist(e) ? ZC_PIN_NONE : ZC_PIN_REFUSED;
+        __atomic_fetch_sub(&e->program, 1, __ATOMIC_ACQ_REL);
+        zc_pinned_let_go(e, pin);
+        if (ended)
             zc_hostheap_revive(e);
     }
 }

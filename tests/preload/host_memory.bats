@@ -233,11 +233,14 @@ place = pinned" "$PROGRAMS/host_copies" roundtrip
     python3 - "$BATS_TEST_TMPDIR/log.jsonl" <<'PY'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
-blocks = [l for l in lines if l["type"] == "alloc" and l["api"] == "malloc"]
+allocs = [l for l in lines if l["type"] == "alloc"]
+blocks = [l for l in allocs if l["api"] == "malloc" and l["size_bytes"] >= 1 << 20]
 assert len(blocks) == 3, blocks
 for block in blocks:
     assert block["place"] == "pinned" and block["asked_kind"] == "Pageable", block
     assert block["converted"] and block["rule"] == "all" and block["size_bytes"] == 4 << 20, block
+# One that is older than the driver is there before the program's first request of the device.
+assert blocks[0]["block"] < next(l["block"] for l in allocs if l["api"] == "cuMemAlloc"), allocs
 ids = {block["block"] for block in blocks}
 frees = [l for l in lines if l["type"] == "free" and l["block"] in ids]
 assert len(frees) == 3 and frees[-1]["traffic"] == [], frees
@@ -249,6 +252,27 @@ asked = {(f["dir"], f["src_kind"], f["dst_kind"]): f["asked_bytes"] for f in sum
 assert asked[("HtoD", "Pageable", "Device")] == 8 << 20, asked
 real = {(f["dir"], f["src_kind"], f["dst_kind"]): f["bytes"] for f in summary["moved_by_kind"]}
 assert real[("HtoD", "Pinned", "Device")] == 8 << 20, real
+PY
+}
+
+# A copy looks for its operands and finds what is there: block, registration, block again.
+@test "copies enter no block into the ledger, nor does the end of a registration forget one" {
+    ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=events scene register "$PINNED"
+    python3 - "$BATS_TEST_TMPDIR/log.jsonl" <<'PY'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+place = {(l["type"], l.get("block")): i for i, l in enumerate(lines) if l["type"] == "alloc"}
+blocks = [l for l in lines if l["type"] == "alloc" and l["size_bytes"] == 4 << 20
+          and l["api"] == "malloc"]
+hidden = [l for l in lines if l["type"] == "alloc" and l["api"] == "cuMemHostRegister"]
+assert len(blocks) == 4 and len(hidden) == 2, (blocks, hidden)
+for first, own, again in zip(blocks[::2], hidden, blocks[1::2]):
+    assert first["block"] < own["block"] < again["block"] and first["site"] == again["site"]
+copies = [(i, l) for i, l in enumerate(lines) if l["type"] == "transfer"
+          and l["function"].startswith("cuMemcpyHtoD")]
+for at, copy in copies:
+    assert copy["src_block"] and place["alloc", copy["src_block"]] < at, copy
+    assert lines[at - 1]["type"] != "alloc", (lines[at - 1], copy)
 PY
 }
 
