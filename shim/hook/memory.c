@@ -39,8 +39,6 @@
 #define SYS_process_madvise 440
 #endif
 
-#define GUARD (PROT_READ | PROT_WRITE | PROT_EXEC)
-
 /* The header declares it with an ellipsis, which uses the same registers. */
 EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to) __asm__("mremap");
 
@@ -84,18 +82,6 @@ static bool placed(const void *at, size_t n)
     return __builtin_expect(low < base + bytes && low + n > base, 0);
 }
 
-/* Pages of one extent that a call changes. */
-struct piece {
-    struct zc_extent *extent;
-    uintptr_t low, high;
-};
-
-/* A change and its arguments. */
-struct change {
-    bool (*apply)(const struct piece *piece, int argument);
-    int argument;
-};
-
 /* No handler of the program's may change the same pages meanwhile. */
 static uint64_t block_signals(void)
 {
@@ -118,45 +104,30 @@ static bool plain(const void *at, size_t n)
            !zc_hostheap_owns(high - 1);
 }
 
-static bool next_piece(struct piece *piece, uintptr_t end)
-{
-    uintptr_t low = piece->high;
-    struct zc_extent *e = low < end ? zc_hostheap_extent(low) : NULL;
-    if (!e || (e->use != ZC_EXTENT_BLOCK && e->use != ZC_EXTENT_SLAB))
-        return false;
-    uintptr_t last = zc_extent_base(e) + zc_extent_span(e);
-    *piece = (struct piece){e, low, last < end ? last : end};
-    return true;
-}
+typedef bool part_fn(struct zc_extent *extent, uintptr_t low, uintptr_t high, int argument);
 
-/* To the program, addresses without a block look unmapped. */
-static bool on_each(const void *at, size_t n, struct change change)
+/* Calls `change` for the pages of a range that lie in each extent.  To the program, addresses
+ * without a block look unmapped. */
+static bool on_each(const void *at, size_t n, part_fn *change, int argument)
 {
-    uintptr_t end = zc_page_end((uintptr_t)at + n);
-    struct piece piece = {.high = (uintptr_t)at};
+    uintptr_t low = (uintptr_t)at, end = zc_page_end(low + n), high;
     uint64_t mask = block_signals();
     bool done = true;
-    while (done && piece.high < end) {
-        done = next_piece(&piece, end);
-        if (done)
-            done = change.apply(&piece, change.argument);
-        else
+    for (; done && low < end; low = high) {
+        struct zc_extent *e = zc_hostheap_extent(low);
+        done = e && (e->use == ZC_EXTENT_BLOCK || e->use == ZC_EXTENT_SLAB);
+        if (!done) {
             errno = ENOMEM;
+            break;
+        }
+        uintptr_t last = zc_extent_base(e) + zc_extent_span(e);
+        high = last < end ? last : end;
+        done = change(e, low, high, argument);
     }
     int error = errno;
     unblock_signals(mask);
     errno = error;
     return done;
-}
-
-static void *start_of(const struct piece *p)
-{
-    return (void *)p->low;
-}
-
-static size_t bytes_of(const struct piece *p)
-{
-    return p->high - p->low;
 }
 
 /* Pages that libzc leaves alone: inherited by a child, pinned memory of the driver to the program,
@@ -166,121 +137,79 @@ static bool programs_own(const struct zc_extent *e, enum zc_extent_pin pin)
     return !zc_hostheap_mine(e) || e->owner || pin == ZC_PIN_PROGRAM;
 }
 
-/* The program is about to change mappings of an extent, whose memory no other block gets then.  One
- * that is a file becomes a private view first, because libzc maps nothing there any more.  `stale`:
- * the CPU's pages are no longer those that the driver knows, nor for libzc to register. */
-static void retreat(struct zc_extent *e, bool stale)
+/* The pages are the program's own business from now on: no other block gets them, and libzc ends
+ * its registration with the next copy, because the driver can't be called here, and makes none any
+ * more.  A file becomes a private view first, because libzc maps nothing there any more.  With
+ * `if_known` only where the driver, or a device block, may know the pages. */
+static bool retreat_from(struct zc_extent *e, uintptr_t low, uintptr_t high, int if_known)
 {
     enum zc_extent_pin pin = zc_pinned_hold(e);
-    if (e->fd)
-        zc_memfile_freeze(e);
-    __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
-    if (stale && !programs_own(e, pin)) {
-        __atomic_store_n(&e->stale, true, __ATOMIC_RELEASE);
-        pin = pin == ZC_PIN_NONE ? ZC_PIN_REFUSED : pin;
+    (void)low, (void)high;
+    if (!if_known || e->fd || (pin == ZC_PIN_DONE && zc_hostheap_mine(e))) {
+        if (e->fd)
+            zc_memfile_freeze(e);
+        __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
+        if (!programs_own(e, pin)) {
+            __atomic_store_n(&e->stale, true, __ATOMIC_RELEASE);
+            pin = pin == ZC_PIN_NONE ? ZC_PIN_REFUSED : pin;
+        }
     }
     zc_pinned_let_go(e, pin);
-}
-
-static bool give_up(const struct piece *p, int stale)
-{
-    retreat(p->extent, stale);
     return true;
 }
 
-static bool map_fresh(const struct piece *p, int rights)
+/* Before the kernel changes pages of the heap as the program asks.  False, with errno, where there
+ * is no block. */
+SLOW bool retreat(const void *at, size_t n)
 {
-    return next.mmap(start_of(p), bytes_of(p), rights,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+    return plain(at, n) || on_each(at, n, retreat_from, false);
 }
 
-/* Of a private view of the extent's file the kernel would show the file again. */
-static bool discard_view(const struct piece *p, int advice)
+/* To the program the addresses are unmapped, or mapped anew; they stay reserved for the heap. */
+static bool map_fresh(void *at, size_t n, int rights)
 {
-    struct zc_maps_mapping r;
+    return next.mmap(at, n, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                     0) != MAP_FAILED;
+}
+
+/* The pages must really go: whom the program asks to fill missing ones (userfaultfd(2)) sees none
+ * that libzc has filled with zeroes.  Of a private view of the extent's file the kernel would show
+ * the file again. */
+static bool discard(struct zc_extent *e, uintptr_t low, uintptr_t high, int advice)
+{
+    struct zc_maps_mapping r = {.end = high};
     bool done = true;
-    for (struct piece part = *p; part.low < p->high && done; part.low = part.high) {
-        errno = ENOMEM;
-        done = zc_maps_find(part.low, &r);
-        part.high = done && r.end < p->high ? (uintptr_t)r.end : p->high;
-        if (done)
-            done = r.inode == p->extent->inode
-                       ? map_fresh(&part, r.rights)
-                       : next.madvise(start_of(&part), bytes_of(&part), advice) == 0;
+    if (e->owner) /* Pinned memory of the driver keeps its pages. */
+        return true;
+    retreat_from(e, low, high, true);
+    for (; done && low < high; low = (uintptr_t)r.end) {
+        if (e->fd && !zc_maps_find(low, &r)) {
+            errno = ENOMEM;
+            return false;
+        }
+        r.end = r.end < high ? r.end : high;
+        size_t n = (size_t)r.end - low;
+        done = e->fd && r.inode == e->inode ? map_fresh((void *)low, n, r.rights)
+                                            : next.madvise((void *)low, n, advice) == 0;
     }
     return done;
 }
 
-/* The pages must really go: whom the program asks to fill missing ones (userfaultfd(2)) sees none
- * that libzc has filled with zeroes. */
-static bool discard(const struct piece *p, int advice)
-{
-    struct zc_extent *e = p->extent;
-    if (e->owner) /* Pinned memory of the driver keeps its pages. */
-        return true;
-    enum zc_extent_pin pin = zc_pinned_hold(e);
-    bool registered = pin == ZC_PIN_DONE && zc_hostheap_mine(e);
-    bool odd = __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
-    zc_pinned_let_go(e, pin);
-    if (registered || e->fd)
-        retreat(e, true);
-    if (!e->fd)
-        return next.madvise(start_of(p), bytes_of(p), advice) == 0;
-    return odd ? discard_view(p, advice) : map_fresh(p, PROT_READ | PROT_WRITE);
-}
-
-static bool guard(const struct piece *p, int protection)
-{
-    retreat(p->extent, true);
-    return next.mprotect(start_of(p), bytes_of(p), protection) == 0;
-}
-
-/* To the program the addresses are unmapped, or mapped anew; they stay reserved for the heap. */
-static bool replace(const struct piece *p, int protection)
-{
-    retreat(p->extent, true);
-    return map_fresh(p, protection);
-}
-
-SLOW int change_rights(void *at, size_t n, int protection)
-{
-    if (plain(at, n) || (protection & ~GUARD))
-        return next.mprotect(at, n, protection);
-    return on_each(at, n, (struct change){guard, protection}) ? 0 : -1;
-}
-
 EXPORT int mprotect(void *at, size_t n, int protection)
 {
-    return placed(at, n) ? change_rights(at, n, protection) : next.mprotect(at, n, protection);
-}
-
-SLOW int change_key(void *at, size_t n, int protection, int key)
-{
-    if (plain(at, n) || (protection & ~GUARD))
-        return next.pkey_mprotect(at, n, protection, key);
-    if (key == -1)
-        return change_rights(at, n, protection);
-    return on_each(at, n, (struct change){give_up, true})
-               ? next.pkey_mprotect(at, n, protection, key)
-               : -1;
+    return placed(at, n) && !retreat(at, n) ? -1 : next.mprotect(at, n, protection);
 }
 
 EXPORT int pkey_mprotect(void *at, size_t n, int protection, int key)
 {
-    return placed(at, n) ? change_key(at, n, protection, key)
-                         : next.pkey_mprotect(at, n, protection, key);
-}
-
-static bool empty(void *at, size_t n, int protection)
-{
-    return on_each(at, n, (struct change){replace, protection});
+    return placed(at, n) && !retreat(at, n) ? -1 : next.pkey_mprotect(at, n, protection, key);
 }
 
 SLOW int unmap(void *at, size_t n)
 {
     if (plain(at, n))
         return next.munmap(at, n);
-    return empty(at, n, PROT_NONE) ? 0 : -1;
+    return retreat(at, n) && map_fresh(at, n, PROT_NONE) ? 0 : -1;
 }
 
 EXPORT int munmap(void *at, size_t n)
@@ -288,30 +217,11 @@ EXPORT int munmap(void *at, size_t n)
     return placed(at, n) ? unmap(at, n) : next.munmap(at, n);
 }
 
-/* True for fresh private memory, which is what blocks consist of anyway. */
-static bool fresh_memory(int protection, int flags)
-{
-    int known = MAP_TYPE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE | MAP_STACK;
-    return (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE && !(flags & ~known) &&
-           !(protection & ~GUARD);
-}
-
-SLOW void *map_over(void *at, size_t n, int protection, int flags, int fd, off_t from)
-{
-    if (plain(at, n))
-        return next.mmap(at, n, protection, flags, fd, from);
-    if (fresh_memory(protection, flags))
-        return empty(at, n, protection) ? at : MAP_FAILED;
-    return on_each(at, n, (struct change){give_up, true})
-               ? next.mmap(at, n, protection, flags, fd, from)
-               : MAP_FAILED;
-}
-
 EXPORT void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t from)
 {
     bool over = (flags & MAP_FIXED) && !(flags & MAP_FIXED_NOREPLACE);
-    return over && placed(at, n) ? map_over(at, n, protection, flags, fd, from)
-                                 : next.mmap(at, n, protection, flags, fd, from);
+    return over && placed(at, n) && !retreat(at, n) ? MAP_FAILED
+                                                    : next.mmap(at, n, protection, flags, fd, from);
 }
 
 EXPORT void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64_t from)
@@ -319,18 +229,12 @@ EXPORT void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64
     return mmap(at, n, protection, flags, fd, from);
 }
 
-static void reserve(void *at, size_t n)
-{
-    zc_memory_map(at, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
 /* Behind a private view of a file nothing could grow, so its content moves to fresh memory: nobody
  * may use the old addresses meanwhile. */
-static void *move_content(const struct piece *from, size_t now, int flags, void *to, int rights)
+static void *move_content(void *at, size_t n, size_t now, int flags, void *to, int rights)
 {
-    size_t n = bytes_of(from);
     int fixed = flags & MREMAP_FIXED;
-    if (fixed && (uintptr_t)to < from->high && (uintptr_t)to + now > from->low) {
+    if (fixed && (char *)to < (char *)at + n && (char *)to + now > (char *)at) {
         errno = EINVAL;
         return MAP_FAILED;
     }
@@ -338,10 +242,10 @@ static void *move_content(const struct piece *from, size_t now, int flags, void 
                           MAP_PRIVATE | MAP_ANONYMOUS | (fixed ? MAP_FIXED : 0), -1, 0);
     if (got == MAP_FAILED)
         return got;
-    zc_memory_protect(start_of(from), n, PROT_READ);
-    __builtin_memcpy(got, start_of(from), n < now ? n : now);
+    zc_memory_protect(at, n, PROT_READ);
+    __builtin_memcpy(got, at, n < now ? n : now);
     zc_memory_protect(got, now, rights);
-    map_fresh(from, flags & MREMAP_DONTUNMAP ? rights : PROT_NONE);
+    map_fresh(at, n, flags & MREMAP_DONTUNMAP ? rights : PROT_NONE);
     return got;
 }
 
@@ -356,20 +260,20 @@ static void *move_mappings(void *at, size_t n, size_t now, int flags, void *to)
     if (end == MAP_FAILED)
         next.mremap(got, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, at);
     else if (!(flags & MREMAP_DONTUNMAP))
-        reserve(at, n);
+        map_fresh(at, n, PROT_NONE);
     errno = error;
     return end;
 }
 
 static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
 {
-    struct piece from = {zc_hostheap_extent((uintptr_t)at), (uintptr_t)at, (uintptr_t)at + n};
+    const struct zc_extent *e = zc_hostheap_extent((uintptr_t)at);
     struct zc_maps_mapping r;
-    if (!on_each(at, n, (struct change){give_up, true}))
+    if (!retreat(at, n))
         return MAP_FAILED;
-    bool of_file = from.extent->fd && zc_maps_find(from.low, &r) && r.end >= from.high &&
-                   r.inode == from.extent->inode;
-    return of_file ? move_content(&from, now, flags, to, r.rights)
+    bool of_file = e->fd && zc_maps_find((uintptr_t)at, &r) && r.end >= (uintptr_t)at + n &&
+                   r.inode == e->inode;
+    return of_file ? move_content(at, n, now, flags, to, r.rights)
                    : move_mappings(at, n, now, flags, to);
 }
 
@@ -384,16 +288,15 @@ static void *move_from(void *at, size_t n, size_t now, int flags, void *to)
         errno = ENOMEM; /* Another mapping follows. */
         return MAP_FAILED;
     }
-    return now == n || empty((char *)at + now, n - now, PROT_NONE) ? at : MAP_FAILED;
+    return now == n || unmap((char *)at + now, n - now) == 0 ? at : MAP_FAILED;
 }
 
 SLOW void *move_pages(void *at, size_t n, size_t now, int flags, void *to)
 {
-    bool onto = (flags & MREMAP_FIXED) && placed(to, now) && !plain(to, now);
-    bool from = placed(at, n) && !plain(at, n) && now;
-    if (onto && !on_each(to, now, (struct change){give_up, true}))
+    if ((flags & MREMAP_FIXED) && placed(to, now) && !retreat(to, now))
         return MAP_FAILED;
-    return from ? move_from(at, n, now, flags, to) : next.mremap(at, n, now, flags, to);
+    return placed(at, n) && !plain(at, n) && now ? move_from(at, n, now, flags, to)
+                                                 : next.mremap(at, n, now, flags, to);
 }
 
 EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to)
@@ -403,11 +306,8 @@ EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to)
                : next.mremap(at, n, now, flags, to);
 }
 
-/* What advice means for a block: nothing; that its memory must be private, while the CPU and the
- * driver keep the same pages; or anything, as that which is not known here. */
-enum meaning { HARMLESS, PRIVATE, ANYTHING };
-
-static enum meaning meaning_of(int advice)
+/* Advice that leaves the CPU and the driver the same pages. */
+static bool harmless(int advice)
 {
     switch (advice) {
     case MADV_NORMAL:
@@ -419,22 +319,9 @@ static enum meaning meaning_of(int advice)
     case MADV_HUGEPAGE:
     case MADV_COLD:
     case MADV_PAGEOUT:
-        return HARMLESS;
-    case MADV_FREE:
-    case MADV_REMOVE:
-    case MADV_DONTFORK:
-    case MADV_DOFORK:
-    case MADV_MERGEABLE:
-    case MADV_UNMERGEABLE:
-    case MADV_NOHUGEPAGE:
-    case MADV_DONTDUMP:
-    case MADV_DODUMP:
-    case MADV_WIPEONFORK:
-    case MADV_KEEPONFORK:
-    case MADV_COLLAPSE:
-        return PRIVATE;
+        return true;
     default:
-        return ANYTHING;
+        return false;
     }
 }
 
@@ -451,7 +338,7 @@ SLOW int advise(void *at, size_t n, int advice)
         return next.madvise(at, n, advice);
     if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED ||
         (advice == MADV_FREE && is_file(at)))
-        return on_each(at, n, (struct change){discard, advice}) ? 0 : -1;
+        return on_each(at, n, discard, advice) ? 0 : -1;
     if (advice == MADV_REMOVE && is_file(at)) {
         errno = EINVAL;
         return -1;
@@ -459,11 +346,10 @@ SLOW int advise(void *at, size_t n, int advice)
     if (next.madvise(at, 0, advice) != 0) /* The kernel does not know it. */
         return -1;
     /* Of a private view of the file the kernel would show the file again. */
-    if (advice == MADV_GUARD_INSTALL && is_file(at) &&
-        !on_each(at, n, (struct change){discard, MADV_DONTNEED}))
+    if (advice == MADV_GUARD_INSTALL && is_file(at) && !on_each(at, n, discard, MADV_DONTNEED))
         return -1;
-    if (meaning_of(advice) != HARMLESS)
-        on_each(at, n, (struct change){give_up, meaning_of(advice) == ANYTHING});
+    if (!harmless(advice))
+        retreat(at, n);
     return next.madvise(at, n, advice);
 }
 
@@ -513,8 +399,7 @@ EXPORT void *shmat(int id, const void *at, int flags)
 {
     uintptr_t low = flags & SHM_RND ? zc_page_start((uintptr_t)at) : (uintptr_t)at;
     size_t n = flags & SHM_REMAP ? segment_bytes(id) : 0;
-    if (n && placed((void *)low, n) && !plain((void *)low, n) &&
-        !on_each((void *)low, n, (struct change){give_up, true}))
+    if (n && placed((void *)low, n) && !retreat((void *)low, n))
         return (void *)-1;
     return (void *)syscall(SYS_shmat, id, at, flags);
 }
@@ -528,5 +413,5 @@ EXPORT int shmdt(const void *at)
         return (int)syscall(SYS_shmdt, at);
     while (zc_maps_find(m.end, &more) && more.inode == m.inode)
         m.end = more.end;
-    return on_each(at, m.end - low, (struct change){replace, PROT_NONE}) ? 0 : -1;
+    return unmap((void *)low, m.end - low);
 }
