@@ -217,6 +217,11 @@ free_cache() {
     [[ $output == 'kept 5' ]] # Four blocks, and the host memory at both ends of them all.
 }
 
+@test "of freed vmm blocks those are kept that were freed last" {
+    free_cache oldest
+    [[ $output == 'created 3, 4' ]]
+}
+
 @test "what freed vmm blocks keep is there for every call that needs it" {
     free_cache all_of_it
 }

@@ -43,6 +43,25 @@ static void many(void)
     end_gpu(0);
 }
 
+/* Three blocks of 18 MiB in all, of which 16 may be kept. */
+static void oldest(void)
+{
+    CUdeviceptr p[3];
+    start_gpu(0);
+    for (size_t i = 0; i < 3; i++)
+        p[i] = make((size_t[]){5, 7, 3}[i] * MIB);
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemFree(p[i]));
+    p[1] = make(7 * MIB);
+    p[2] = make(3 * MIB);
+    printf("created %llu", sim_calls("cuMemCreate"));
+    p[0] = make(5 * MIB);
+    printf(", %llu\n", sim_calls("cuMemCreate"));
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemFree(p[i]));
+    end_gpu(0);
+}
+
 /* Everything that the device has can be had, by any call. */
 static void all_of_it(void)
 {
@@ -125,9 +144,12 @@ static void threads(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"again", again},           {"many", many},
-        {"all_of_it", all_of_it},   {"lazy_beside_kept", lazy_beside_kept},
-        {"exportable", exportable}, {"threads", threads}};
+    static const struct scenario all[] = {{"again", again},
+                                          {"many", many},
+                                          {"oldest", oldest},
+                                          {"all_of_it", all_of_it},
+                                          {"lazy_beside_kept", lazy_beside_kept},
+                                          {"exportable", exportable},
+                                          {"threads", threads}};
     return RUN_SCENARIO(all, argc, argv);
 }
