@@ -282,7 +282,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
             zc_text_cstr(&text);
             return made;
         }
-        /* What can't be shared is what the program asked for. */
+        /* A block that can't be shared becomes what the program asked for. */
         if (within && place == ZC_PLACE_SHARED && on_device(want, &reason))
             break;
         if (within && i == 0 && !part)

@@ -27,5 +27,5 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
 CUresult zc_place_detach(struct zc_backing *backing);
 
 /* Gives back the memory of a backing and what it counted against the limits, and frees the record.
- * What the driver refuses to take back stays for good. */
+ * Memory that the driver refuses to take back stays for good. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);

@@ -304,7 +304,7 @@ static uint64_t kept_most(int device)
     return most;
 }
 
-/* What has headroom holds more than it is counted with. */
+/* A block with headroom holds more than it is counted with. */
 bool zc_freed_fits(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);

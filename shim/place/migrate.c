@@ -375,9 +375,9 @@ static void come_first(struct zc_block *block, struct rate *r, uint64_t bytes, u
     r->spent += zc_block_spilled(block) ? 0 : cost;
 }
 
-/* What pays for one launch may take the place of all that the next ones do not use; what pays after
- * some launches that of blocks which are used half as often, so that no two change places again and
- * again. */
+/* A block for which one launch loses more than the move takes may displace any that the next
+ * launches do not use.  One that several launches have lost that much for may displace only blocks
+ * that are used half as often, so that no two change places again and again. */
 static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uint64_t now)
 {
     struct zc_movable *used = zc_movable(zc_vmm_of(block));
@@ -402,7 +402,7 @@ static bool untimed(const void *kernel)
     return !rate_of(*(const uint64_t *)kernel).time_of_them;
 }
 
-/* Blocks stay while the driver lock is held: who frees one claims it with that lock. */
+/* Blocks stay while the driver lock is held, because a free claims its block with that lock. */
 static void use_named(const struct zc_launch *launch, struct named *n)
 {
     name_blocks(launch, n);
