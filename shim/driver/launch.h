@@ -6,7 +6,8 @@
 
 /* The parties, in the order in which they are called. */
 enum zc_launch_party {
-    ZC_LAUNCH_GROW,     /* vmm: attach memory, make pending copies. */
+    ZC_LAUNCH_GROW,     /* vmm: make pending copies. */
+    ZC_LAUNCH_LAZY,     /* vmm: attach memory. */
     ZC_LAUNCH_SHARED,   /* shared: decide what lies behind blocks, and time kernels. */
     ZC_LAUNCH_MOVE,     /* vmm: move blocks to where kernels use them. */
     ZC_LAUNCH_PREFETCH, /* managed: prefetch pages to where they will be used. */

@@ -29,7 +29,6 @@
 #include "shared/transfer.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
-#include "vmm/grown.h"
 #include "vmm/move.h"
 #include "vmm/vmm.h"
 

@@ -11,7 +11,6 @@
 #include "place/fallback.h"
 #include "place/freed.h"
 #include "vmm/grow.h"
-#include "vmm/grown.h"
 #include "vmm/pause.h"
 
 /* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
@@ -21,7 +20,7 @@ static CUevent mark_deferred(const struct zc_block *block)
     const struct zc_vmm *v = zc_vmm_of(block);
     bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
                zc_rules()->rules[block->rule].free == ZC_FREE_DEFER &&
-               (!v->lazy || zc_vmm_copy_to(v));
+               (!v->lazy || zc_growth_pending(v->as_old));
     return may ? zc_stream_mark_context(v->va.context) : NULL;
 }
 

@@ -13,8 +13,6 @@
 #include "driver/stream.h"
 #include "vmm/vmm.h"
 
-#define DEVICES_MAX 64 /* Bits of a range's `devices`. */
-
 /* A pair of contexts: kernels of `user` may use the memory of the other. */
 struct pair {
     struct pair *next;
@@ -43,7 +41,7 @@ void zc_access_unlock(void)
 
 static uint64_t bit(int device)
 {
-    return device >= 0 && device < DEVICES_MAX ? UINT64_C(1) << device : 0;
+    return device >= 0 && device < ZC_VA_DEVICES ? UINT64_C(1) << device : 0;
 }
 
 /* Adds the devices that can reach the memory of `device`. */
@@ -51,7 +49,7 @@ static CUresult add_able(int device, uint64_t *mask)
 {
     int devices = 0;
     CUresult result = zc_real.cuDeviceGetCount(&devices);
-    for (int d = 0; d < devices && d < DEVICES_MAX && result == CUDA_SUCCESS; d++) {
+    for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++) {
         int can = 0;
         result = d == device ? CUDA_SUCCESS : zc_real.cuDeviceCanAccessPeer(&can, d, device);
         *mask |= can ? bit(d) : 0;
@@ -69,7 +67,7 @@ static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
     int devices = 0;
     CUresult result = zc_real.cuDeviceGetCount(&devices);
     *mask = 0;
-    for (int d = 0; d < devices && d < DEVICES_MAX && result == CUDA_SUCCESS; d++) {
+    for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++) {
         CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
         CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
         location.id = d;
@@ -123,7 +121,7 @@ void zc_access_leave(struct zc_va *va)
 
 static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc, size_t count)
 {
-    for (int d = 0; d < DEVICES_MAX; d++)
+    for (int d = 0; d < ZC_VA_DEVICES; d++)
         if (mask & bit(d)) {
             desc[count] = (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
                                             .flags = flags};
@@ -146,7 +144,7 @@ static CUresult open_host(const struct zc_va *va, size_t from, size_t to)
 
 CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to)
 {
-    CUmemAccessDesc desc[DEVICES_MAX];
+    CUmemAccessDesc desc[ZC_VA_DEVICES];
     size_t count = describe(va->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
     CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
     return result == CUDA_SUCCESS && !va->closed ? open_host(va, from, to) : result;
@@ -172,7 +170,7 @@ CUresult zc_access_open_host(struct zc_va *va)
 /* Sets which devices reach the first `runs` runs of a range. */
 static CUresult change(const struct zc_va *va, unsigned runs, uint64_t give, uint64_t take)
 {
-    CUmemAccessDesc desc[DEVICES_MAX];
+    CUmemAccessDesc desc[ZC_VA_DEVICES];
     CUresult result = CUDA_SUCCESS;
     size_t count = describe(give, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
     count = describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
@@ -293,7 +291,7 @@ static CUresult regrant(CUmemoryPool pool, uint64_t granted)
 static void take_back(CUmemoryPool pool, uint64_t before, const CUmemAccessDesc *map, size_t count,
                       __typeof__(cuMemPoolSetAccess) *driver)
 {
-    CUmemAccessDesc desc[DEVICES_MAX];
+    CUmemAccessDesc desc[ZC_VA_DEVICES];
     uint64_t named = 0;
     for (size_t i = 0; i < count; i++)
         named |= bit(map[i].location.id);
@@ -459,7 +457,7 @@ CUresult zc_vmm_open(const struct zc_copy *c)
 static CUresult open_to_all(struct zc_va *va, int devices)
 {
     CUresult result = va->closed ? open_host_locked(va) : CUDA_SUCCESS;
-    for (int d = 0; d < devices && d < DEVICES_MAX && result == CUDA_SUCCESS; d++)
+    for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++)
         result = let_copy_locked(va, d);
     return result;
 }

@@ -4,13 +4,14 @@
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
+#include "base/list.h"
 #include "base/module.h"
 #include "base/own.h"
 #include "driver/await.h"
 #include "driver/capture.h"
+#include "driver/launch.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"
@@ -20,55 +21,102 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"
-#include "vmm/grown.h"
 #include "vmm/lazy.h"
-#include "vmm/lineage.h"
 
-static ZC_OWN bool quiesced; /* No deferred work is left to wait for, and none comes.  Atomic. */
+static ZC_OWN struct {
+    struct zc_growth *pending; /* Pending copies. */
+    bool quiesced;             /* No deferred work is left to wait for, and none comes.  Atomic. */
+} grow;
 
-static void record_copy(struct zc_vmm *to, enum zc_outcome outcome)
+static CUresult before_launch(const struct zc_launch *launch);
+
+static void begin_copy(struct zc_growth *g)
 {
-    struct zc_pending_copy *copy = to->lineage->copy;
-    copy->transfer.outcome = outcome;
-    zc_traffic_record(&copy->transfer);
+    g->pending = true;
+    DL_APPEND2(grow.pending, g, before, next);
+    zc_launch_call(ZC_LAUNCH_GROW, before_launch);
+    zc_lazy_update(g->old);
+    zc_lazy_update(g->new);
+}
+
+/* Records a pending copy, which has been made or is not needed any more.  The ledger may have
+ * forgotten one of its sides. */
+static void end_copy(struct zc_growth *g, enum zc_outcome outcome)
+{
+    struct zc_transfer *t = &g->transfer;
+    struct zc_vmm *old = g->old, *new = g->new;
+    t->outcome = outcome;
+    if (zc_block_find(new->va.base) != t->dst)
+        t->dst = NULL;
+    if (zc_block_find(old->va.base) != t->src)
+        t->src = NULL;
+    zc_traffic_record(t);
     if (zc_log_level() >= ZC_LOG_EVENTS)
-        zc_log_transfer(&copy->transfer, &copy->call);
+        zc_log_transfer(t, &g->call);
+    DL_DELETE2(grow.pending, g, before, next);
+    zc_launch_call(ZC_LAUNCH_GROW, grow.pending ? before_launch : NULL);
+    zc_growth_end(g);
+    zc_lazy_update(old);
+    zc_lazy_update(new);
 }
 
-static void end_copy(struct zc_vmm *to)
+/* Nobody will read what the pending copy would bring. */
+static void elide(struct zc_growth *g)
 {
-    struct zc_vmm *from = to->lineage->older;
-    zc_lineage_end_copy(to);
-    zc_lazy_update(from);
-    zc_lazy_update(to);
+    if (zc_growth_pending(g))
+        end_copy(g, ZC_ELIDED);
 }
 
-/* Makes a pending copy, and waits for it: events that the program recorded behind its own copy do
- * not cover this one.  After a failure the copy is still pending. */
-static CUresult copy_now(struct zc_vmm *to, const char **why)
+/* Makes a copy if it is pending, and waits for it: events that the program recorded behind its own
+ * copy do not cover this one.  After a failure the copy is still pending. */
+static CUresult copy_now(struct zc_growth *g, const char **why)
 {
     bool entered;
-    struct zc_vmm *from = to->lineage->older;
+    if (!zc_growth_pending(g))
+        return CUDA_SUCCESS;
+    struct zc_vmm *old = g->old, *new = g->new;
+    size_t bytes = g->transfer.bytes;
     CUresult result = CUDA_SUCCESS;
-    if (!zc_vmm_whole(to))
-        result = zc_lazy_attach(to, 0, to->span, why);
-    if (result == CUDA_SUCCESS && !zc_va_holds(&from->va, 0, to->lineage->copy->transfer.bytes))
-        result = zc_lazy_attach(from, 0, to->lineage->copy->transfer.bytes, why);
+    if (!zc_vmm_whole(new))
+        result = zc_lazy_attach(new, 0, new->span, why);
+    if (result == CUDA_SUCCESS && !zc_va_holds(&old->va, 0, bytes))
+        result = zc_lazy_attach(old, 0, bytes, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
-    result = zc_stream_enter(to->va.context, &entered);
+    result = zc_stream_enter(new->va.context, &entered);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_real.cuMemcpyDtoDAsync_v2(to->va.base, from->va.base,
-                                          to->lineage->copy->transfer.bytes, CU_STREAM_LEGACY);
+    result = zc_real.cuMemcpyDtoDAsync_v2(new->va.base, old->va.base, bytes, CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
     zc_stream_lent(entered);
-    if (result == CUDA_SUCCESS) {
-        record_copy(to, ZC_MOVED);
-        end_copy(to);
+    if (result == CUDA_SUCCESS)
+        end_copy(g, ZC_MOVED);
+    return result;
+}
+
+static CUresult copy_all(enum zc_fn fn)
+{
+    CUresult result = CUDA_SUCCESS;
+    const char *why = "";
+    for (struct zc_growth *g = grow.pending, *next; g && result == CUDA_SUCCESS; g = next) {
+        struct zc_vmm *new = g->new;
+        next = g->next;
+        result = zc_leaving(new->va.context) ? CUDA_SUCCESS : copy_now(g, &why);
+        if (result != CUDA_SUCCESS)
+            zc_lazy_diagnose(new, fn, result, why);
     }
+    return result;
+}
+
+/* A launch can touch every block. */
+static CUresult before_launch(const struct zc_launch *launch)
+{
+    if (zc_await_host(launch->fn) || !zc_driver_lock())
+        return CUDA_SUCCESS;
+    CUresult result = copy_all(launch->fn);
+    zc_driver_unlock();
     return result;
 }
 
@@ -83,15 +131,25 @@ static bool in_order(const struct zc_copy *c, CUcontext context)
            (legacy || zc_stream_idle(CU_STREAM_LEGACY, ZC_LEGACY)) && zc_streams_idle();
 }
 
+static bool pends(const struct zc_vmm *v)
+{
+    return zc_growth_pending(v->as_new) || zc_growth_pending(v->as_old);
+}
+
+/* True if the bytes [from, to) of a block are mapped, and no other block's there. */
+static bool has_mapped(const struct zc_vmm *v, size_t from, size_t to)
+{
+    return !(v->as_new && v->as_new->mapped) && zc_va_holds(&v->va, from, to);
+}
+
 /* True for a copy of one whole block into the beginning of a larger one that is still empty. */
 static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct zc_vmm *from)
 {
     if (!to || !from || to == from || !to->grows || !from->grows || zc_copy_peers(c))
         return false;
-    bool empty = !to->held && !to->lineage->copy && !zc_vmm_copy_to(to);
-    bool full = from->held >= from->span && !from->lineage->copy && !zc_vmm_copy_to(from);
-    if (zc_await_any())
+    if (zc_await_any() || pends(to) || pends(from))
         return false;
+    bool empty = !to->held, full = from->held >= from->span;
     bool room = to->span >= zc_vmm_own(from) && to->va.size >= from->held;
     bool alike =
         to->device == from->device && to->va.context == from->va.context && to->rdma == from->rdma;
@@ -99,26 +157,11 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
            in_order(c, to->va.context);
 }
 
-static CUresult copy_all(enum zc_fn fn)
-{
-    CUresult result = CUDA_SUCCESS;
-    const char *why = "";
-    for (struct zc_vmm *v = zc_lazy_list, *next; v && result == CUDA_SUCCESS; v = next) {
-        struct zc_vmm *from = zc_vmm_copy_from(v);
-        next = from && v->next == from ? from->next : v->next;
-        bool pending = from && !zc_leaving(v->va.context);
-        result = pending ? copy_now(v, &why) : CUDA_SUCCESS;
-        if (result != CUDA_SUCCESS)
-            zc_lazy_diagnose(v, fn, result, why);
-    }
-    return result;
-}
-
 /* Does nothing during a capture: nothing may be waited for then, and nothing runs before the graph
  * is launched, by another call. */
 CUresult zc_quiesce(enum zc_fn fn)
 {
-    if (__atomic_load_n(&quiesced, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||
+    if (__atomic_load_n(&grow.quiesced, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||
         !zc_driver_lock())
         return CUDA_SUCCESS;
     zc_release_await();
@@ -127,7 +170,7 @@ CUresult zc_quiesce(enum zc_fn fn)
         result = copy_all(fn);
         if (result == CUDA_SUCCESS)
             result = zc_access_quiesce();
-        __atomic_store_n(&quiesced, result == CUDA_SUCCESS, __ATOMIC_RELEASE);
+        __atomic_store_n(&grow.quiesced, result == CUDA_SUCCESS, __ATOMIC_RELEASE);
     }
     zc_driver_unlock();
     return result;
@@ -136,20 +179,17 @@ CUresult zc_quiesce(enum zc_fn fn)
 /* False where libzc has no memory for it, or the driver refuses: then the copy is made. */
 static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *from)
 {
-    struct zc_pending_copy *copy = zc_arena_get(sizeof(*copy));
-    if (!copy || !zc_lineage_join(to, from)) {
-        zc_arena_put(copy, sizeof(*copy));
+    struct zc_growth *g = zc_growth_begin(to, from);
+    if (!g)
         return false;
-    }
-    to->lineage->copy = copy;
-    copy->transfer = (struct zc_transfer){.bytes = c->bytes,
-                                          .copies = c->copies,
-                                          .dst = c->dst.block,
-                                          .src = c->src.block,
-                                          .ticks = zc_ticks() - c->start};
-    copy->transfer.asked = zc_copy_asked(c);
-    copy->transfer.real = zc_copy_real(c);
-    copy->call = (struct zc_log_call){
+    g->transfer = (struct zc_transfer){.bytes = c->bytes,
+                                       .copies = c->copies,
+                                       .dst = c->dst.block,
+                                       .src = c->src.block,
+                                       .ticks = zc_ticks() - c->start};
+    g->transfer.asked = zc_copy_asked(c);
+    g->transfer.real = zc_copy_real(c);
+    g->call = (struct zc_log_call){
         .function = zc_fn_name(c->fn),
         .dst = c->dst.address,
         .src = c->src.address,
@@ -159,64 +199,51 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
     };
     const char *range = zc_ranges_here();
     if (range)
-        copy->call.range = strncpy(copy->range, range, sizeof(copy->range) - 1);
+        g->call.range = strncpy(g->range, range, sizeof(g->range) - 1);
     if (zc_deep())
         zc_deep_written(c->dst.block, c->dst.address, c->bytes);
-    zc_lazy_update(from);
-    zc_lazy_update(to);
+    begin_copy(g);
     return true;
 }
 
-CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why)
+/* Makes the bytes [from, to) of a block usable, with `written` for a call that may write them. */
+static CUresult make_ready(struct zc_vmm *v, size_t from, size_t to, bool written, enum zc_fn fn)
 {
-    CUresult result = v->lineage->copy ? copy_now(v, why) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && (v->lineage->alias || !zc_va_holds(&v->va, from, to)))
-        result = zc_lazy_attach(v, from, to, why);
-    return result;
+    const char *why = "";
+    CUresult result = written ? copy_now(v->as_old, &why) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = copy_now(v->as_new, &why);
+    if (result == CUDA_SUCCESS && !has_mapped(v, from, to))
+        result = zc_lazy_attach(v, from, to, &why);
+    /* Existing data stays reachable even if no more memory is to be had. */
+    if (result == CUDA_SUCCESS || (!pends(v) && has_mapped(v, from, to)))
+        return CUDA_SUCCESS;
+    return zc_lazy_diagnose(v, fn, result, why);
 }
 
-CUresult zc_grow_settle(struct zc_vmm *v, const char **why)
-{
-    CUresult result = zc_vmm_copy_to(v) ? copy_now(zc_vmm_copy_to(v), why) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && v->lineage->copy)
-        result = copy_now(v, why);
-    return result == CUDA_SUCCESS ? zc_lineage_end(v, why) : result;
-}
-
-/* Makes one side of a transfer ready. */
 static CUresult side_ready(const struct zc_operand *b, struct zc_vmm *v, bool written,
                            enum zc_fn fn)
 {
-    const char *why = "";
-    size_t from = b->address - b->block->base, to = from + b->span;
-    CUresult result = CUDA_SUCCESS;
-    if (!v->lineage->copy && zc_vmm_copy_to(v) && written)
-        result = copy_now(zc_vmm_copy_to(v), &why);
-    if (result == CUDA_SUCCESS)
-        result = zc_grow_ready(v, from, to, &why);
-    /* Existing data stays reachable even if no more memory is to be had. */
-    if (result != CUDA_SUCCESS && !v->lineage->copy && !zc_vmm_copy_to(v) && !v->lineage->alias &&
-        zc_va_holds(&v->va, from, to))
-        return CUDA_SUCCESS;
-    return result == CUDA_SUCCESS ? result : zc_lazy_diagnose(v, fn, result, why);
+    size_t from = v ? b->address - b->block->base : 0;
+    return zc_lazy_pending(v) ? make_ready(v, from, from + b->span, written, fn) : CUDA_SUCCESS;
 }
 
-static struct zc_vmm *lazy_block(const struct zc_operand *b)
+static struct zc_vmm *lazy_block(const struct zc_block *block)
 {
-    struct zc_vmm *v = zc_vmm_of(b->block);
+    struct zc_vmm *v = zc_vmm_of(block);
     return v && v->lazy ? v : NULL;
 }
 
 uint32_t zc_grow_facts(struct zc_copy *c)
 {
-    struct zc_vmm *to = lazy_block(&c->dst), *from = lazy_block(&c->src);
+    struct zc_vmm *to = lazy_block(c->dst.block), *from = lazy_block(c->src.block);
     CUresult result = CUDA_SUCCESS;
     if ((!zc_lazy_pending(to) && !zc_lazy_pending(from)) || !zc_driver_lock())
         return 0;
     bool pending = grows(c, to, from) && leave_pending(c, to, from);
-    if (!pending && zc_lazy_pending(to))
+    if (!pending)
         result = side_ready(&c->dst, to, true, c->fn);
-    if (!pending && result == CUDA_SUCCESS && zc_lazy_pending(from))
+    if (!pending && result == CUDA_SUCCESS)
         result = side_ready(&c->src, from, false, c->fn);
     zc_driver_unlock();
     c->result = result;
@@ -227,18 +254,19 @@ uint32_t zc_grow_facts(struct zc_copy *c)
 CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
 {
     struct zc_vmm *v = zc_vmm_of(block);
-    const char *why = "";
-    CUresult result = CUDA_SUCCESS;
     if (!zc_lazy_pending(v) || zc_life_closing() || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (zc_vmm_copy_to(v))
-        result = copy_now(zc_vmm_copy_to(v), &why);
-    if (result == CUDA_SUCCESS)
-        result = zc_grow_ready(v, 0, v->span, &why);
-    if (result != CUDA_SUCCESS)
-        zc_lazy_diagnose(v, fn, result, why);
+    CUresult result = make_ready(v, 0, v->span, true, fn);
     zc_driver_unlock();
     return result;
+}
+
+CUresult zc_grow_isolate(struct zc_vmm *v, const char **why)
+{
+    CUresult result = copy_now(v->as_old, why);
+    if (result == CUDA_SUCCESS)
+        result = copy_now(v->as_new, why);
+    return result == CUDA_SUCCESS ? zc_growth_isolate(v, why) : result;
 }
 
 /*
@@ -248,53 +276,43 @@ CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
  * again.  Bytes that the copy left out belong to the large block at once.  So no earlier work may
  * still write them, and devices that were let in only for copies may not either.
  */
-static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
+static CUresult hand_over(struct zc_growth *g, struct zc_block *block, bool *kept, const char **why)
 {
-    struct zc_vmm *to = from->lineage->newer;
-    size_t due = zc_vmm_due(to);
+    struct zc_vmm *old = g->old, *new = g->new;
+    size_t due = zc_vmm_due(new);
     CUresult result = CUDA_SUCCESS;
-    if (to->held)
-        return copy_now(to, why);
+    if (new->held)
+        return copy_now(g, why);
     *why = "the driver does not wait for its context";
-    if (to->lineage->copy->transfer.bytes < block->size || from->va.copying)
-        result = zc_va_wait(&from->va);
+    if (g->transfer.bytes < block->size || old->va.copying)
+        result = zc_va_wait(&old->va);
     if (result != CUDA_SUCCESS)
         return result;
-    record_copy(to, ZC_ELIDED);
-    zc_lineage_inherit(to, from, block);
-    end_copy(to);
-    zc_lazy_suspend(from);
-    zc_lazy_keep_promise(to, due - zc_vmm_due(to));
+    zc_growth_inherit(g, block);
+    end_copy(g, ZC_ELIDED);
+    zc_lazy_suspend(old);
+    zc_lazy_keep_promise(new, due - zc_vmm_due(new));
     *kept = true;
     return CUDA_SUCCESS;
-}
-
-/* Drops the copy into a block: nobody will read what it would bring. */
-static void elide(struct zc_vmm *v)
-{
-    if (!v->lineage->copy)
-        return;
-    record_copy(v, ZC_ELIDED);
-    end_copy(v);
 }
 
 CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct zc_block *block),
                          bool *kept_out)
 {
-    struct zc_vmm *v = zc_vmm_of(block);
+    struct zc_vmm *v = lazy_block(block);
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
     *kept_out = false;
-    if (!v || !v->lazy || !zc_driver_lock())
+    if (!v || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (!busy && v->lineage->previous)
-        zc_va_quiesced(&v->lineage->previous->va);
-    if (!busy && v->lineage->newer)
-        zc_va_quiesced(&v->lineage->newer->va);
-    elide(v);
-    if (zc_vmm_copy_to(v)) {
+    if (!busy && v->kept)
+        zc_va_quiesced(&zc_vmm_of(v->kept)->va);
+    if (!busy && v->as_old)
+        zc_va_quiesced(&v->as_old->new->va);
+    elide(v->as_new);
+    if (zc_growth_pending(v->as_old)) {
         v->va.busy = v->va.busy || busy;
-        result = hand_over(v, block, kept_out, &why);
+        result = hand_over(v->as_old, block, kept_out, &why);
     }
     if (result != CUDA_SUCCESS)
         zc_lazy_diagnose(v, ZC_FN_cuMemFree_v2, result, why);
@@ -309,14 +327,12 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct
 
 CUresult zc_grow_leaving(struct zc_block *block)
 {
-    struct zc_vmm *v = zc_vmm_of(block);
+    struct zc_vmm *v = lazy_block(block);
     const char *why = "";
-    CUresult result = CUDA_SUCCESS;
-    if (!v || !v->lazy || !zc_driver_lock())
+    if (!v || !zc_driver_lock())
         return CUDA_SUCCESS;
-    elide(v);
-    if (zc_vmm_copy_to(v))
-        result = copy_now(zc_vmm_copy_to(v), &why);
+    elide(v->as_new);
+    CUresult result = copy_now(v->as_old, &why);
     if (result == CUDA_SUCCESS) {
         zc_lazy_forget(v);
         v->lazy = false;
@@ -327,33 +343,22 @@ CUresult zc_grow_leaving(struct zc_block *block)
     return result;
 }
 
-/* Records a pending copy that nobody needs any more.  The ledger may have forgotten one of its
- * sides. */
-static void record_left(struct zc_vmm *to)
+/* Until its memory is given back nobody else can reach the block: it has left the ledger. */
+void zc_grow_forget(struct zc_vmm *v)
 {
-    struct zc_transfer *t = &to->lineage->copy->transfer;
-    if (zc_block_find(to->va.base) != t->dst)
-        t->dst = NULL;
-    if (zc_block_find(to->lineage->older->va.base) != t->src)
-        t->src = NULL;
-    record_copy(to, ZC_ELIDED);
+    bool mine = zc_driver_lock();
+    elide(v->as_new);
+    elide(v->as_old);
+    zc_lazy_forget(v);
+    if (mine)
+        zc_driver_unlock();
 }
 
-void zc_grow_unlink(struct zc_vmm *v)
-{
-    struct zc_vmm *to = v->lineage->copy ? v : zc_vmm_copy_to(v);
-    if (!to)
-        return;
-    record_left(to);
-    end_copy(to);
-}
-
-/* At the end of the process, records the pending copies: they turned out not to be needed. */
+/* At the end of the process the pending copies turn out not to be needed. */
 static void grow_finish(void)
 {
-    for (struct zc_vmm *v = zc_lazy_list; v; v = v->next)
-        if (v->lineage->copy)
-            record_left(v);
+    while (grow.pending)
+        end_copy(grow.pending, ZC_ELIDED);
 }
 
 const struct zc_module zc_module_grow = {.finish = grow_finish};

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "driver/copy.h"
-#include "vmm/vmm.h"
+#include "vmm/growth.h"
 
 /*
  * A program grows an array by allocating a larger block, copying the smaller one into it, and
@@ -40,19 +40,38 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct
  */
 CUresult zc_grow_leaving(struct zc_block *block);
 
-/* Makes the pending copy into a block, if there is one, and its bytes [from, to) usable.  With the
- * driver lock. */
-CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why);
+/* Removes a lazy block, whatever is pending.  The caller gives its memory back. */
+void zc_grow_forget(struct zc_vmm *v);
 
-/* Makes what is pending of a block that is to be paused, and ends what it has in common with
- * others. With the driver lock. */
-CUresult zc_grow_settle(struct zc_vmm *v, const char **why);
+/* Makes the pending copy of a block that is to be paused, and ends what it has in common with
+ * others.  With the driver lock. */
+CUresult zc_grow_isolate(struct zc_vmm *v, const char **why);
 
 /* `fn` is about to give a stream work that may wait for the CPU (driver/await.h): waits first for
  * everything that libzc has deferred.  A code other than CUDA_SUCCESS is returned to the
  * program. */
 CUresult zc_quiesce(enum zc_fn fn);
 
-/* Drops the pending copy into or out of a block that goes with its context.  With the driver
- * lock. */
-void zc_grow_unlink(struct zc_vmm *v);
+/*
+ * For rules with `grown`, which leave blocks as cudaMalloc makes them until an array has grown in
+ * this process (vmm/grown.c).  Most programs never grow one, and a block of `vmm` can't be exported
+ * by cuIpcGetMemHandle.
+ */
+
+/* Something has to be found out: a rule asks, and no array has grown.  Atomic. */
+extern bool zc_grown_asked;
+
+/* True for a copy as arrays grow by: half a block or more, into the beginning of another one. */
+bool zc_grown_whole(const struct zc_copy *c);
+
+/* Notes such a copy that was made into a larger block. */
+void zc_grown_note(const struct zc_copy *c);
+static inline void zc_grown_copy(const struct zc_copy *c)
+{
+    if (__builtin_expect(__atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED), 0))
+        zc_grown_note(c);
+}
+
+/* cuMemFree has freed a block of the driver's: if it was copied so, into one that is still there,
+ * an array has grown. */
+void zc_grown_freed(const struct zc_block *block);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether an array on the device has grown in this process. */
-#include "vmm/grown.h"
+#include "vmm/grow.h"
 
 #include "base/module.h"
 #include "base/own.h"

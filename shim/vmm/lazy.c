@@ -16,8 +16,7 @@
 #include "ledger/rules.h"
 #include "log/refusals.h"
 #include "memory/limits.h"
-#include "vmm/grow.h"
-#include "vmm/lineage.h"
+#include "vmm/growth.h"
 
 /* Only requests of at least this size, and of rules with `spill`, are checked against free memory:
  * asking the driver costs more than a smaller block is worth. */
@@ -28,10 +27,8 @@
  * processes may take the memory before it is attached. */
 #define ANSWER_NS 10000000
 
-#define DEVICES_MAX 64 /* As many as vmm serves. */
-
 ZC_OWN struct zc_vmm *zc_lazy_list;
-static ZC_OWN uint64_t promised[DEVICES_MAX]; /* Bytes that blocks still have to get.  Atomic. */
+static ZC_OWN uint64_t promised[ZC_VA_DEVICES]; /* Bytes that blocks still have to get.  Atomic. */
 
 /* The driver's last answer about free memory.  With the driver lock. */
 static ZC_OWN struct {
@@ -43,7 +40,7 @@ static ZC_OWN struct {
 
 uint64_t zc_lazy_promised(int device)
 {
-    return device < DEVICES_MAX ? __atomic_load_n(&promised[device], __ATOMIC_RELAXED) : 0;
+    return device < ZC_VA_DEVICES ? __atomic_load_n(&promised[device], __ATOMIC_RELAXED) : 0;
 }
 
 void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes)
@@ -60,12 +57,12 @@ static void set_open(struct zc_vmm *v, bool now)
     else if (!now && v->open)
         DL_DELETE2(zc_lazy_list, v, before, next);
     __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
-    zc_launch_call(ZC_LAUNCH_GROW, zc_lazy_list ? before_launch : NULL);
+    zc_launch_call(ZC_LAUNCH_LAZY, zc_lazy_list ? before_launch : NULL);
 }
 
 void zc_lazy_update(struct zc_vmm *v)
 {
-    set_open(v, !zc_vmm_whole(v) || v->lineage->copy || zc_vmm_copy_to(v));
+    set_open(v, !zc_vmm_whole(v) || zc_growth_pending(v->as_new) || zc_growth_pending(v->as_old));
 }
 
 /* Bytes of device memory that the program holds.  When they grow, less is free. */
@@ -109,7 +106,7 @@ static bool has_room(int device, uint64_t wanted, uint64_t beside)
 static size_t headroom(const struct zc_vmm *v)
 {
     CUdevice device;
-    size_t more = zc_lineage_headroom(v);
+    size_t more = zc_growth_headroom(v);
     uint64_t wanted = zc_lazy_promised(v->device);
     bool fits = more && (wanted == zc_vmm_due(v) ||
                          (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
@@ -119,23 +116,21 @@ static size_t headroom(const struct zc_vmm *v)
 
 static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    size_t more = to > v->held ? headroom(v) : 0;
-    if (more)
-        v->lineage->ahead = more;
-    CUresult result = zc_vmm_attach(v, from, to, why);
-    if (more)
-        v->lineage->ahead = 0;
-    zc_lineage_count(v);
+    size_t held = v->held, more = to > held ? headroom(v) : 0;
+    CUresult result = zc_vmm_attach(v, from, to, more, why);
+    if (more && result != CUDA_SUCCESS)
+        result = zc_vmm_attach(v, from, to, 0, why);
+    zc_growth_count(v, held);
     if (more)
         answer.ticks = 0; /* Less is free now than taken() shows. */
-    return more && result != CUDA_SUCCESS ? zc_vmm_attach(v, from, to, why) : result;
+    return result;
 }
 
 CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
     size_t due = zc_vmm_due(v);
     CUstreamCaptureMode before = zc_capture_relax();
-    CUresult result = zc_lineage_part(v, why);
+    CUresult result = zc_growth_detach(v, why);
     if (result == CUDA_SUCCESS)
         result = attach(v, from, to, why);
     zc_capture_restore(before);
@@ -160,20 +155,18 @@ CUresult zc_lazy_diagnose(const struct zc_vmm *v, enum zc_fn fn, CUresult code, 
     return code;
 }
 
-/* A launch can touch every block.  Making a pending copy closes both its blocks, so the loop starts
- * again after each block that leaves the list. */
+/* A launch can touch every block. */
 static CUresult before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
     if (zc_await_host(launch->fn) || !zc_driver_lock())
         return CUDA_SUCCESS;
-    for (struct zc_vmm *v = zc_lazy_list; v && result == CUDA_SUCCESS;
-         v = v->open ? v->next : zc_lazy_list) {
+    for (struct zc_vmm *v = zc_lazy_list, *next; v && result == CUDA_SUCCESS; v = next) {
+        next = v->next;
         if (zc_leaving(v->va.context))
             continue;
-        v = zc_vmm_copy_to(v) ? zc_vmm_copy_to(v) : v;
-        result = zc_grow_ready(v, 0, v->span, &why);
+        result = zc_lazy_attach(v, 0, v->span, &why);
         if (result != CUDA_SUCCESS)
             zc_lazy_diagnose(v, launch->fn, result, why);
     }
@@ -189,7 +182,7 @@ void zc_lazy_suspend(struct zc_vmm *v)
 CUresult zc_lazy_create(struct zc_vmm *v)
 {
     size_t due = zc_vmm_due(v);
-    CUresult result = zc_vmm_create(v);
+    CUresult result = zc_vmm_create(v, 0);
     zc_lazy_keep_promise(v, due - zc_vmm_due(v));
     return result;
 }
@@ -211,13 +204,11 @@ static CUresult enter(struct zc_vmm *v, const char **why)
     CUresult result = CUDA_SUCCESS;
     bool given = v->va.base;
     if (v->grows)
-        zc_lineage_enter(v);
-    if (!v->va.base || given)
+        zc_growth_enter(v);
+    if (!v->as_new)
         result = zc_va_reserve(&v->va, v->span, v->granularity, v->grows, why);
-    if (result != CUDA_SUCCESS) {
-        zc_lineage_leave(v);
+    if (result != CUDA_SUCCESS)
         return result;
-    }
     __atomic_fetch_add(&promised[v->device], zc_vmm_due(v), __ATOMIC_RELAXED);
     if (!given)
         zc_lazy_update(v);
@@ -236,7 +227,7 @@ static bool fits(const struct zc_vmm *v)
     uint64_t wanted = zc_lazy_promised(v->device) + zc_vmm_due(v);
     return has_room(v->device, wanted, beside) ||
            (v->grows && has_room(v->device, wanted,
-                                 beside + zc_lineage_largest(v->device, v->va.context, v->span)));
+                                 beside + zc_growth_largest(v->device, v->va.context, v->span)));
 }
 
 void zc_lazy_before_request(int device, size_t bytes)
@@ -248,7 +239,7 @@ void zc_lazy_before_request(int device, size_t bytes)
     wanted = bytes < SIZE_MAX / 2 ? wanted + zc_va_round_up(bytes, ZC_BLOCK_UNIT) : UINT64_MAX;
     uint64_t beside = zc_modules_idle_bytes();
     bool room = has_room(device, wanted, beside) ||
-                has_room(device, wanted, beside + zc_lineage_largest(device, NULL, SIZE_MAX));
+                has_room(device, wanted, beside + zc_growth_largest(device, NULL, SIZE_MAX));
     for (struct zc_vmm *v = room ? NULL : zc_lazy_list, *next; v; v = next) {
         next = v->next;
         if (v->device == device)
@@ -269,14 +260,9 @@ CUresult zc_lazy_admit(struct zc_vmm *v, const char **why)
     return result;
 }
 
-/* Until its memory is given back nobody else can reach the block: it has left the ledger. */
 void zc_lazy_forget(struct zc_vmm *v)
 {
-    bool mine = zc_driver_lock();
-    zc_grow_unlink(v);
     zc_lazy_suspend(v);
     zc_lazy_keep_promise(v, zc_vmm_due(v));
-    zc_lineage_leave(v);
-    if (mine)
-        zc_driver_unlock();
+    zc_growth_leave(v);
 }

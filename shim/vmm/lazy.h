@@ -16,9 +16,6 @@
  */
 CUresult zc_lazy_admit(struct zc_vmm *v, const char **why);
 
-/* Removes a block, whatever is pending.  The caller gives its memory back. */
-void zc_lazy_forget(struct zc_vmm *v);
-
 /*
  * The program's own call is about to take memory of the current device.  If too little would be
  * left for what was promised, the promised memory is attached now.  Then the driver refuses exactly
@@ -42,6 +39,9 @@ CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
 /* Checks again whether something of a block is pending, and updates the list.  Launches are watched
  * while the list is not empty. */
 void zc_lazy_update(struct zc_vmm *v);
+
+/* Removes a block that has no pending copy. */
+void zc_lazy_forget(struct zc_vmm *v);
 
 /* No call attaches memory to a block until zc_lazy_update(): it goes, or is one of `shared` and has
  * memory that is not its own.  What it was promised stays promised. */

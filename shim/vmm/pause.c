@@ -25,9 +25,10 @@ struct call {
     const char *range;       /* NULL for all blocks. */
     uint64_t number;         /* Of the range. */
     bool resumes, keep;
-    /* The blocks that it means, or their contexts, each once where its blocks follow each other. */
-    bool contexts;
-    void **item;
+    struct item {
+        struct zc_block *block;
+        CUcontext context;
+    } * item; /* The blocks that it means, from the arena. */
     unsigned count, room;
     unsigned others; /* Blocks of the range with which there is nothing to do. */
     /* What it did. */
@@ -49,9 +50,8 @@ static void failed(struct call *c, CUresult result, const char *why)
 static bool is_meant(const struct call *c, const struct zc_block *block, const struct zc_vmm *v)
 {
     bool in = !c->range;
-    const struct zc_named *named = __atomic_load_n(&v->named, __ATOMIC_ACQUIRE);
-    for (unsigned i = 0; named && i < named->count && !in; i++)
-        in = named->range[i] == c->number;
+    for (unsigned i = 0; i < v->ranges && !in; i++)
+        in = v->range[i] == c->number;
     return in && !(block->flags & ZC_BLOCK_QUARANTINED) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE;
 }
@@ -60,28 +60,24 @@ static bool gather(struct zc_block *block, void *arg)
 {
     struct call *c = arg;
     const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_vmm_of(block) : NULL;
-    void *item = c->contexts && v ? (void *)v->va.context : (void *)block;
     if (!v || !is_meant(c, block, v))
         return true;
     if (zc_block_paused(block) != c->resumes) {
         c->others++;
         return true;
     }
-    if (c->contexts && c->count && c->item[c->count - 1] == item)
-        return true;
     bool room = zc_arena_extend(&c->item, &c->room, c->count, sizeof(*c->item), 64);
     if (room)
-        c->item[c->count++] = item;
+        c->item[c->count++] = (struct item){block, v->va.context};
     else
         failed(c, CUDA_ERROR_OUT_OF_MEMORY, "libzc has no memory for the list of them");
     return room;
 }
 
 /* The blocks stay while the driver lock is held: who frees one claims it with that lock. */
-static void find(struct call *c, bool contexts)
+static void find(struct call *c)
 {
     c->count = c->others = 0;
-    c->contexts = contexts;
     zc_block_each(gather, c);
 }
 
@@ -90,9 +86,11 @@ static void find(struct call *c, bool contexts)
 static CUresult wait_for_contexts(struct call *c)
 {
     CUresult result = CUDA_SUCCESS;
-    find(c, true);
+    find(c);
     for (unsigned i = 0; i < c->count && result == CUDA_SUCCESS; i++) {
-        result = zc_stream_wait_context(c->item[i]);
+        if (i && c->item[i].context == c->item[i - 1].context)
+            continue;
+        result = zc_stream_wait_context(c->item[i].context);
         if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
             result = CUDA_SUCCESS;
     }
@@ -185,7 +183,7 @@ static CUresult part(struct zc_block *block, struct zc_paused *p, bool keep, con
 {
     struct zc_vmm *v = zc_vmm_of(block);
     *why = "the program has exported its memory";
-    CUresult result = v->exported ? CUDA_ERROR_NOT_PERMITTED : zc_grow_settle(v, why);
+    CUresult result = v->exported ? CUDA_ERROR_NOT_PERMITTED : zc_grow_isolate(v, why);
     if (result == CUDA_SUCCESS && keep)
         result = keep_content(block, p, why);
     if (result != CUDA_SUCCESS)
@@ -198,6 +196,13 @@ static CUresult part(struct zc_block *block, struct zc_paused *p, bool keep, con
     return result;
 }
 
+static void drop(struct zc_paused *p)
+{
+    if (p)
+        zc_stash_unmake(&p->stash);
+    zc_arena_put(p, sizeof(*p));
+}
+
 /* A block that has no memory yet has nothing to give back, and gets some when it is used. */
 static void pause_block(struct call *c, struct zc_block *block)
 {
@@ -205,17 +210,15 @@ static void pause_block(struct call *c, struct zc_block *block)
     if (!zc_vmm_on_device(v))
         return;
     const char *why = "libzc has no memory for its record";
-    struct zc_paused *p = zc_vmm_named_of(v) ? zc_arena_get(sizeof(*p)) : NULL;
+    struct zc_paused *p = zc_arena_get(sizeof(*p));
     CUresult result = p ? part(block, p, c->keep, &why) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS) {
-        if (p)
-            zc_stash_unmake(&p->stash);
-        zc_arena_put(p, sizeof(*p));
         failed(c, result, why);
+        drop(p);
         return;
     }
     strncpy(p->range, c->range ? c->range : "", sizeof(p->range) - 1);
-    v->named->paused = p;
+    v->paused = p;
     if (v->lazy)
         zc_lazy_suspend(v);
     stop_counting(block, p);
@@ -242,7 +245,7 @@ static CUresult refill(struct zc_block *block, struct zc_paused *p, const char *
 static void resume_block(struct call *c, struct zc_block *block)
 {
     struct zc_vmm *v = zc_vmm_of(block);
-    struct zc_paused *p = zc_vmm_paused(v);
+    struct zc_paused *p = v->paused;
     const char *why;
     bool counts = start_counting(block, p, &why);
     CUresult result = counts ? refill(block, p, &why) : CUDA_ERROR_OUT_OF_MEMORY;
@@ -255,10 +258,9 @@ static void resume_block(struct call *c, struct zc_block *block)
     c->kept += p->stash.bytes;
     c->bytes += zc_vmm_on_device(v);
     c->blocks++;
-    v->named->paused = NULL;
+    v->paused = NULL;
     mark(block, false);
-    zc_stash_unmake(&p->stash);
-    zc_arena_put(p, sizeof(*p));
+    drop(p);
     if (v->lazy)
         zc_lazy_update(v);
 }
@@ -287,9 +289,9 @@ static void carry_out(struct call *c)
     } else if (!zc_driver_lock()) {
         failed(c, CUDA_ERROR_NOT_PERMITTED, "it is called from a signal handler");
     } else {
-        find(c, false);
+        find(c);
         for (unsigned i = 0; i < c->count; i++)
-            (c->resumes ? resume_block : pause_block)(c, c->item[i]);
+            (c->resumes ? resume_block : pause_block)(c, c->item[i].block);
         zc_driver_unlock();
     }
     zc_log_pause(c->type, c->range, c->blocks, c->bytes, c->kept, zc_ticks() - start);
@@ -336,8 +338,8 @@ void zc_pause_range(const struct zc_block *block, char range[ZC_RANGE_NAME])
     bool mine = zc_driver_lock();
     const struct zc_vmm *v = mine ? zc_vmm_of(block) : NULL;
     *range = '\0';
-    if (v && zc_vmm_paused(v))
-        memcpy(range, zc_vmm_paused(v)->range, ZC_RANGE_NAME);
+    if (v && v->paused)
+        memcpy(range, v->paused->range, ZC_RANGE_NAME);
     if (mine)
         zc_driver_unlock();
 }

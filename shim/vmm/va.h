@@ -12,6 +12,8 @@ struct zc_chunk {
     size_t size; /* Bytes, a multiple of the granularity. */
 };
 
+#define ZC_VA_DEVICES 64 /* Devices served: the bits of a range's `devices`. */
+
 /* All granularities are multiples of it. */
 #define ZC_VA_UNIT ((size_t)64 << 10)
 

@@ -14,9 +14,8 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"
+#include "vmm/grow.h"
 #include "vmm/lazy.h"
-
-#define DEVICES_MAX 64
 
 /* Small blocks may have a part of the device, or so many granules on devices with little memory. */
 #define SMALL_PART 256
@@ -31,8 +30,8 @@ struct facts {
     CUmemAllocationProp prop; /* Properties of the handles. */
     size_t small_most;        /* Small blocks that it may have. */
 };
-static struct facts facts[DEVICES_MAX];
-static ZC_OWN size_t small_blocks[DEVICES_MAX]; /* Atomic. */
+static struct facts facts[ZC_VA_DEVICES];
+static ZC_OWN size_t small_blocks[ZC_VA_DEVICES]; /* Atomic. */
 ZC_OWN uint32_t zc_vmm_movable, zc_vmm_hosted;
 
 /* The host memory at both ends of every block that has a rim.  With the lock of vmm/access.h. */
@@ -59,12 +58,12 @@ static CUmemAllocationProp properties(int device)
  * hand. */
 static const struct facts *facts_of(int device)
 {
-    struct facts *f = &facts[device < DEVICES_MAX ? device : DEVICES_MAX - 1];
+    struct facts *f = &facts[device < ZC_VA_DEVICES ? device : ZC_VA_DEVICES - 1];
     CUmemAllocationProp prop;
     size_t granularity = 0, total = 0;
     if (__atomic_load_n(&f->known, __ATOMIC_ACQUIRE))
         return f;
-    if (device >= DEVICES_MAX ||
+    if (device >= ZC_VA_DEVICES ||
         !zc_device_has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
         return NULL;
     prop = properties(device);
@@ -180,33 +179,33 @@ static CUresult create_host(struct zc_vmm *v, CUmemGenericAllocationHandle *hand
 }
 
 static CUresult create_device(const struct zc_vmm *v, CUmemGenericAllocationHandle *handle,
-                              size_t size)
+                              size_t size, bool reclaims)
 {
     CUmemAllocationProp prop = facts_of(v->device)->prop;
     if (v->rdma == ZC_RDMA_NO)
         prop.allocFlags.gpuDirectRDMACapable = 0;
-    return v->lineage->ahead ? zc_real.cuMemCreate(handle, size, &prop, 0)
-                             : ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0));
+    return reclaims ? ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0))
+                    : zc_real.cuMemCreate(handle, size, &prop, 0);
 }
 
 CUresult zc_vmm_handle(struct zc_vmm *v, bool host, size_t size,
                        CUmemGenericAllocationHandle *handle)
 {
-    return host ? create_host(v, handle, size) : create_device(v, handle, size);
+    return host ? create_host(v, handle, size) : create_device(v, handle, size, true);
 }
 
-CUresult zc_vmm_create(struct zc_vmm *v)
+CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead)
 {
     CUmemGenericAllocationHandle handle;
     unsigned before = v->count;
     CUresult result = push_rim(v);
-    size_t most = v->span - zc_vmm_rim(v) + v->lineage->ahead;
+    size_t most = v->span - zc_vmm_rim(v) + ahead;
     while (result == CUDA_SUCCESS && v->held < most) {
         bool split = zc_vmm_spilled(v), host = split && v->held >= zc_vmm_border(v);
         size_t missing = (split && !host ? zc_vmm_border(v) : most) - v->held;
         size_t chunk = host ? 0 : zc_vmm_chunk(v); /* The driver sets no two handles of it. */
         size_t size = chunk && chunk < missing ? chunk : missing;
-        result = zc_vmm_handle(v, host, size, &handle);
+        result = host ? create_host(v, &handle, size) : create_device(v, &handle, size, !ahead);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -219,14 +218,14 @@ CUresult zc_vmm_create(struct zc_vmm *v)
     return result;
 }
 
-CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
+CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, const char **why)
 {
     const char *other;
     unsigned before = v->count;
     CUresult result = CUDA_SUCCESS;
     *why = "cuMemCreate refuses";
     if (to > v->held)
-        result = zc_vmm_create(v);
+        result = zc_vmm_create(v, ahead);
     if (result != CUDA_SUCCESS) { /* Chunks taken over from another block hold data, so they must
                                    * stay reachable. */
         zc_va_map(&v->va, v->chunks, v->count, from, to, &other);
@@ -297,7 +296,7 @@ CUresult zc_vmm_refill(struct zc_vmm *v)
         CUmemGenericAllocationHandle handle;
         if (v->chunks[i].handle)
             continue;
-        result = create_device(v, &handle, v->chunks[i].size);
+        result = create_device(v, &handle, v->chunks[i].size, true);
         v->chunks[i].handle = result == CUDA_SUCCESS ? handle : 0;
     }
     if (result != CUDA_SUCCESS)
@@ -319,9 +318,6 @@ CUdeviceptr zc_vmm_border_of(const struct zc_block *block)
     return v ? v->va.base + zc_vmm_border(v) : 0;
 }
 
-/* For blocks that don't grow; never written to. */
-static const struct zc_lineage none;
-
 bool zc_vmm_enter_small(struct zc_vmm *v, size_t size)
 {
     size_t *count = &small_blocks[v->device];
@@ -339,42 +335,22 @@ void zc_vmm_leave_small(struct zc_vmm *v)
     v->small = false;
 }
 
-static struct zc_named *make_named(struct zc_vmm *v, unsigned count)
+static void drop_ranges(struct zc_vmm *v)
 {
-    struct zc_named *named = zc_arena_get(sizeof(*named) + count * sizeof(named->range[0]));
-    if (named) {
-        named->count = count;
-        zc_ranges_around(named->range, count);
-    }
-    __atomic_store_n(&v->named, named, __ATOMIC_RELEASE);
-    return named;
+    zc_arena_put(v->range, v->ranges * sizeof(*v->range));
+    v->range = NULL;
+    v->ranges = 0;
 }
 
-static void drop_named(struct zc_vmm *v)
-{
-    struct zc_named *named = v->named;
-    if (!named)
-        return;
-    if (named->paused) {
-        zc_stash_unmake(&named->paused->stash);
-        zc_arena_put(named->paused, sizeof(*named->paused));
-    }
-    v->named = NULL;
-    zc_arena_put(named, sizeof(*named) + named->count * sizeof(named->range[0]));
-}
-
-struct zc_named *zc_vmm_named_of(struct zc_vmm *v)
-{
-    return v->named ? v->named : make_named(v, 0);
-}
-
-/* Where libzc has no memory for the record, the block can't be paused by a range. */
+/* Where libzc has no memory for the list, the block can't be paused by a range. */
 void zc_vmm_note_ranges(struct zc_vmm *v)
 {
     unsigned count = zc_ranges_around(NULL, 0);
-    drop_named(v);
-    if (count)
-        make_named(v, count < RANGES ? count : RANGES);
+    count = count < RANGES ? count : RANGES;
+    drop_ranges(v);
+    v->range = count ? zc_arena_get(count * sizeof(*v->range)) : NULL;
+    v->ranges = v->range ? count : 0;
+    zc_ranges_around(v->range, v->ranges);
 }
 
 static void enter_movable(struct zc_vmm *v)
@@ -399,14 +375,15 @@ static size_t record_of(const struct zc_rule *rule)
 
 void zc_vmm_drop(struct zc_vmm *v)
 {
-    drop_named(v);
+    if (v->paused)
+        zc_stash_unmake(&v->paused->stash);
+    zc_arena_put(v->paused, sizeof(*v->paused));
+    drop_ranges(v);
     if (v->moves)
         leave_movable(v);
     zc_vmm_leave_small(v);
     if (v->rim)
         drop_rim();
-    if (v->grows)
-        zc_arena_put(v->lineage, sizeof(*v->lineage));
     zc_arena_put(v->chunks, v->room * sizeof(*v->chunks));
     zc_arena_put(v, record_of(v->rule));
 }
@@ -420,7 +397,7 @@ static CUresult fill(struct zc_vmm *v, const char **why)
     CUresult result = zc_va_reserve(&v->va, v->span, v->granularity, false, why);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_vmm_attach(v, 0, v->span, why);
+    result = zc_vmm_attach(v, 0, v->span, 0, why);
     if (result != CUDA_SUCCESS)
         zc_va_free(&v->va);
     return result;
@@ -472,11 +449,7 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     if (result != CUDA_SUCCESS)
         return result;
     struct zc_vmm *v = zc_arena_get(record_of(want->rule));
-    struct zc_lineage *lineage =
-        grows ? zc_arena_get(sizeof(*lineage)) : (struct zc_lineage *)&none;
-    if (!v || !lineage) {
-        zc_arena_put(v, record_of(want->rule));
-        zc_arena_put(grows ? lineage : NULL, sizeof(*lineage));
+    if (!v) {
         *why = "libzc has no memory for its record";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -492,7 +465,6 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     v->rule = want->rule;
     v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
-    v->lineage = lineage;
     v->lazy = lazy;
     *why = "small blocks, which take 2 MiB each here, have all that they may";
     if (!zc_vmm_enter_small(v, want->size)) {
@@ -557,7 +529,7 @@ CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone)
     struct zc_vmm *v = backing->vmm;
     (void)gone;
     if (v->lazy)
-        zc_lazy_forget(v);
+        zc_grow_forget(v);
     return zc_vmm_give_back(v);
 }
 

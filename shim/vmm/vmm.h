@@ -9,43 +9,11 @@
 #include "memory/stash.h"
 #include "vmm/va.h"
 
-/* A pending copy: recorded when its outcome is known. */
-struct zc_pending_copy {
-    struct zc_transfer transfer;
-    struct zc_log_call call;   /* What the log says of its call. */
-    char range[ZC_RANGE_NAME]; /* The call's range, which may end before. */
-};
-
-/* What only growing blocks have; see vmm/lineage.h.  All of it changes only with the driver lock.
- */
-struct zc_lineage {
-    struct zc_vmm *next, *before; /* List of all live blocks that grow. */
-    struct zc_vmm *older;         /* The block that this one replaces, or may replace: it has a
-                                   * pending copy of that block, or addresses that it kept. */
-    struct zc_vmm *newer;         /* The block whose `older` this is. */
-    bool alias;                   /* Chunks of `older` are mapped in its addresses, and no chunk of
-                                   * its own.  Without `older`: they could not be unmapped. */
-    struct zc_pending_copy *copy; /* The pending copy of `older` into this block, or NULL. */
-    struct zc_vmm *previous;      /* The freed block that this one replaced: its addresses, in which
-                                   * some of this one's chunks are still mapped. */
-    struct zc_block *quarantined; /* The ledger entry of `previous`. */
-    size_t headroom;              /* Bytes that it holds beyond its span. */
-    size_t ahead;                 /* Headroom to create; other modules do not give memory back for
-                                   * it. */
-};
-
 /* What there is of a block whose device memory is given back; see vmm/pause.h. */
 struct zc_paused {
     struct zc_stash stash;     /* What it held. */
     bool budget;               /* It counts against the budget of its rule. */
     char range[ZC_RANGE_NAME]; /* By which it was paused; empty for all. */
-};
-
-/* What a block has that was requested in ranges (log/ranges.h), or was paused once. */
-struct zc_named {
-    struct zc_paused *paused; /* From the arena, changed with the driver lock; else NULL. */
-    unsigned count;
-    uint64_t range[]; /* Numbers of the ranges. */
 };
 
 /*
@@ -71,9 +39,13 @@ struct zc_vmm {
     bool stuck : 1;    /* The driver has refused it host memory. */
     bool exported : 1; /* Others reach its memory by a handle that the program was given. */
     bool moves : 1;    /* It is whole on the device or in host memory, and changes (vmm/move.h). */
-    struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
-    struct zc_lineage *lineage;   /* All zero, and read-only, if the block does not grow. */
-    struct zc_named *named;       /* From the arena, or NULL. */
+    struct zc_shared *pair;   /* Of `shared`: the place's record; constant. */
+    struct zc_growth *as_new; /* The step of an array into this block (vmm/growth.h), */
+    struct zc_growth *as_old; /* and out of it.  With the driver lock. */
+    struct zc_block *kept;    /* The freed block whose addresses it keeps; quarantined. */
+    struct zc_paused *paused; /* From the arena; NULL: it is not.  With the driver lock. */
+    uint64_t *range;          /* Numbers of the ranges (log/ranges.h) of the request, from the */
+    unsigned ranges;          /* arena; and how many. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
 };
 
@@ -100,11 +72,12 @@ extern uint32_t zc_vmm_hosted;  /* Those of them in host memory.  Atomic. */
 
 /*
  * Makes the bytes [from, to) of a block usable: if some of them have no memory, creates all that
- * the block lacks; then maps and opens what is not mapped.  On failure returns the driver's code,
+ * the block lacks, and `ahead` bytes more, for which other modules do not give memory back; then
+ * maps and opens what is not mapped.  On failure returns the driver's code,
  * with the refused call in *why; memory that the block had stays, and is reachable as far as the
  * driver allows.
  */
-CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);
+CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, const char **why);
 
 /* True if it is known which devices a request is for; for a pool its rights say so. */
 static inline bool zc_vmm_names_devices(const struct zc_want *want)
@@ -143,9 +116,9 @@ static inline bool zc_vmm_whole(const struct zc_vmm *v)
     return v->held >= v->span && zc_va_holds(&v->va, 0, v->span);
 }
 
-/* Creates the memory that a block lacks, without mapping it.  Returns the driver's code; after a
- * failure it has what it had before. */
-CUresult zc_vmm_create(struct zc_vmm *v);
+/* Creates the memory that a block lacks, and `ahead` bytes more, without mapping it.  Returns the
+ * driver's code; after a failure it has what it had before. */
+CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead);
 
 /* Gives back all memory of a block, of which nothing is mapped. */
 void zc_vmm_destroy(struct zc_vmm *v);
@@ -172,33 +145,12 @@ CUresult zc_vmm_refill(struct zc_vmm *v);
 /* Notes the ranges that the calling thread requests a block in. */
 void zc_vmm_note_ranges(struct zc_vmm *v);
 
-/* The block's `named`, which is made if there is none.  NULL where libzc has no memory for it. */
-struct zc_named *zc_vmm_named_of(struct zc_vmm *v);
-
-static inline struct zc_paused *zc_vmm_paused(const struct zc_vmm *v)
-{
-    return v->named ? v->named->paused : NULL;
-}
-
 /* Makes a block of the place `vmm`, or with `want->lazy` for another place that attaches its memory
  * late. */
 CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why);
 
 /* Gives back what zc_vmm_make() made. */
 CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone);
-
-/* The block that a block has a pending copy of, and the one that has a pending copy of it; or
- * NULL. */
-static inline struct zc_vmm *zc_vmm_copy_from(const struct zc_vmm *v)
-{
-    return v->lineage->copy ? v->lineage->older : NULL;
-}
-
-static inline struct zc_vmm *zc_vmm_copy_to(const struct zc_vmm *v)
-{
-    struct zc_vmm *newer = v->lineage->newer;
-    return newer && newer->lineage->copy ? newer : NULL;
-}
 
 /*
  * A request of up to half a granule gets a whole one, where the driver packs small blocks.  So that
