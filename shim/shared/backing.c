@@ -18,7 +18,7 @@
 #include "shared/report.h"
 #include "vmm/lazy.h"
 #include "vmm/grow.h"
-#include "vmm/vmm.h"
+#include "vmm/move.h"
 
 /* How long a call waits for the GPU to come to rest, and how many calls do so in a row where it
  * does not. */
@@ -336,7 +336,7 @@ static CUresult carry_over(struct zc_shared *p, const char **why)
     *why = "the device has no memory for it";
     CUresult result = zc_lazy_create(v);
     if (result == CUDA_SUCCESS)
-        result = zc_vmm_carry_in(v, v->chunks, v->count, p->span, why);
+        result = zc_move_in(v, p->span, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver keeps the host block";

@@ -16,7 +16,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return CUDA_ERROR_NOT_SUPPORTED;
     struct zc_early *early = zc_early_take(want, &lazy.at, &lazy.at_bytes);
     lazy.lazy = true;
-    CUresult result = zc_vmm_make(&lazy, out, why);
+    CUresult result = zc_place_vmm.make(&lazy, out, why);
     if (early && (result != CUDA_SUCCESS || out->vmm->va.base != lazy.at)) {
         zc_early_spurn(early);
         early = NULL;
@@ -35,7 +35,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     if (mine)
         zc_driver_unlock();
     *why = "libzc has no memory for its record";
-    zc_vmm_unmake(out, false);
+    zc_place_vmm.unmake(out, false);
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -66,7 +66,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     zc_shared_end(p);
     if (mine)
         zc_driver_unlock();
-    return zc_vmm_unmake(backing, gone);
+    return zc_place_vmm.unmake(backing, gone);
 }
 
 const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,

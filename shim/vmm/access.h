@@ -11,20 +11,17 @@
  * reachable only for the devices that cuMemSetAccess names.  So this module records what the
  * program enables, and applies it to all ranges of the context, present and future.  The rights of
  * a pool are applied to the ranges of its requests in the same way.
- *
- * Ranges, and who reaches them, change only with the lock.
  */
-bool zc_access_lock(void);
-void zc_access_unlock(void);
 
-/* Adds a reserved range to the list, and removes it.  With the lock.  If the driver does not say
- * which devices could reach the range, zc_access_enter() returns its code and adds nothing. */
-CUresult zc_access_enter(struct zc_va *va);
-void zc_access_leave(struct zc_va *va);
-
-/* Opens the just mapped bytes [from, to) to the range's devices, and host memory to the CPU.  With
- * the lock.  Returns the driver's code. */
-CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to);
+/*
+ * Reserves a range whose `device`, `context` and `peers` are set, and which is zero otherwise, but
+ * for `base` if so many addresses are reserved there already; after a failure these stay so.  It
+ * is `span` bytes long; with `wide` it is large enough for all memory of the device, unless there
+ * are too many such ranges, because addresses are limited.  On failure returns the driver's code,
+ * with the refused call in *why, and nothing is reserved.
+ */
+CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
+                           const char **why);
 
 /* Opens the host memory of a range that is closed to the CPU.  Returns the driver's code. */
 CUresult zc_access_open_host(struct zc_va *va);

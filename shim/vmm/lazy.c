@@ -16,6 +16,7 @@
 #include "ledger/rules.h"
 #include "log/refusals.h"
 #include "memory/limits.h"
+#include "vmm/access.h"
 #include "vmm/growth.h"
 
 /* Only requests of at least this size, and of rules with `spill`, are checked against free memory:
@@ -206,7 +207,7 @@ static CUresult enter(struct zc_vmm *v, const char **why)
     if (v->grows)
         zc_growth_enter(v);
     if (!v->as_new)
-        result = zc_va_reserve(&v->va, v->span, v->granularity, v->grows, why);
+        result = zc_access_reserve(&v->va, v->span, v->granularity, v->grows, why);
     if (result != CUDA_SUCCESS)
         return result;
     __atomic_fetch_add(&promised[v->device], zc_vmm_due(v), __ATOMIC_RELAXED);

@@ -148,24 +148,59 @@ static bool take_spare(const struct zc_vmm *v, size_t size, struct host *out)
 static CUresult map_beside(const struct zc_vmm *v, const struct zc_chunk *chunk, unsigned count,
                            struct zc_va **at, const char **why)
 {
+    size_t span = 0;
     *why = "libzc has no memory for its record";
     struct zc_va *va = *at ? NULL : zc_arena_get(sizeof(*va));
     if (!va)
         return *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < count; i++)
+        span += chunk[i].size;
     va->device = v->va.device;
     va->context = v->va.context;
     va->peers = v->va.peers;
-    CUresult result = zc_va_reserve(va, zc_vmm_own(v), v->granularity, false, why);
+    CUresult result = zc_access_reserve(va, span, v->granularity, false, why);
     if (result != CUDA_SUCCESS) {
         zc_arena_put(va, sizeof(*va));
         return result;
     }
-    result = zc_va_map(va, chunk, count, 0, zc_vmm_own(v), why);
+    result = zc_va_map(va, chunk, count, 0, span, why);
     if (result == CUDA_SUCCESS)
         *at = va;
     else
         zc_va_drop(va);
     return result;
+}
+
+/* In a stream of its own, whose copies the program's work does not hold up.  The copy may use its
+ * memory until it has been waited for. */
+static CUresult copy_from_host(CUdeviceptr there, CUdeviceptr here, size_t bytes)
+{
+    CUstream stream;
+    CUcontext context = NULL;
+    CUresult result = zc_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_real.cuMemcpyHtoDAsync_v2(there, (void *)here, bytes, stream);
+    CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
+    if (waited != CUDA_SUCCESS && zc_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
+        zc_stream_wait_context(context);
+    zc_real.cuStreamDestroy_v2(stream);
+    result = result == CUDA_SUCCESS ? waited : result;
+    if (result == CUDA_SUCCESS)
+        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), bytes);
+    return result;
+}
+
+CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
+{
+    struct zc_va *at = NULL;
+    CUresult result = map_beside(v, v->chunks, v->count, &at, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *why = "the driver refuses the copy";
+    result = copy_from_host(at->base, v->va.base, bytes);
+    CUresult freed = zc_va_drop(at);
+    return result == CUDA_SUCCESS ? freed : result;
 }
 
 /* What lies behind a block. */

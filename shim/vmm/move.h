@@ -60,3 +60,8 @@ bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes);
  * content, and calls that touch it try to map it again, or fail.
  */
 bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why);
+
+/* Copies the first bytes of a block whose pages are registered to its device memory, which is
+ * mapped elsewhere for that.  In the block's context.  On failure returns the driver's code, and
+ * the reason in *why. */
+CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why);

@@ -5,46 +5,61 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/list.h"
+#include "base/lock.h"
 #include "base/module.h"
 #include "base/own.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
-#include "vmm/access.h"
 
 #define WIDE_MAX 64 /* Most ranges that may be much larger than their blocks. */
 
+/* Addresses reserved in advance: for a growing array, and for the block that grows from it. */
+static ZC_OWN struct {
+    CUdeviceptr base[2]; /* 0 once used.  Atomic. */
+    size_t size;         /* Bytes of each. */
+} ready;
 static unsigned wide_ranges; /* Atomic. */
 
-/* Addresses reserved in advance: for a growing array, and for the block that grows from it. 0 once
- * used. */
-static ZC_OWN CUdeviceptr ready[2]; /* Atomic. */
-static size_t ready_size;           /* Bytes of each. */
+static ZC_LOCK(lock, ZC_RANK_ACCESS);
+ZC_OWN struct zc_va *zc_va_list;
+
+bool zc_va_lock(void)
+{
+    return zc_lock_take(&lock);
+}
+
+void zc_va_unlock(void)
+{
+    zc_lock_drop(&lock);
+}
 
 void zc_va_prepare(size_t size, size_t granularity)
 {
-    ready_size = zc_va_round_up(size, granularity);
+    ready.size = zc_va_round_up(size, granularity);
     for (unsigned i = 0; i < 2; i++)
-        if (zc_real.cuMemAddressReserve(&ready[i], ready_size, granularity, 0, 0) != CUDA_SUCCESS)
-            ready[i] = 0;
+        if (zc_real.cuMemAddressReserve(&ready.base[i], ready.size, granularity, 0, 0) !=
+            CUDA_SUCCESS)
+            ready.base[i] = 0;
 }
 
 static CUdeviceptr take_ready(unsigned i)
 {
-    return __atomic_load_n(&ready[i], __ATOMIC_RELAXED)
-               ? __atomic_exchange_n(&ready[i], 0, __ATOMIC_ACQ_REL)
+    return __atomic_load_n(&ready.base[i], __ATOMIC_RELAXED)
+               ? __atomic_exchange_n(&ready.base[i], 0, __ATOMIC_ACQ_REL)
                : 0;
 }
 
 static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
 {
-    for (unsigned i = 0; i < 2 && !va->base && size <= ready_size; i++)
+    for (unsigned i = 0; i < 2 && !va->base && size <= ready.size; i++)
         va->base = take_ready(i);
-    va->size = va->base ? ready_size : zc_va_round_up(size, granularity);
+    va->size = va->base ? ready.size : zc_va_round_up(size, granularity);
     return va->base ||
            zc_real.cuMemAddressReserve(&va->base, va->size, granularity, 0, 0) == CUDA_SUCCESS;
 }
 
-static CUresult va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
+CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
 {
     size_t total = 0;
     va->given = va->base;
@@ -62,30 +77,12 @@ static CUresult va_reserve(struct zc_va *va, size_t span, size_t granularity, bo
     return zc_real.cuMemAddressReserve(&va->base, span, granularity, 0, 0);
 }
 
-/* Gives the addresses back to the driver. */
-static CUresult give_back(struct zc_va *va)
+CUresult zc_va_release(struct zc_va *va)
 {
     CUdeviceptr base = va->base;
     __atomic_fetch_sub(&wide_ranges, va->wide, __ATOMIC_RELAXED);
     va->base = 0;
     return zc_real.cuMemAddressFree(base, va->size);
-}
-
-CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
-                       const char **why)
-{
-    *why = "cuMemAddressReserve refuses";
-    CUresult result = va_reserve(va, span, granularity, wide);
-    bool mine = zc_access_lock();
-    if (result == CUDA_SUCCESS) {
-        *why = "cuDeviceCanAccessPeer refuses";
-        result = zc_access_enter(va);
-        if (result != CUDA_SUCCESS && !va->given)
-            give_back(va);
-    }
-    if (mine)
-        zc_access_unlock();
-    return result;
 }
 
 /* Index of the first run that ends behind `at`, or `count`. */
@@ -124,6 +121,57 @@ static void add_run(struct zc_va *va, size_t from, size_t to)
     }
 }
 
+static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc, size_t count)
+{
+    for (int d = 0; d < ZC_VA_DEVICES; d++)
+        if (mask & zc_va_bit(d)) {
+            desc[count] = (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                                            .flags = flags};
+            desc[count++].location.id = d;
+        }
+    return count;
+}
+
+CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take)
+{
+    CUmemAccessDesc desc[ZC_VA_DEVICES];
+    CUresult result = CUDA_SUCCESS;
+    size_t count = describe(give, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    count = describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
+    for (unsigned i = 0; count && i < va->count && result == CUDA_SUCCESS; i++) {
+        const struct zc_run *r = &va->run[i];
+        result = zc_real.cuMemSetAccess(va->base + r->from, r->to - r->from, desc, count);
+    }
+    return result;
+}
+
+/* What of the bytes [from, to) is host memory. */
+static CUresult open_host(const struct zc_va *va, size_t from, size_t to)
+{
+    from = from > va->host * ZC_VA_UNIT ? from : va->host * ZC_VA_UNIT;
+    to = to < va->host_end * ZC_VA_UNIT ? to : va->host_end * ZC_VA_UNIT;
+    const CUmemAccessDesc cpu = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST},
+                                 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return from < to ? zc_real.cuMemSetAccess(va->base + from, to - from, &cpu, 1) : CUDA_SUCCESS;
+}
+
+CUresult zc_va_open_host(struct zc_va *va)
+{
+    bool mapped = zc_va_holds(va, va->host * ZC_VA_UNIT, va->host_end * ZC_VA_UNIT);
+    CUresult result = va->closed && mapped ? open_host(va, 0, va->size) : CUDA_SUCCESS;
+    va->closed = result != CUDA_SUCCESS;
+    return result;
+}
+
+/* Opens the just mapped bytes [from, to). */
+static CUresult open_run(const struct zc_va *va, size_t from, size_t to)
+{
+    CUmemAccessDesc desc[ZC_VA_DEVICES];
+    size_t count = describe(va->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
+    return result == CUDA_SUCCESS && !va->closed ? open_host(va, from, to) : result;
+}
+
 /* Maps consecutive chunks from `at` on, up to `to` or to one that is mapped already. *end_out is
  * where they end. */
 static CUresult map_run(struct zc_va *va, const struct zc_chunk *chunk, unsigned count, size_t at,
@@ -144,7 +192,7 @@ static CUresult map_run(struct zc_va *va, const struct zc_chunk *chunk, unsigned
     }
     if (result == CUDA_SUCCESS) {
         *why = "cuMemSetAccess refuses";
-        result = zc_access_open(va, at, end);
+        result = open_run(va, at, end);
     }
     if (result == CUDA_SUCCESS)
         add_run(va, at, end);
@@ -159,12 +207,12 @@ CUresult zc_va_map(struct zc_va *va, const struct zc_chunk *chunk, unsigned coun
 {
     CUresult result = CUDA_SUCCESS;
     size_t at = 0, end = 0;
-    bool mine = zc_access_lock();
+    bool mine = zc_va_lock();
     for (unsigned i = 0; i < count && at < to && result == CUDA_SUCCESS; at += chunk[i++].size)
         if (at + chunk[i].size > from && at >= end && !zc_va_holds(va, at, at + 1))
             result = map_run(va, chunk + i, count - i, at, to, &end, why);
     if (mine)
-        zc_access_unlock();
+        zc_va_unlock();
     return result;
 }
 
@@ -202,48 +250,48 @@ static CUresult unmap(struct zc_va *va)
 
 CUresult zc_va_unmap(struct zc_va *va)
 {
-    bool mine = zc_access_lock();
+    bool mine = zc_va_lock();
     CUresult result = unmap(va);
     if (mine)
-        zc_access_unlock();
+        zc_va_unlock();
     return result;
 }
 
 void zc_va_quiesced(struct zc_va *va)
 {
-    bool mine = zc_access_lock();
+    bool mine = zc_va_lock();
     va->busy = false;
     if (mine)
-        zc_access_unlock();
+        zc_va_unlock();
 }
 
 void zc_va_move(struct zc_va *to, struct zc_va *from)
 {
-    bool mine = zc_access_lock();
-    zc_access_leave(from);
+    bool mine = zc_va_lock();
+    DL_DELETE2(zc_va_list, from, before, next);
     *to = *from;
-    zc_access_enter(to);
+    DL_PREPEND2(zc_va_list, to, before, next);
     if (mine)
-        zc_access_unlock();
+        zc_va_unlock();
 }
 
 CUresult zc_va_free(struct zc_va *va)
 {
-    bool mine = zc_access_lock();
+    bool mine = zc_va_lock();
     CUresult unmapped = unmap(va);
-    zc_access_leave(va);
+    DL_DELETE2(zc_va_list, va, before, next);
     if (mine)
-        zc_access_unlock();
-    CUresult freed = give_back(va);
+        zc_va_unlock();
+    CUresult freed = zc_va_release(va);
     zc_arena_put(va->run, va->room * sizeof(*va->run));
     return unmapped != CUDA_SUCCESS ? unmapped : freed;
 }
 
-void zc_va_drop(struct zc_va *va)
+CUresult zc_va_drop(struct zc_va *va)
 {
-    if (va)
-        zc_va_free(va);
+    CUresult result = va ? zc_va_free(va) : CUDA_SUCCESS;
     zc_arena_put(va, sizeof(*va));
+    return result;
 }
 
 /* Gives the prepared addresses that no range has used back to the driver. */
@@ -253,7 +301,7 @@ static void context_gone(CUcontext context)
     for (unsigned i = 0; i < 2; i++) {
         CUdeviceptr base = take_ready(i);
         if (base)
-            zc_real.cuMemAddressFree(base, ready_size);
+            zc_real.cuMemAddressFree(base, ready.size);
     }
 }
 

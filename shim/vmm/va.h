@@ -22,7 +22,7 @@ struct zc_run {
     size_t from, to;
 };
 
-/* One reservation.  The owner of its block may change it, with the lock of vmm/access.h, because
+/* One reservation.  The owner of its block may change it, with the lock, because
  * other threads may change who reaches it. */
 struct zc_va {
     int device;              /* Ordinal of the device that has the memory. */
@@ -44,15 +44,29 @@ struct zc_va {
     struct zc_va *next, *before; /* List of all ranges. */
 };
 
-/*
- * Reserves a range whose `device`, `context` and `peers` are set, and which is zero otherwise, but
- * for `base` if so many addresses are reserved there already; after a failure these stay so.  It
- * is `span` bytes long; with `wide` it is large enough for all memory of the device, unless there
- * are too many such ranges, because addresses are limited.  On failure returns the driver's code,
- * with the refused call in *why, and nothing is reserved.
- */
-CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
-                       const char **why);
+/* All ranges.  They, and who reaches them, change only with the lock. */
+extern struct zc_va *zc_va_list;
+bool zc_va_lock(void);
+void zc_va_unlock(void);
+
+static inline uint64_t zc_va_bit(int device)
+{
+    return device >= 0 && device < ZC_VA_DEVICES ? UINT64_C(1) << device : 0;
+}
+
+/* Reserves addresses, for zc_access_reserve(), and gives them back.  They return the driver's
+ * code. */
+CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide);
+CUresult zc_va_release(struct zc_va *va);
+
+/* The functions below are for ranges in the list. */
+
+/* Opens what is mapped in a range to some devices, and closes it to others.  With the lock.
+ * Returns the driver's code; after a failure only some of it may have changed. */
+CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take);
+
+/* Opens host memory that is closed to the CPU.  With the lock.  Returns the driver's code. */
+CUresult zc_va_open_host(struct zc_va *va);
 
 /* Rounds up to the granularity, which all chunks and ranges are multiples of. */
 static inline size_t zc_va_round_up(size_t bytes, size_t granularity)
@@ -92,4 +106,4 @@ void zc_va_move(struct zc_va *to, struct zc_va *from);
 CUresult zc_va_free(struct zc_va *va);
 
 /* The same with a record from the arena, which goes, too; nothing for NULL. */
-void zc_va_drop(struct zc_va *va);
+CUresult zc_va_drop(struct zc_va *va);

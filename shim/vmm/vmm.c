@@ -6,16 +6,11 @@
 
 #include "base/arena.h"
 #include "base/message.h"
-#include "base/module.h"
 #include "base/own.h"
 #include "driver/lock.h"
-#include "driver/stream.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
-#include "vmm/access.h"
-#include "vmm/grow.h"
-#include "vmm/lazy.h"
 
 /* Small blocks may have a part of the device, or so many granules on devices with little memory. */
 #define SMALL_PART 256
@@ -23,18 +18,11 @@
 
 #define RANGES 32u /* Most ranges of a block that are noted, the innermost ones. */
 
-/* What the driver says about a device's memory; it never changes. */
-struct facts {
-    bool known;               /* The other fields are set.  Atomic. */
-    size_t granularity;       /* Sizes are multiples of it. */
-    CUmemAllocationProp prop; /* Properties of the handles. */
-    size_t small_most;        /* Small blocks that it may have. */
-};
-static struct facts facts[ZC_VA_DEVICES];
+static struct zc_vmm_facts facts[ZC_VA_DEVICES];
 static ZC_OWN size_t small_blocks[ZC_VA_DEVICES]; /* Atomic. */
 ZC_OWN uint32_t zc_vmm_movable, zc_vmm_hosted;
 
-/* The host memory at both ends of every block that has a rim.  With the lock of vmm/access.h. */
+/* The host memory at both ends of every block that has a rim.  With the lock of vmm/va.h. */
 static ZC_OWN struct {
     CUmemGenericAllocationHandle handle; /* 0 for none. */
     unsigned users;                      /* Number of blocks that map it. */
@@ -54,13 +42,12 @@ static CUmemAllocationProp properties(int device)
     return prop;
 }
 
-/* Two threads that ask first store the same values.  NULL if the device can't map memory by
- * hand. */
-static const struct facts *facts_of(int device)
+/* Two threads that ask first store the same values. */
+const struct zc_vmm_facts *zc_vmm_facts(int device)
 {
-    struct facts *f = &facts[device < ZC_VA_DEVICES ? device : ZC_VA_DEVICES - 1];
+    struct zc_vmm_facts *f = &facts[device < ZC_VA_DEVICES ? device : ZC_VA_DEVICES - 1];
     CUmemAllocationProp prop;
-    size_t granularity = 0, total = 0;
+    size_t granularity = 0;
     if (__atomic_load_n(&f->known, __ATOMIC_ACQUIRE))
         return f;
     if (device >= ZC_VA_DEVICES ||
@@ -71,38 +58,13 @@ static const struct facts *facts_of(int device)
             &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
         !granularity || granularity > UINT32_MAX)
         return NULL;
-    zc_real.cuDeviceTotalMem_v2(&total, device);
+    zc_real.cuDeviceTotalMem_v2(&f->total, device);
     f->granularity = granularity;
     f->prop = prop;
-    f->small_most = total / SMALL_PART / granularity;
+    f->small_most = f->total / SMALL_PART / granularity;
     f->small_most = f->small_most > SMALL_MIN ? f->small_most : SMALL_MIN;
     __atomic_store_n(&f->known, true, __ATOMIC_RELEASE);
     return f;
-}
-
-/* Asks the driver in advance what the first requests under a policy would ask, unless they are left
- * as they are until an array has grown, which most never do. */
-static void start(const struct zc_policy *policy)
-{
-    size_t total = 0, most = 0, granularity = 0;
-    bool placing = false, growing = false;
-    int count = 0;
-    for (size_t i = 0; i < policy->rule_count; i++) {
-        bool places = zc_rule_has_place(&policy->rules[i], ZC_PLACE_VMM) && !policy->rules[i].grown;
-        placing = placing || places;
-        growing = growing || (places && policy->rules[i].grow);
-    }
-    if (!placing || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
-        return;
-    for (int i = 0; i < count; i++) {
-        const struct facts *f = facts_of(i);
-        if (f && zc_real.cuDeviceTotalMem_v2(&total, i) == CUDA_SUCCESS) {
-            most = total > most ? total : most;
-            granularity = f->granularity > granularity ? f->granularity : granularity;
-        }
-    }
-    if (growing && most)
-        zc_va_prepare(most, granularity);
 }
 
 static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
@@ -115,30 +77,30 @@ static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t s
 }
 
 /* The rim is host memory, so that as much device memory is free as without libzc. */
-static bool take_rim(const struct zc_want *want, const struct facts *f)
+bool zc_vmm_take_rim(struct zc_vmm *v, const struct zc_want *want)
 {
     struct zc_want host = *want;
     struct zc_backing made = {0};
     const char *why;
-    host.size = f->granularity;
-    host.prop = &f->prop;
-    if (!zc_access_lock())
+    host.size = v->granularity;
+    host.prop = &facts[v->device].prop;
+    if (!zc_va_lock())
         return false;
     if (!rim.users)
         rim.handle = zc_handle_make(&host, &made, &why) == CUDA_SUCCESS ? made.handle : 0;
-    bool taken = rim.handle;
-    rim.users += taken;
-    zc_access_unlock();
-    return taken;
+    v->rim = rim.handle;
+    rim.users += v->rim;
+    zc_va_unlock();
+    return v->rim;
 }
 
 static void drop_rim(void)
 {
-    bool mine = zc_access_lock();
+    bool mine = zc_va_lock();
     if (!--rim.users)
         zc_real.cuMemRelease(rim.handle);
     if (mine)
-        zc_access_unlock();
+        zc_va_unlock();
 }
 
 /* Releases the chunks from `count` on. */
@@ -169,7 +131,7 @@ static CUresult push_rim(struct zc_vmm *v)
 static CUresult create_host(struct zc_vmm *v, CUmemGenericAllocationHandle *handle, size_t size)
 {
     const struct zc_want want = {
-        .size = size, .device = v->device, .rule = v->rule, .prop = &facts_of(v->device)->prop};
+        .size = size, .device = v->device, .rule = v->rule, .prop = &facts[v->device].prop};
     struct zc_backing made = {0};
     const char *why;
     CUresult result = zc_handle_make(&want, &made, &why);
@@ -181,7 +143,7 @@ static CUresult create_host(struct zc_vmm *v, CUmemGenericAllocationHandle *hand
 static CUresult create_device(const struct zc_vmm *v, CUmemGenericAllocationHandle *handle,
                               size_t size, bool reclaims)
 {
-    CUmemAllocationProp prop = facts_of(v->device)->prop;
+    CUmemAllocationProp prop = facts[v->device].prop;
     if (v->rdma == ZC_RDMA_NO)
         prop.allocFlags.gpuDirectRDMACapable = 0;
     return reclaims ? ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0))
@@ -236,46 +198,6 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, c
     if (result != CUDA_SUCCESS)
         drop_chunks(v, before);
     return result;
-}
-
-/* In a stream of its own, whose copies the program's work does not hold up.  The copy may use its
- * memory until it has been waited for. */
-static CUresult carry(CUdeviceptr there, CUdeviceptr here, size_t bytes)
-{
-    CUstream stream;
-    CUcontext context = NULL;
-    CUresult result = zc_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = zc_real.cuMemcpyHtoDAsync_v2(there, (void *)here, bytes, stream);
-    CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
-    if (waited != CUDA_SUCCESS && zc_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
-        zc_stream_wait_context(context);
-    zc_real.cuStreamDestroy_v2(stream);
-    result = result == CUDA_SUCCESS ? waited : result;
-    if (result == CUDA_SUCCESS)
-        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), bytes);
-    return result;
-}
-
-CUresult zc_vmm_carry_in(const struct zc_vmm *v, const struct zc_chunk *to, unsigned count,
-                         size_t bytes, const char **why)
-{
-    struct zc_va elsewhere = {
-        .device = v->va.device, .context = v->va.context, .peers = v->va.peers};
-    size_t span = 0;
-    for (unsigned i = 0; i < count; i++)
-        span += to[i].size;
-    CUresult result = zc_va_reserve(&elsewhere, span, v->granularity, false, why);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = zc_va_map(&elsewhere, to, count, 0, span, why);
-    if (result == CUDA_SUCCESS) {
-        *why = "the driver refuses the copy";
-        result = carry(elsewhere.base, v->va.base + zc_vmm_rim(v), bytes);
-    }
-    CUresult freed = zc_va_free(&elsewhere);
-    return result == CUDA_SUCCESS ? freed : result;
 }
 
 size_t zc_vmm_empty(struct zc_vmm *v)
@@ -353,24 +275,10 @@ void zc_vmm_note_ranges(struct zc_vmm *v)
     zc_ranges_around(v->range, v->ranges);
 }
 
-static void enter_movable(struct zc_vmm *v)
+void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 {
-    v->moves = true;
-    __atomic_fetch_add(&zc_vmm_hosted, zc_vmm_spilled(v) != 0, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&zc_vmm_movable, 1, __ATOMIC_RELEASE);
-}
-
-static void leave_movable(struct zc_vmm *v)
-{
-    zc_va_drop(zc_movable(v)->beside);
-    __atomic_fetch_sub(&zc_vmm_hosted, zc_vmm_spilled(v) != 0, __ATOMIC_RELAXED);
-    __atomic_fetch_sub(&zc_vmm_movable, 1, __ATOMIC_RELEASE);
-}
-
-/* Bytes of a block's record. */
-static size_t record_of(const struct zc_rule *rule)
-{
-    return rule->spill == ZC_SPILL_MOVE ? sizeof(struct zc_movable) : sizeof(struct zc_vmm);
+    __atomic_fetch_add(&zc_vmm_hosted, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_movable, change, __ATOMIC_RELEASE);
 }
 
 void zc_vmm_drop(struct zc_vmm *v)
@@ -379,120 +287,15 @@ void zc_vmm_drop(struct zc_vmm *v)
         zc_stash_unmake(&v->paused->stash);
     zc_arena_put(v->paused, sizeof(*v->paused));
     drop_ranges(v);
-    if (v->moves)
-        leave_movable(v);
+    if (v->moves) {
+        zc_va_drop(zc_movable(v)->beside);
+        zc_vmm_count_movable(v, -1);
+    }
     zc_vmm_leave_small(v);
     if (v->rim)
         drop_rim();
     zc_arena_put(v->chunks, v->room * sizeof(*v->chunks));
-    zc_arena_put(v, record_of(v->rule));
-}
-
-/* Reserves the addresses, and attaches the memory unless the block is lazy. */
-static CUresult fill(struct zc_vmm *v, const char **why)
-{
-    if (v->lazy)
-        return zc_lazy_admit(v, why);
-    zc_lazy_before_request(v->device, zc_vmm_due(v));
-    CUresult result = zc_va_reserve(&v->va, v->span, v->granularity, false, why);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = zc_vmm_attach(v, 0, v->span, 0, why);
-    if (result != CUDA_SUCCESS)
-        zc_va_free(&v->va);
-    return result;
-}
-
-/* Why a request can't have vmm memory; CUDA_SUCCESS if it can. */
-static CUresult refuse(const struct zc_want *want, const struct facts *f, size_t spilled, bool lazy,
-                       const char **why)
-{
-    *why = "the device has no virtual memory management";
-    if (!f)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    *why = "the driver does not say which pool it is for";
-    if (!zc_vmm_names_devices(want))
-        return CUDA_ERROR_NOT_SUPPORTED;
-    *why = "more than the device has free"; /* With a rim it can't even be rounded up. */
-    if (want->size > SIZE_MAX - 3 * f->granularity)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *why = "its parts are no multiple of what the device maps";
-    if (spilled && ((want->size - spilled) % f->granularity || f->granularity % ZC_VA_UNIT))
-        return CUDA_ERROR_NOT_SUPPORTED;
-    *why = "more than the device has beside managed memory";
-    if (!lazy && !zc_limits_device_holds(want->device, want->size - spilled, false))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    return CUDA_SUCCESS;
-}
-
-/* Places the block in its range: what the last chunk has to spare is split to both sides of it, or
- * a rim is added; see zc_margin().  Returns the bytes before the block. */
-static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct facts *f)
-{
-    size_t slack = v->span - want->size, before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
-    if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && take_rim(want, f)) {
-        v->rim = true;
-        before = f->granularity;
-        v->span += 2 * before;
-    }
-    return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
-}
-
-CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why)
-{
-    const struct facts *f = facts_of(want->device);
-    /* Stream-ordered memory does not grow: there is no moment at which nothing uses it. */
-    bool grows = want->rule->grow && !want->stream_ordered && !want->lazy;
-    bool lazy =
-        grows || want->lazy || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
-    CUresult result = refuse(want, f, out->spilled, lazy, why);
-    if (result != CUDA_SUCCESS)
-        return result;
-    struct zc_vmm *v = zc_arena_get(record_of(want->rule));
-    if (!v) {
-        *why = "libzc has no memory for its record";
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    v->granularity = (uint32_t)f->granularity;
-    v->span = zc_va_round_up(want->size, f->granularity);
-    v->device = v->va.device = want->device;
-    v->va.context = want->context;
-    v->va.peers = want->rule->peers;
-    v->va.pool = want->pool;
-    bool moves = want->rule->spill == ZC_SPILL_MOVE && !lazy && !want->stream_ordered &&
-                 (!out->spilled || out->spilled == want->size);
-    v->rdma = moves ? ZC_RDMA_NO : want->rule->rdma; /* A network card would not see it move. */
-    v->rule = want->rule;
-    v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
-    v->grows = grows;
-    v->lazy = lazy;
-    *why = "small blocks, which take 2 MiB each here, have all that they may";
-    if (!zc_vmm_enter_small(v, want->size)) {
-        zc_vmm_drop(v);
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    v->va.base = v->span == want->at_bytes ? want->at : 0;
-    size_t before = lazy ? 0 : lay_out(v, want, f);
-    if (out->spilled) {
-        v->va.host_end = (uint32_t)((v->span - zc_vmm_rim(v)) / ZC_VA_UNIT);
-        v->va.host = (uint32_t)((zc_vmm_rim(v) + want->size - out->spilled) / ZC_VA_UNIT);
-    }
-    result = fill(v, why);
-    if (result != CUDA_SUCCESS) {
-        if (v->stuck) {
-            *why = "the driver refuses host memory for its last part";
-            result = CUDA_ERROR_NOT_SUPPORTED;
-        }
-        zc_vmm_drop(v);
-        return result;
-    }
-    if (moves)
-        enter_movable(v);
-    out->vmm = v;
-    out->base = v->va.base + before;
-    out->before = (uint16_t)(before / ZC_BLOCK_PAGE);
-    out->room = v->va.size - before;
-    return CUDA_SUCCESS;
+    zc_arena_put(v, zc_vmm_record(v->rule));
 }
 
 CUresult zc_vmm_detach(struct zc_vmm *v)
@@ -521,27 +324,3 @@ CUresult zc_vmm_give_back(struct zc_vmm *v)
     zc_vmm_drop(v);
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
 }
-
-/* Handles and addresses belong to the process, not to a context, so they are given back even if the
- * context is gone. */
-CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone)
-{
-    struct zc_vmm *v = backing->vmm;
-    (void)gone;
-    if (v->lazy)
-        zc_grow_forget(v);
-    return zc_vmm_give_back(v);
-}
-
-static CUresult detach(struct zc_backing *backing)
-{
-    return zc_vmm_detach(backing->vmm);
-}
-
-const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
-                                      .real = ZC_KIND_DEVICE,
-                                      .make = zc_vmm_make,
-                                      .detach = detach,
-                                      .unmake = zc_vmm_unmake};
-
-const struct zc_module zc_module_vmm = {.start = start};

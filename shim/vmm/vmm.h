@@ -69,6 +69,28 @@ static inline struct zc_movable *zc_movable(const struct zc_vmm *v)
 
 extern uint32_t zc_vmm_movable; /* Blocks that move.  Atomic. */
 extern uint32_t zc_vmm_hosted;  /* Those of them in host memory.  Atomic. */
+void zc_vmm_count_movable(const struct zc_vmm *v, int change);
+
+/* Bytes of the record of a rule's blocks. */
+static inline size_t zc_vmm_record(const struct zc_rule *rule)
+{
+    return rule->spill == ZC_SPILL_MOVE ? sizeof(struct zc_movable) : sizeof(struct zc_vmm);
+}
+
+/* What the driver says about a device's memory; it never changes. */
+struct zc_vmm_facts {
+    bool known;               /* The other fields are set.  Atomic. */
+    size_t total;             /* Bytes of the device. */
+    size_t granularity;       /* Sizes are multiples of it. */
+    CUmemAllocationProp prop; /* Properties of the handles. */
+    size_t small_most;        /* Small blocks that it may have. */
+};
+
+/* NULL if the device can't map memory by hand. */
+const struct zc_vmm_facts *zc_vmm_facts(int device);
+
+/* Gives a block a rim, if there is host memory for it.  True if it has one. */
+bool zc_vmm_take_rim(struct zc_vmm *v, const struct zc_want *want);
 
 /*
  * Makes the bytes [from, to) of a block usable: if some of them have no memory, creates all that
@@ -128,12 +150,6 @@ void zc_vmm_destroy(struct zc_vmm *v);
 CUresult zc_vmm_handle(struct zc_vmm *v, bool host, size_t size,
                        CUmemGenericAllocationHandle *handle);
 
-/* Copies the first bytes of a block whose pages are registered, behind its rim, to device memory of
- * so many chunks, which are mapped elsewhere for that.  In the block's context.  On failure returns
- * the driver's code, and the reason in *why. */
-CUresult zc_vmm_carry_in(const struct zc_vmm *v, const struct zc_chunk *to, unsigned count,
-                         size_t bytes, const char **why);
-
 /* Gives back the device memory of a block, of which nothing is mapped.  Its chunks stay, without
  * handles, but for those that the driver refuses to take.  Returns the bytes. */
 size_t zc_vmm_empty(struct zc_vmm *v);
@@ -144,13 +160,6 @@ CUresult zc_vmm_refill(struct zc_vmm *v);
 
 /* Notes the ranges that the calling thread requests a block in. */
 void zc_vmm_note_ranges(struct zc_vmm *v);
-
-/* Makes a block of the place `vmm`, or with `want->lazy` for another place that attaches its memory
- * late. */
-CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why);
-
-/* Gives back what zc_vmm_make() made. */
-CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone);
 
 /*
  * A request of up to half a granule gets a whole one, where the driver packs small blocks.  So that

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* The place `vmm`: makes blocks of mapped memory. */
+#include "base/arena.h"
+#include "base/module.h"
+#include "memory/limits.h"
+#include "vmm/access.h"
+#include "vmm/grow.h"
+#include "vmm/lazy.h"
+
+/* Asks the driver in advance what the first requests under a policy would ask, unless they are left
+ * as they are until an array has grown, which most never do. */
+static void start(const struct zc_policy *policy)
+{
+    size_t most = 0, granularity = 0;
+    bool placing = false, growing = false;
+    int count = 0;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        bool places = zc_rule_has_place(&policy->rules[i], ZC_PLACE_VMM) && !policy->rules[i].grown;
+        placing = placing || places;
+        growing = growing || (places && policy->rules[i].grow);
+    }
+    if (!placing || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return;
+    for (int i = 0; i < count; i++) {
+        const struct zc_vmm_facts *f = zc_vmm_facts(i);
+        most = f && f->total > most ? f->total : most;
+        granularity = f && f->granularity > granularity ? f->granularity : granularity;
+    }
+    if (growing && most)
+        zc_va_prepare(most, granularity);
+}
+
+/* Reserves the addresses, and attaches the memory unless the block is lazy. */
+static CUresult fill(struct zc_vmm *v, const char **why)
+{
+    if (v->lazy)
+        return zc_lazy_admit(v, why);
+    zc_lazy_before_request(v->device, zc_vmm_due(v));
+    CUresult result = zc_access_reserve(&v->va, v->span, v->granularity, false, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_vmm_attach(v, 0, v->span, 0, why);
+    if (result != CUDA_SUCCESS)
+        zc_va_free(&v->va);
+    return result;
+}
+
+/* Why a request can't have vmm memory; CUDA_SUCCESS if it can. */
+static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f, size_t spilled,
+                       bool lazy, const char **why)
+{
+    *why = "the device has no virtual memory management";
+    if (!f)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "the driver does not say which pool it is for";
+    if (!zc_vmm_names_devices(want))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "more than the device has free"; /* With a rim it can't even be rounded up. */
+    if (want->size > SIZE_MAX - 3 * f->granularity)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *why = "its parts are no multiple of what the device maps";
+    if (spilled && ((want->size - spilled) % f->granularity || f->granularity % ZC_VA_UNIT))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "more than the device has beside managed memory";
+    if (!lazy && !zc_limits_device_holds(want->device, want->size - spilled, false))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
+}
+
+/* Places the block in its range: what the last chunk has to spare is split to both sides of it, or
+ * a rim is added; see zc_margin().  Returns the bytes before the block. */
+static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct zc_vmm_facts *f)
+{
+    size_t slack = v->span - want->size, before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
+    if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && zc_vmm_take_rim(v, want)) {
+        before = f->granularity;
+        v->span += 2 * before;
+    }
+    return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
+}
+
+static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    const struct zc_vmm_facts *f = zc_vmm_facts(want->device);
+    /* Stream-ordered memory does not grow: there is no moment at which nothing uses it. */
+    bool grows = want->rule->grow && !want->stream_ordered && !want->lazy;
+    bool lazy =
+        grows || want->lazy || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
+    CUresult result = refuse(want, f, out->spilled, lazy, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct zc_vmm *v = zc_arena_get(zc_vmm_record(want->rule));
+    if (!v) {
+        *why = "libzc has no memory for its record";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    v->granularity = (uint32_t)f->granularity;
+    v->span = zc_va_round_up(want->size, f->granularity);
+    v->device = v->va.device = want->device;
+    v->va.context = want->context;
+    v->va.peers = want->rule->peers;
+    v->va.pool = want->pool;
+    bool moves = want->rule->spill == ZC_SPILL_MOVE && !lazy && !want->stream_ordered &&
+                 (!out->spilled || out->spilled == want->size);
+    v->rdma = moves ? ZC_RDMA_NO : want->rule->rdma; /* A network card would not see it move. */
+    v->rule = want->rule;
+    v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
+    v->grows = grows;
+    v->lazy = lazy;
+    *why = "small blocks, which take 2 MiB each here, have all that they may";
+    if (!zc_vmm_enter_small(v, want->size)) {
+        zc_vmm_drop(v);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    v->va.base = v->span == want->at_bytes ? want->at : 0;
+    size_t before = lazy ? 0 : lay_out(v, want, f);
+    if (out->spilled) {
+        v->va.host_end = (uint32_t)((v->span - zc_vmm_rim(v)) / ZC_VA_UNIT);
+        v->va.host = (uint32_t)((zc_vmm_rim(v) + want->size - out->spilled) / ZC_VA_UNIT);
+    }
+    result = fill(v, why);
+    if (result != CUDA_SUCCESS) {
+        if (v->stuck) {
+            *why = "the driver refuses host memory for its last part";
+            result = CUDA_ERROR_NOT_SUPPORTED;
+        }
+        zc_vmm_drop(v);
+        return result;
+    }
+    v->moves = moves;
+    if (moves)
+        zc_vmm_count_movable(v, 1);
+    out->vmm = v;
+    out->base = v->va.base + before;
+    out->before = (uint16_t)(before / ZC_BLOCK_PAGE);
+    out->room = v->va.size - before;
+    return CUDA_SUCCESS;
+}
+
+/* Handles and addresses belong to the process, not to a context, so they are given back even if the
+ * context is gone. */
+static CUresult unmake(struct zc_backing *backing, bool gone)
+{
+    struct zc_vmm *v = backing->vmm;
+    (void)gone;
+    if (v->lazy)
+        zc_grow_forget(v);
+    return zc_vmm_give_back(v);
+}
+
+static CUresult detach(struct zc_backing *backing)
+{
+    return zc_vmm_detach(backing->vmm);
+}
+
+const struct zc_place zc_place_vmm = {
+    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = make, .detach = detach, .unmake = unmake};
+
+const struct zc_module zc_module_vmm = {.start = start};
