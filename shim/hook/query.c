@@ -362,7 +362,7 @@ static uint64_t lacking(int device, bool mapped)
     uint64_t elsewhere = minus(zc_limits_used(ZC_PLACE_MANAGED), zc_limits_managed_host());
     if (mapped)
         elsewhere += minus(zc_limits_used(ZC_PLACE_MAPPED),
-                           __atomic_load_n(&zc_move_spares, __ATOMIC_RELAXED));
+                           __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED));
     zc_real.cuDeviceGetCount(&devices);
     struct others others = {.device = device, .mapped = mapped};
     if (elsewhere && devices > 1)
@@ -379,7 +379,7 @@ static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free,
                            .limit = zc_limits_device_left(device),
                            .managed = zc_limits_managed_left(device),
                            .pinned = zc_limits_pinned_left() +
-                                     __atomic_load_n(&zc_move_spares, __ATOMIC_RELAXED)};
+                                     __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED)};
     struct zc_ask ask = ZC_ASK(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
     const struct zc_rule *rule = zc_ask_begin(&ask) ? zc_ask_rule(&ask) : NULL;
     room.budget = rule ? zc_budget_left(rule, device) : 0;

@@ -352,7 +352,7 @@ static CUresult open_to_cpu(const struct zc_block *block)
     struct zc_vmm *v = zc_vmm_of(block);
     if (zc_block_paused(block))
         return CUDA_ERROR_ILLEGAL_STATE;
-    return v && v->va.closed ? zc_access_open_host(&v->va) : CUDA_SUCCESS;
+    return v && v->va.host.closed ? zc_access_open_host(&v->va) : CUDA_SUCCESS;
 }
 
 CUresult zc_vmm_open(const struct zc_copy *c)
@@ -376,7 +376,7 @@ CUresult zc_vmm_open(const struct zc_copy *c)
 
 static CUresult open_to_all(struct zc_va *va, int devices)
 {
-    CUresult result = va->closed ? zc_va_open_host(va) : CUDA_SUCCESS;
+    CUresult result = va->host.closed ? zc_va_open_host(va) : CUDA_SUCCESS;
     for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++)
         result = let_copy_locked(va, d);
     return result;

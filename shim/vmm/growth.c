@@ -8,8 +8,8 @@
 #include "base/own.h"
 #include "vmm/access.h"
 
-#define AHEAD ((size_t)512 << 20)
-#define PART 256
+#define AHEAD_MOST ((size_t)512 << 20)
+#define DEVICE_PART 256
 
 /* Most blocks that keep addresses: as many as have room for larger ones (vmm/va.c).  With more
  * growing arrays in turn, more is mapped anew. */
@@ -153,15 +153,12 @@ void zc_growth_inherit(struct zc_growth *g, struct zc_block *block)
     size_t held = old->held;
     drop_kept(old);
     new->chunks = old->chunks;
-    new->count = old->count;
-    new->room = old->room;
     new->held = held;
-    old->chunks = NULL;
-    old->count = old->room = 0;
+    old->chunks = (struct zc_chunks){0};
     old->held = 0;
     zc_growth_count(old, held);
     zc_growth_count(new, 0);
-    g->mapped = false; /* What is mapped there is its own now. */
+    g->mapped = false; /* The chunks mapped there are its own now. */
     if (zc_access_end_copies(&old->va) != CUDA_SUCCESS)
         zc_va_unmap(&old->va);
     keep(new, block);
@@ -184,12 +181,13 @@ size_t zc_growth_headroom(const struct zc_vmm *v)
     size_t total = 0, room = v->va.size - v->span, taken = growth.headroom[v->device];
     /* If the rule sets `chunk` or a limit, do not allocate more than was requested. */
     if (!v->kept || v->rule->chunk || v->bound ||
-        zc_real.cuDeviceTotalMem_v2(&total, v->device) != CUDA_SUCCESS || total / PART <= taken)
+        zc_real.cuDeviceTotalMem_v2(&total, v->device) != CUDA_SUCCESS ||
+        total / DEVICE_PART <= taken)
         return 0;
-    size_t more = v->span < AHEAD                   ? AHEAD - v->span
+    size_t more = v->span < AHEAD_MOST              ? AHEAD_MOST - v->span
                   : v->span - v->held < v->span / 8 ? v->span / 8
                                                     : 0;
-    size_t most = total / PART - taken < room ? total / PART - taken : room;
+    size_t most = total / DEVICE_PART - taken < room ? total / DEVICE_PART - taken : room;
     return (more < most ? more : most) / v->granularity * v->granularity;
 }
 

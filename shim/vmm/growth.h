@@ -29,7 +29,7 @@ struct zc_growth {
     struct zc_growth *next, *before; /* List of pending copies. */
     /* A pending copy is recorded when its outcome is known. */
     struct zc_transfer transfer;
-    struct zc_log_call call;   /* What the log says of its call. */
+    struct zc_log_call call;   /* The log's description of its call. */
     char range[ZC_RANGE_NAME]; /* The call's range, which may end before. */
 };
 
@@ -61,7 +61,7 @@ void zc_growth_inherit(struct zc_growth *g, struct zc_block *block);
  * in its own addresses alone.  On failure returns the driver's code, with the reason in *why. */
 CUresult zc_growth_isolate(struct zc_vmm *v, const char **why);
 
-/* The same for a block that goes.  What is mapped in its addresses stays; the caller unmaps it. */
+/* The same for a block that goes.  The caller unmaps its addresses. */
 void zc_growth_leave(struct zc_vmm *v);
 
 /* The headroom that a block should get that grew from another and is about to get memory. */

@@ -29,24 +29,23 @@
 #define ANSWER_NS 10000000
 
 ZC_OWN struct zc_vmm *zc_lazy_list;
-static ZC_OWN uint64_t promised[ZC_VA_DEVICES]; /* Bytes that blocks still have to get.  Atomic. */
-
-/* The driver's last answer about free memory.  With the driver lock. */
 static ZC_OWN struct {
+    uint64_t promised[ZC_VA_DEVICES]; /* Bytes that blocks still have to get.  Atomic. */
+    /* The driver's last answer about free memory.  With the driver lock. */
     int device;
     uint64_t ticks; /* When it came; 0: there is none. */
     uint64_t free;  /* Bytes. */
-    uint64_t taken; /* What taken() returned then. */
-} answer;
+    uint64_t taken; /* The result of taken() then. */
+} lazy;
 
 uint64_t zc_lazy_promised(int device)
 {
-    return device < ZC_VA_DEVICES ? __atomic_load_n(&promised[device], __ATOMIC_RELAXED) : 0;
+    return device < ZC_VA_DEVICES ? __atomic_load_n(&lazy.promised[device], __ATOMIC_RELAXED) : 0;
 }
 
 void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes)
 {
-    __atomic_fetch_sub(&promised[v->device], bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&lazy.promised[v->device], bytes, __ATOMIC_RELAXED);
 }
 
 static CUresult before_launch(const struct zc_launch *launch);
@@ -76,22 +75,21 @@ static uint64_t taken(void)
 static uint64_t ask_free(int device)
 {
     size_t available = 0, total = 0;
-    answer.taken = taken();
+    lazy.taken = taken();
     zc_real.cuMemGetInfo_v2(&available, &total);
-    answer.device = device;
-    answer.ticks = zc_ticks();
-    answer.free = available;
+    lazy.device = device;
+    lazy.ticks = zc_ticks();
+    lazy.free = available;
     return available;
 }
 
 /* A lower bound of what is free on a device, from the last answer if that is recent; else 0. */
 static uint64_t surely_free(int device)
 {
-    if (!answer.ticks || answer.device != device ||
-        zc_ticks_to_ns(zc_ticks() - answer.ticks) > ANSWER_NS)
+    if (!lazy.ticks || lazy.device != device || zc_ticks_to_ns(zc_ticks() - lazy.ticks) > ANSWER_NS)
         return 0;
-    uint64_t now = taken(), more = now > answer.taken ? now - answer.taken : 0;
-    return answer.free > more ? answer.free - more : 0;
+    uint64_t now = taken(), more = now > lazy.taken ? now - lazy.taken : 0;
+    return lazy.free > more ? lazy.free - more : 0;
 }
 
 /* True if the current device has `wanted` bytes in free memory and in `beside`, which libzc could
@@ -123,7 +121,7 @@ static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
         result = zc_vmm_attach(v, from, to, 0, why);
     zc_growth_count(v, held);
     if (more)
-        answer.ticks = 0; /* Less is free now than taken() shows. */
+        lazy.ticks = 0; /* Less is free now than taken() shows. */
     return result;
 }
 
@@ -193,8 +191,8 @@ CUresult zc_lazy_empty(struct zc_vmm *v)
     size_t due = zc_vmm_due(v);
     CUresult result = zc_va_unmap(&v->va);
     if (result == CUDA_SUCCESS)
-        zc_vmm_destroy(v);
-    __atomic_fetch_add(&promised[v->device], zc_vmm_due(v) - due, __ATOMIC_RELAXED);
+        zc_vmm_drop_chunks(v, 0);
+    __atomic_fetch_add(&lazy.promised[v->device], zc_vmm_due(v) - due, __ATOMIC_RELAXED);
     zc_lazy_update(v);
     return result;
 }
@@ -210,7 +208,7 @@ static CUresult enter(struct zc_vmm *v, const char **why)
         result = zc_access_reserve(&v->va, v->span, v->granularity, v->grows, why);
     if (result != CUDA_SUCCESS)
         return result;
-    __atomic_fetch_add(&promised[v->device], zc_vmm_due(v), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&lazy.promised[v->device], zc_vmm_due(v), __ATOMIC_RELAXED);
     if (!given)
         zc_lazy_update(v);
     return CUDA_SUCCESS;
@@ -221,7 +219,7 @@ static CUresult enter(struct zc_vmm *v, const char **why)
 static bool fits(const struct zc_vmm *v)
 {
     if (v->rule->spill != ZC_SPILL_NONE)
-        answer.ticks = 0; /* Blocks take more than taken() counts. */
+        lazy.ticks = 0; /* Blocks take more than taken() counts. */
     else if (zc_vmm_due(v) < ADMIT_FROM)
         return true;
     uint64_t beside = zc_modules_idle_bytes();

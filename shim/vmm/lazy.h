@@ -44,7 +44,7 @@ void zc_lazy_update(struct zc_vmm *v);
 void zc_lazy_forget(struct zc_vmm *v);
 
 /* No call attaches memory to a block until zc_lazy_update(): it goes, or is one of `shared` and has
- * memory that is not its own.  What it was promised stays promised. */
+ * memory that is not its own.  Its promised bytes stay promised. */
 void zc_lazy_suspend(struct zc_vmm *v);
 
 /* Creates all memory of a block without mapping it; and takes it back, mapped or not.  The first

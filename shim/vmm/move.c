@@ -17,8 +17,9 @@
 #include "vmm/access.h"
 #include "vmm/lazy.h"
 
-/* Most handles of host memory that are kept: creating one takes longest of all. */
-#define SPARES 4
+/* Most handles of host memory that are kept: creating one takes longest of all.  They stay mapped,
+ * because mapping and unmapping takes longer than a copy. */
+#define CACHED 4
 
 #define PIECES 16u              /* Most pieces in which a block is copied, */
 #define PIECE ((size_t)2 << 20) /* and the bytes of the least one. */
@@ -28,23 +29,24 @@
 static ZC_OWN uint32_t moving; /* Blocks are being moved.  Atomic. */
 static ZC_OWN uint32_t users;  /* Calls that have been announced.  Atomic. */
 
-/*
- * Host memory for blocks: a handle, mapped at addresses of its own as long as it is used, because
- * mapping and unmapping it takes longer than a copy.
- */
-struct host {
-    struct zc_chunk chunk;
-    struct zc_va *at; /* From the arena; NULL: it is mapped nowhere. */
+/* The memory behind a block. */
+struct behind {
+    struct zc_chunks chunks;
+    struct zc_va_host host;
+    struct zc_va *beside; /* As in struct zc_movable. */
+    bool guard;           /* The chunks at both ends are guards. */
 };
 
 /* Host memory that blocks have left, oldest first.  With the driver lock. */
-static struct spare {
-    const struct zc_rule *rule; /* Which decides where on the host it lies, */
-    int device;                 /* and this. */
-    struct host host;
-} spares[SPARES];
-static ZC_OWN unsigned spare_count;
-ZC_OWN uint64_t zc_move_spares;
+static ZC_OWN struct {
+    struct cached {
+        const struct zc_rule *rule; /* Rule and device decide where on the host it lies. */
+        int device;
+        struct behind behind;
+    } list[CACHED];
+    unsigned count;
+} cache;
+ZC_OWN uint64_t zc_move_cached;
 
 static void forget_user(void)
 {
@@ -52,8 +54,8 @@ static void forget_user(void)
     zc_wake(&users);
 }
 
-/* Who announces itself counts first and looks then, who moves looks at the count after it has said
- * so: one of both sees the other. */
+/* Users increment the count, then check `moving`; the mover sets `moving`, then checks the count.
+ * So one of them sees the other. */
 bool zc_move_announce(void)
 {
     for (;;) {
@@ -62,7 +64,7 @@ bool zc_move_announce(void)
             return true;
         forget_user();
         if (!zc_driver_lock())
-            return false; /* A signal handler that interrupted who moves. */
+            return false; /* A signal handler that interrupted the mover. */
         zc_driver_unlock();
     }
 }
@@ -82,7 +84,7 @@ CUresult zc_move_never(const struct zc_block *block)
     return zc_access_open_host(&v->va);
 }
 
-/* What was on its way to the driver when the GPU had come to rest may run now. */
+/* A launch that was inside the driver at the first look may run now, so there is a second one. */
 bool zc_move_begin(unsigned most_ms)
 {
     __atomic_store_n(&moving, 1, __ATOMIC_SEQ_CST);
@@ -98,72 +100,80 @@ void zc_move_end(void)
     __atomic_store_n(&moving, 0, __ATOMIC_SEQ_CST);
 }
 
-static void drop_host(struct host *h)
+/* Bytes of memory that is one handle. */
+static size_t size_of(const struct behind *b)
 {
-    zc_va_drop(h->at);
-    zc_real.cuMemRelease(h->chunk.handle);
+    return b->chunks.list[b->guard].size;
 }
 
-static void forget_spare(unsigned i)
+static void drop(struct behind *b)
 {
-    size_t size = spares[i].host.chunk.size;
-    __atomic_fetch_sub(&zc_move_spares, size, __ATOMIC_RELAXED);
-    zc_limits_give(ZC_PLACE_MAPPED, spares[i].device, size);
-    memmove(&spares[i], &spares[i + 1], (--spare_count - i) * sizeof(*spares));
+    zc_va_drop(b->beside);
+    for (unsigned i = b->guard; i + b->guard < b->chunks.count; i++)
+        zc_real.cuMemRelease(b->chunks.list[i].handle);
+    zc_arena_put(b->chunks.list, b->chunks.room * sizeof(*b->chunks.list));
 }
 
-static void drop_spare(unsigned i)
+static struct behind take_cached(unsigned i)
 {
-    drop_host(&spares[i].host);
-    forget_spare(i);
+    struct cached c = cache.list[i];
+    __atomic_fetch_sub(&zc_move_cached, size_of(&c.behind), __ATOMIC_RELAXED);
+    zc_limits_give(ZC_PLACE_MAPPED, c.device, size_of(&c.behind));
+    memmove(&cache.list[i], &cache.list[i + 1], (--cache.count - i) * sizeof(*cache.list));
+    return c.behind;
 }
 
-static void keep_spare(const struct zc_vmm *v, struct host *h)
+static void drop_cached(unsigned i)
+{
+    struct behind b = take_cached(i);
+    drop(&b);
+}
+
+/* Gives back what is not behind a block, or keeps it if it is host memory. */
+static void give_back(const struct zc_vmm *v, struct behind *b)
 {
     const char *why;
-    if (!zc_limits_take(ZC_PLACE_MAPPED, v->device, h->chunk.size, &why)) {
-        drop_host(h);
+    if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, v->device, size_of(b), &why)) {
+        drop(b);
         return;
     }
-    if (spare_count == SPARES)
-        drop_spare(0);
-    spares[spare_count++] = (struct spare){v->rule, v->device, *h};
-    __atomic_fetch_add(&zc_move_spares, h->chunk.size, __ATOMIC_RELAXED);
+    if (cache.count == CACHED)
+        drop_cached(0);
+    cache.list[cache.count++] = (struct cached){v->rule, v->device, *b};
+    __atomic_fetch_add(&zc_move_cached, size_of(b), __ATOMIC_RELAXED);
 }
 
-static bool take_spare(const struct zc_vmm *v, size_t size, struct host *out)
+static bool find_cached(const struct zc_vmm *v, struct behind *out)
 {
-    for (unsigned i = spare_count; i-- > 0;) {
-        const struct spare *s = &spares[i];
-        if (s->host.chunk.size != size || s->rule != v->rule || s->device != v->device)
+    for (unsigned i = cache.count; i-- > 0;) {
+        const struct cached *c = &cache.list[i];
+        if (size_of(&c->behind) != zc_vmm_own(v) || c->rule != v->rule || c->device != v->device ||
+            c->behind.guard != v->guard)
             continue;
-        *out = s->host;
-        forget_spare(i);
+        *out = take_cached(i);
         return true;
     }
     return false;
 }
 
-/* Maps memory of a block at other addresses, if it is not; *at is NULL after a failure. */
-static CUresult map_beside(const struct zc_vmm *v, const struct zc_chunk *chunk, unsigned count,
+/* Maps chunks of a block at other addresses, if they are not; *at is NULL after a failure. */
+static CUresult map_beside(const struct zc_vmm *v, const struct zc_chunks *chunks, bool guard,
                            struct zc_va **at, const char **why)
 {
-    size_t span = 0;
+    const struct zc_chunks inner = {chunks->list + guard, chunks->count - 2 * guard, 0};
     *why = "libzc has no memory for its record";
     struct zc_va *va = *at ? NULL : zc_arena_get(sizeof(*va));
     if (!va)
         return *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-    for (unsigned i = 0; i < count; i++)
-        span += chunk[i].size;
     va->device = v->va.device;
     va->context = v->va.context;
     va->peers = v->va.peers;
-    CUresult result = zc_access_reserve(va, span, v->granularity, false, why);
+    CUresult result = zc_access_reserve(va, zc_vmm_own(v), v->granularity, false, why);
     if (result != CUDA_SUCCESS) {
         zc_arena_put(va, sizeof(*va));
         return result;
     }
-    result = zc_va_map(va, chunk, count, 0, span, why);
+    result = zc_va_map(va, &inner, 0, va->size, why);
     if (result == CUDA_SUCCESS)
         *at = va;
     else
@@ -194,7 +204,7 @@ static CUresult copy_from_host(CUdeviceptr there, CUdeviceptr here, size_t bytes
 CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
 {
     struct zc_va *at = NULL;
-    CUresult result = map_beside(v, v->chunks, v->count, &at, why);
+    CUresult result = map_beside(v, &v->chunks, false, &at, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
@@ -203,42 +213,24 @@ CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
     return result == CUDA_SUCCESS ? freed : result;
 }
 
-/* What lies behind a block. */
-struct behind {
-    struct zc_chunk *list; /* From the arena, for `room` chunks. */
-    unsigned count, room;
-    uint32_t host, host_end; /* As in struct zc_va, */
-    bool closed;             /* this, too. */
-    struct zc_va *beside;
-};
-
 static struct behind behind(const struct zc_vmm *v)
 {
-    return (struct behind){v->chunks,
-                           v->count,
-                           v->room,
-                           v->va.host,
-                           v->va.host_end,
-                           v->va.closed,
-                           zc_movable(v)->beside};
+    return (struct behind){v->chunks, v->va.host, zc_movable(v)->beside, v->guard};
 }
 
 static void put_behind(struct zc_vmm *v, const struct behind *b)
 {
-    v->chunks = b->list;
-    v->count = b->count;
-    v->room = b->room;
+    v->chunks = b->chunks;
     v->va.host = b->host;
-    v->va.host_end = b->host_end;
-    v->va.closed = b->closed;
     zc_movable(v)->beside = b->beside;
 }
 
-/* Maps what is behind a block again.  If the driver refuses, who touches it tries that. */
+/* Maps what is behind a block again.  If the driver refuses, the next call that
+ * touches it tries that. */
 static void map_again(struct zc_vmm *v)
 {
     const char *why;
-    if (zc_va_map(&v->va, v->chunks, v->count, 0, v->span, &why) == CUDA_SUCCESS)
+    if (zc_va_map(&v->va, &v->chunks, 0, v->span, &why) == CUDA_SUCCESS)
         return;
     v->lazy = true;
     zc_lazy_update(v);
@@ -253,7 +245,7 @@ static CUresult exchange(struct zc_vmm *v, struct behind *b, const char **why)
     if (result != CUDA_SUCCESS)
         return result;
     put_behind(v, b);
-    result = zc_va_map(&v->va, v->chunks, v->count, 0, v->span, why);
+    result = zc_va_map(&v->va, &v->chunks, 0, v->span, why);
     if (result == CUDA_SUCCESS) {
         *b = before;
         return result;
@@ -263,71 +255,39 @@ static CUresult exchange(struct zc_vmm *v, struct behind *b, const char **why)
     return result;
 }
 
-/* Gives back what is not behind a block, if anything, or keeps it: host memory is one handle. */
-static void give_back(const struct zc_vmm *v, struct behind *b)
+/* Makes what a block can have behind it: one handle, of device memory, or of host memory that is
+ * mapped beside. */
+static CUresult make_behind(struct zc_vmm *v, bool host, struct behind *b, const char **why)
 {
-    for (unsigned i = v->rim; i + v->rim < b->count; i++) {
-        struct host h = {b->list[i], b->beside};
-        if (b->host_end)
-            keep_spare(v, &h);
-        else
-            zc_real.cuMemRelease(b->list[i].handle);
-    }
-    zc_arena_put(b->list, b->room * sizeof(*b->list));
-}
-
-/* Makes what a block has behind it that is one handle. */
-static CUresult make_behind(const struct zc_vmm *v, const struct host *h, struct behind *b,
-                            const char **why)
-{
-    unsigned count = v->rim ? 3 : 1;
-    struct zc_chunk *list = zc_arena_get(count * sizeof(*list));
-    *why = "libzc has no memory for its record";
-    if (!list)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    list[0] = list[count - 1] = v->chunks[0]; /* The rim, if there is one. */
-    list[v->rim] = h->chunk;
-    *b = (struct behind){.list = list, .count = count, .room = count, .beside = h->at};
-    return CUDA_SUCCESS;
-}
-
-static CUresult take_device(struct zc_vmm *v, struct behind *b, const char **why)
-{
-    struct host h = {{.size = zc_vmm_own(v)}, NULL};
-    *why = "the device has no memory for it";
-    CUresult result = zc_vmm_handle(v, false, h.chunk.size, &h.chunk.handle);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = make_behind(v, &h, b, why);
-    if (result != CUDA_SUCCESS)
-        drop_host(&h);
-    return result;
-}
-
-/* Mapped beside. */
-static CUresult take_host(struct zc_vmm *v, struct behind *b, const char **why)
-{
-    struct host h = {{.size = zc_vmm_own(v)}, NULL};
+    unsigned last = v->guard ? 2 : 0;
+    struct behind made = {.guard = v->guard};
     CUresult result = CUDA_SUCCESS;
-    *why = "the driver refuses host memory";
-    if (!take_spare(v, h.chunk.size, &h))
-        result = zc_vmm_handle(v, true, h.chunk.size, &h.chunk.handle);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = map_beside(v, &h.chunk, 1, &h.at, why);
-    if (result == CUDA_SUCCESS)
-        result = make_behind(v, &h, b, why);
+    if (!host || !find_cached(v, &made)) {
+        struct zc_chunk *list = zc_arena_get((last + 1) * sizeof(*list));
+        *why = "libzc has no memory for its record";
+        if (!list)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        *why = host ? "the driver refuses host memory" : "the device has no memory for it";
+        list[v->guard].size = zc_vmm_own(v);
+        result = zc_vmm_handle(v, host, true, list[v->guard].size, &list[v->guard].handle);
+        made.chunks = (struct zc_chunks){list, result == CUDA_SUCCESS ? last + 1 : 0, last + 1};
+    }
+    if (result == CUDA_SUCCESS && v->guard)
+        made.chunks.list[0] = made.chunks.list[last] = v->chunks.list[0];
+    if (result == CUDA_SUCCESS && host)
+        result = map_beside(v, &made.chunks, v->guard, &made.beside, why);
     if (result != CUDA_SUCCESS) {
-        drop_host(&h);
+        drop(&made);
         return result;
     }
-    b->host = (uint32_t)(zc_vmm_rim(v) / ZC_VA_UNIT);
-    b->host_end = b->host + (uint32_t)(h.chunk.size / ZC_VA_UNIT);
-    b->closed = true;
+    uint32_t from = (uint32_t)(zc_vmm_guard(v) / ZC_VA_UNIT);
+    if (host)
+        made.host = (struct zc_va_host){from, from + (uint32_t)(zc_vmm_own(v) / ZC_VA_UNIT), true};
+    *b = made;
     return CUDA_SUCCESS;
 }
 
-/* Copies piece by piece out of device memory, and into it behind those. */
+/* A pipelined copy out of device memory, and one into it behind that. */
 struct copies {
     CUdeviceptr device;
     size_t bytes, piece;
@@ -383,7 +343,7 @@ static void end_copies(const struct copies *c, CUcontext context)
 /* The block is copied, and mapped nowhere.  On failure it is where it was. */
 static CUresult leave(struct zc_vmm *v, struct copies *c, struct behind *host, const char **why)
 {
-    CUresult result = take_host(v, host, why);
+    CUresult result = make_behind(v, true, host, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
@@ -411,11 +371,11 @@ static CUresult change(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left, 
     if (leaves)
         device = behind(leaves);
     else
-        result = take_device(comes, &device, why);
+        result = make_behind(comes, false, &device, why);
     if (result == CUDA_SUCCESS && comes)
-        result = map_beside(comes, &comes->chunks[comes->rim], 1, beside, why);
+        result = map_beside(comes, &comes->chunks, comes->guard, beside, why);
     if (result == CUDA_SUCCESS)
-        result = map_beside(v, &device.list[v->rim], device.count - 2 * v->rim, &alias, why);
+        result = map_beside(v, &device.chunks, v->guard, &alias, why);
     c.device = alias ? alias->base : 0;
     if (result == CUDA_SUCCESS && leaves) {
         result = leave(leaves, &c, &host, why);
@@ -447,8 +407,8 @@ static bool count(const struct zc_block *block, bool host, const char **why)
         return false;
     enum zc_place_id place = host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM;
     bool taken;
-    while (!(taken = zc_limits_take(place, block->device, block->size, why)) && host && spare_count)
-        drop_spare(0);
+    while (!(taken = zc_limits_take(place, block->device, block->size, why)) && host && cache.count)
+        drop_cached(0);
     if (taken)
         return true;
     if (budget)
@@ -474,7 +434,7 @@ static void note(struct zc_block *block, bool host)
 bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)
 {
     const struct zc_vmm *l = zc_vmm_of(leaves), *c = zc_vmm_of(comes);
-    return leaves->size == comes->size && zc_vmm_own(l) == zc_vmm_own(c) && l->rim == c->rim &&
+    return leaves->size == comes->size && zc_vmm_own(l) == zc_vmm_own(c) && l->guard == c->guard &&
            !((leaves->flags ^ comes->flags) & ZC_BLOCK_BUDGET);
 }
 
@@ -501,10 +461,10 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
 static unsigned reclaim(int place)
 {
     unsigned given = 0;
-    if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_MAPPED) || !spare_count || !zc_driver_lock())
+    if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_MAPPED) || !cache.count || !zc_driver_lock())
         return 0;
-    for (; spare_count; given++)
-        drop_spare(spare_count - 1);
+    for (; cache.count; given++)
+        drop_cached(cache.count - 1);
     zc_driver_unlock();
     return given;
 }

@@ -40,7 +40,7 @@ void zc_move_leave(bool entered);
 CUresult zc_move_never(const struct zc_block *block);
 
 /* Bytes of `mapped` that blocks have left, given back when others need the room.  Atomic. */
-extern uint64_t zc_move_spares;
+extern uint64_t zc_move_cached;
 
 /* The functions below are called with driver/lock.h, in the blocks' context. */
 

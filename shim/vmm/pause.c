@@ -31,7 +31,7 @@ struct call {
     } * item; /* The blocks that it means, from the arena. */
     unsigned count, room;
     unsigned others; /* Blocks of the range with which there is nothing to do. */
-    /* What it did. */
+    /* Its effect. */
     uint64_t blocks, bytes, kept; /* Bytes of device memory, and of what was kept. */
     uint64_t left;                /* Blocks that are as before. */
     CUresult result;              /* The first code, */
@@ -134,14 +134,14 @@ static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_
 static CUresult keep_content(const struct zc_block *block, struct zc_paused *p, const char **why)
 {
     struct zc_vmm *v = zc_vmm_of(block);
-    size_t held = zc_vmm_rim(v) + zc_vmm_on_device(v) - (block->base - v->va.base);
+    size_t held = zc_vmm_guard(v) + zc_vmm_on_device(v) - (block->base - v->va.base);
     size_t asked = block->size - zc_block_spilled(block);
-    CUresult result = zc_va_map(&v->va, v->chunks, v->count, 0, v->held, why);
+    CUresult result = zc_va_map(&v->va, &v->chunks, 0, v->held, why);
     return result == CUDA_SUCCESS ? copy(block, &p->stash, held < asked ? held : asked, true, why)
                                   : result;
 }
 
-/* What it counts as is given back, too, so that a free gives back nothing. */
+/* Gives its share of the limits back, too, so that a free gives back nothing. */
 static void stop_counting(struct zc_block *block, struct zc_paused *p)
 {
     struct zc_backing *backing = block->backing;
@@ -178,8 +178,8 @@ static void mark(struct zc_block *block, bool paused)
         __atomic_fetch_and(&block->flags, (uint16_t)~ZC_BLOCK_PAUSED, __ATOMIC_RELEASE);
 }
 
-/* Unmaps a block, once nothing else has a part in its memory. */
-static CUresult part(struct zc_block *block, struct zc_paused *p, bool keep, const char **why)
+/* Unmaps a block, once nothing else uses its memory. */
+static CUresult detach(struct zc_block *block, struct zc_paused *p, bool keep, const char **why)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     *why = "the program has exported its memory";
@@ -211,7 +211,7 @@ static void pause_block(struct call *c, struct zc_block *block)
         return;
     const char *why = "libzc has no memory for its record";
     struct zc_paused *p = zc_arena_get(sizeof(*p));
-    CUresult result = p ? part(block, p, c->keep, &why) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = p ? detach(block, p, c->keep, &why) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS) {
         failed(c, result, why);
         drop(p);
@@ -234,7 +234,7 @@ static CUresult refill(struct zc_block *block, struct zc_paused *p, const char *
     CUresult result = zc_vmm_refill(v);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_va_map(&v->va, v->chunks, v->count, 0, v->held, why);
+    result = zc_va_map(&v->va, &v->chunks, 0, v->held, why);
     if (result == CUDA_SUCCESS && p->stash.pages)
         result = copy(block, &p->stash, p->stash.bytes, false, why);
     if (result != CUDA_SUCCESS && zc_va_unmap(&v->va) == CUDA_SUCCESS)

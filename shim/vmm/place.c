@@ -55,7 +55,7 @@ static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f,
     *why = "the driver does not say which pool it is for";
     if (!zc_vmm_names_devices(want))
         return CUDA_ERROR_NOT_SUPPORTED;
-    *why = "more than the device has free"; /* With a rim it can't even be rounded up. */
+    *why = "more than the device has free"; /* With guards it can't even be rounded up. */
     if (want->size > SIZE_MAX - 3 * f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *why = "its parts are no multiple of what the device maps";
@@ -67,12 +67,12 @@ static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f,
     return CUDA_SUCCESS;
 }
 
-/* Places the block in its range: what the last chunk has to spare is split to both sides of it, or
- * a rim is added; see zc_margin().  Returns the bytes before the block. */
+/* Places the block in its range: what its last granule leaves over is split to both sides of it,
+ * or guard granules are added; see zc_margin().  Returns the bytes before the block. */
 static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct zc_vmm_facts *f)
 {
     size_t slack = v->span - want->size, before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
-    if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && zc_vmm_take_rim(v, want)) {
+    if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && zc_vmm_take_guard(v)) {
         before = f->granularity;
         v->span += 2 * before;
     }
@@ -115,8 +115,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->va.base = v->span == want->at_bytes ? want->at : 0;
     size_t before = lazy ? 0 : lay_out(v, want, f);
     if (out->spilled) {
-        v->va.host_end = (uint32_t)((v->span - zc_vmm_rim(v)) / ZC_VA_UNIT);
-        v->va.host = (uint32_t)((zc_vmm_rim(v) + want->size - out->spilled) / ZC_VA_UNIT);
+        v->va.host.to = (uint32_t)((v->span - zc_vmm_guard(v)) / ZC_VA_UNIT);
+        v->va.host.from = (uint32_t)((zc_vmm_guard(v) + want->size - out->spilled) / ZC_VA_UNIT);
     }
     result = fill(v, why);
     if (result != CUDA_SUCCESS) {

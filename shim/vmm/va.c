@@ -145,11 +145,11 @@ CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take)
     return result;
 }
 
-/* What of the bytes [from, to) is host memory. */
+/* Opens the host memory among the bytes [from, to) to the CPU. */
 static CUresult open_host(const struct zc_va *va, size_t from, size_t to)
 {
-    from = from > va->host * ZC_VA_UNIT ? from : va->host * ZC_VA_UNIT;
-    to = to < va->host_end * ZC_VA_UNIT ? to : va->host_end * ZC_VA_UNIT;
+    from = from > va->host.from * ZC_VA_UNIT ? from : va->host.from * ZC_VA_UNIT;
+    to = to < va->host.to * ZC_VA_UNIT ? to : va->host.to * ZC_VA_UNIT;
     const CUmemAccessDesc cpu = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST},
                                  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     return from < to ? zc_real.cuMemSetAccess(va->base + from, to - from, &cpu, 1) : CUDA_SUCCESS;
@@ -157,9 +157,9 @@ static CUresult open_host(const struct zc_va *va, size_t from, size_t to)
 
 CUresult zc_va_open_host(struct zc_va *va)
 {
-    bool mapped = zc_va_holds(va, va->host * ZC_VA_UNIT, va->host_end * ZC_VA_UNIT);
-    CUresult result = va->closed && mapped ? open_host(va, 0, va->size) : CUDA_SUCCESS;
-    va->closed = result != CUDA_SUCCESS;
+    bool mapped = zc_va_holds(va, va->host.from * ZC_VA_UNIT, va->host.to * ZC_VA_UNIT);
+    CUresult result = va->host.closed && mapped ? open_host(va, 0, va->size) : CUDA_SUCCESS;
+    va->host.closed = result != CUDA_SUCCESS;
     return result;
 }
 
@@ -169,7 +169,7 @@ static CUresult open_run(const struct zc_va *va, size_t from, size_t to)
     CUmemAccessDesc desc[ZC_VA_DEVICES];
     size_t count = describe(va->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
     CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
-    return result == CUDA_SUCCESS && !va->closed ? open_host(va, from, to) : result;
+    return result == CUDA_SUCCESS && !va->host.closed ? open_host(va, from, to) : result;
 }
 
 /* Maps consecutive chunks from `at` on, up to `to` or to one that is mapped already. *end_out is
@@ -202,15 +202,17 @@ static CUresult map_run(struct zc_va *va, const struct zc_chunk *chunk, unsigned
     return result;
 }
 
-CUresult zc_va_map(struct zc_va *va, const struct zc_chunk *chunk, unsigned count, size_t from,
-                   size_t to, const char **why)
+CUresult zc_va_map(struct zc_va *va, const struct zc_chunks *chunks, size_t from, size_t to,
+                   const char **why)
 {
     CUresult result = CUDA_SUCCESS;
-    size_t at = 0, end = 0;
+    size_t at = 0, end = 0, size;
     bool mine = zc_va_lock();
-    for (unsigned i = 0; i < count && at < to && result == CUDA_SUCCESS; at += chunk[i++].size)
-        if (at + chunk[i].size > from && at >= end && !zc_va_holds(va, at, at + 1))
-            result = map_run(va, chunk + i, count - i, at, to, &end, why);
+    for (unsigned i = 0; i < chunks->count && at < to && result == CUDA_SUCCESS; i++, at += size) {
+        size = chunks->list[i].size;
+        if (at + size > from && at >= end && !zc_va_holds(va, at, at + 1))
+            result = map_run(va, chunks->list + i, chunks->count - i, at, to, &end, why);
+    }
     if (mine)
         zc_va_unlock();
     return result;

@@ -14,12 +14,23 @@ struct zc_chunk {
 
 #define ZC_VA_DEVICES 64 /* Devices served: the bits of a range's `devices`. */
 
+struct zc_chunks {
+    struct zc_chunk *list; /* From the arena, in the order of their addresses. */
+    unsigned count, room;  /* Number of chunks, and capacity of `list`. */
+};
+
 /* All granularities are multiples of it. */
 #define ZC_VA_UNIT ((size_t)64 << 10)
 
 /* A mapped part of the range, as offsets in bytes. */
 struct zc_run {
     size_t from, to;
+};
+
+/* The part of a range that is host memory. */
+struct zc_va_host {
+    uint32_t from, to; /* Offsets in ZC_VA_UNITs. */
+    bool closed;       /* The CPU does not reach it yet. */
 };
 
 /* One reservation.  The owner of its block may change it, with the lock, because
@@ -29,7 +40,6 @@ struct zc_va {
     enum zc_peers peers : 8; /* Which other devices may use it. */
     bool wide : 1;           /* Much larger than its block; counted by WIDE_MAX. */
     bool given : 1;          /* The caller of zc_va_reserve() had reserved it. */
-    bool closed;             /* The CPU does not reach its host memory yet. */
     bool busy;               /* Work given before the block was freed may still use it. */
     CUcontext context;       /* Context of the request; peer access is enabled for its memory. */
     CUmemoryPool pool;       /* Pool of the request, whose rights count; else NULL. */
@@ -38,7 +48,7 @@ struct zc_va {
     size_t size;             /* Bytes reserved. */
     struct zc_run *run;      /* Mapped runs, from the arena: sorted, and no two touch. */
     unsigned count, room;    /* Number of runs, and capacity of `run`. */
-    uint32_t host, host_end; /* Host memory, which the CPU reaches: offsets in ZC_VA_UNITs. */
+    struct zc_va_host host;  /* Its host memory. */
     uint64_t devices;        /* Devices that reach the runs, one bit each. */
     uint64_t copying;        /* Those of them that were let in only for copies. */
     struct zc_va *next, *before; /* List of all ranges. */
@@ -81,13 +91,13 @@ void zc_va_prepare(size_t size, size_t granularity);
 bool zc_va_holds(const struct zc_va *va, size_t from, size_t to);
 
 /*
- * `chunk` lists `count` chunks, laid out from the start of the range.  Maps those that overlap
- * [from, to) and are not mapped yet, and opens them to the range's devices, with one cuMemSetAccess
- * for neighbours.  On failure returns the driver's code, with the refused call in *why; a group of
- * neighbours is then mapped whole or not at all.
+ * The chunks are laid out from the start of the range.  Maps those that overlap [from, to) and are
+ * not mapped yet, and opens them to the range's devices, with one cuMemSetAccess for neighbours. On
+ * failure returns the driver's code, with the refused call in *why; a group of neighbours is then
+ * mapped whole or not at all.
  */
-CUresult zc_va_map(struct zc_va *va, const struct zc_chunk *chunk, unsigned count, size_t from,
-                   size_t to, const char **why);
+CUresult zc_va_map(struct zc_va *va, const struct zc_chunks *chunks, size_t from, size_t to,
+                   const char **why);
 
 /* Waits for the work that may use the range, and unmaps everything.  Returns the first refusal;
  * what the driver refuses to unmap stays recorded as mapped. */

@@ -19,14 +19,14 @@
 #define RANGES 32u /* Most ranges of a block that are noted, the innermost ones. */
 
 static struct zc_vmm_facts facts[ZC_VA_DEVICES];
-static ZC_OWN size_t small_blocks[ZC_VA_DEVICES]; /* Atomic. */
-ZC_OWN uint32_t zc_vmm_movable, zc_vmm_hosted;
-
-/* The host memory at both ends of every block that has a rim.  With the lock of vmm/va.h. */
 static ZC_OWN struct {
-    CUmemGenericAllocationHandle handle; /* 0 for none. */
-    unsigned users;                      /* Number of blocks that map it. */
-} rim;
+    size_t small[ZC_VA_DEVICES]; /* Small blocks by device.  Atomic. */
+    /* The host memory at both ends of every block with guards, 0 for none, and the number of blocks
+     * that map it.  With the lock of vmm/va.h. */
+    CUmemGenericAllocationHandle guard;
+    unsigned guard_users;
+} own;
+ZC_OWN uint32_t zc_vmm_movable, zc_vmm_hosted;
 
 /* Memory is exportable and usable by other bus devices if the device can do that, so that a program
  * can export its block as a file descriptor. */
@@ -69,47 +69,62 @@ const struct zc_vmm_facts *zc_vmm_facts(int device)
 
 static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
 {
-    if (!zc_arena_extend(&v->chunks, &v->room, v->count, sizeof(*v->chunks), v->rim ? 3 : 1))
+    struct zc_chunks *c = &v->chunks;
+    if (!zc_arena_extend(&c->list, &c->room, c->count, sizeof(*c->list), v->guard ? 3 : 1))
         return false;
-    v->chunks[v->count++] = (struct zc_chunk){handle, size};
+    c->list[c->count++] = (struct zc_chunk){handle, size};
     v->held += size;
     return true;
 }
 
-/* The rim is host memory, so that as much device memory is free as without libzc. */
-bool zc_vmm_take_rim(struct zc_vmm *v, const struct zc_want *want)
+CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t size,
+                       CUmemGenericAllocationHandle *handle)
 {
-    struct zc_want host = *want;
-    struct zc_backing made = {0};
-    const char *why;
-    host.size = v->granularity;
-    host.prop = &facts[v->device].prop;
-    if (!zc_va_lock())
-        return false;
-    if (!rim.users)
-        rim.handle = zc_handle_make(&host, &made, &why) == CUDA_SUCCESS ? made.handle : 0;
-    v->rim = rim.handle;
-    rim.users += v->rim;
-    zc_va_unlock();
-    return v->rim;
+    CUmemAllocationProp prop = facts[v->device].prop;
+    if (host) {
+        const struct zc_want want = {
+            .size = size, .device = v->device, .rule = v->rule, .prop = &prop};
+        struct zc_backing made = {0};
+        const char *why;
+        CUresult result = zc_handle_make(&want, &made, &why);
+        *handle = made.handle;
+        return result;
+    }
+    if (v->rdma == ZC_RDMA_NO)
+        prop.allocFlags.gpuDirectRDMACapable = 0;
+    return reclaims ? ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0))
+                    : zc_real.cuMemCreate(handle, size, &prop, 0);
 }
 
-static void drop_rim(void)
+/* It is host memory, so that as much device memory is free as without libzc. */
+bool zc_vmm_take_guard(struct zc_vmm *v)
+{
+    if (!zc_va_lock())
+        return false;
+    if (!own.guard_users &&
+        zc_vmm_handle(v, true, true, v->granularity, &own.guard) != CUDA_SUCCESS)
+        own.guard = 0;
+    v->guard = own.guard;
+    own.guard_users += v->guard;
+    zc_va_unlock();
+    return v->guard;
+}
+
+static void drop_guard(void)
 {
     bool mine = zc_va_lock();
-    if (!--rim.users)
-        zc_real.cuMemRelease(rim.handle);
+    if (!--own.guard_users)
+        zc_real.cuMemRelease(own.guard);
     if (mine)
         zc_va_unlock();
 }
 
-/* Releases the chunks from `count` on. */
-static CUresult drop_chunks(struct zc_vmm *v, unsigned count)
+CUresult zc_vmm_drop_chunks(struct zc_vmm *v, unsigned count)
 {
     CUresult result = CUDA_SUCCESS;
-    while (v->count > count) {
-        const struct zc_chunk *p = &v->chunks[--v->count];
-        bool shared = v->rim && p->handle == rim.handle;
+    while (v->chunks.count > count) {
+        const struct zc_chunk *p = &v->chunks.list[--v->chunks.count];
+        bool shared = v->guard && p->handle == own.guard;
         bool none = shared || !p->handle;
         CUresult released = none ? CUDA_SUCCESS : zc_real.cuMemRelease(p->handle);
         v->held -= p->size;
@@ -118,92 +133,62 @@ static CUresult drop_chunks(struct zc_vmm *v, unsigned count)
     return result;
 }
 
-void zc_vmm_destroy(struct zc_vmm *v)
+static CUresult push_guard(struct zc_vmm *v)
 {
-    drop_chunks(v, 0);
-}
-
-static CUresult push_rim(struct zc_vmm *v)
-{
-    return !v->rim || push(v, rim.handle, v->granularity) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult create_host(struct zc_vmm *v, CUmemGenericAllocationHandle *handle, size_t size)
-{
-    const struct zc_want want = {
-        .size = size, .device = v->device, .rule = v->rule, .prop = &facts[v->device].prop};
-    struct zc_backing made = {0};
-    const char *why;
-    CUresult result = zc_handle_make(&want, &made, &why);
-    v->stuck = result != CUDA_SUCCESS;
-    *handle = made.handle;
-    return result;
-}
-
-static CUresult create_device(const struct zc_vmm *v, CUmemGenericAllocationHandle *handle,
-                              size_t size, bool reclaims)
-{
-    CUmemAllocationProp prop = facts[v->device].prop;
-    if (v->rdma == ZC_RDMA_NO)
-        prop.allocFlags.gpuDirectRDMACapable = 0;
-    return reclaims ? ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0))
-                    : zc_real.cuMemCreate(handle, size, &prop, 0);
-}
-
-CUresult zc_vmm_handle(struct zc_vmm *v, bool host, size_t size,
-                       CUmemGenericAllocationHandle *handle)
-{
-    return host ? create_host(v, handle, size) : create_device(v, handle, size, true);
+    return !v->guard || push(v, own.guard, v->granularity) ? CUDA_SUCCESS
+                                                           : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead)
 {
     CUmemGenericAllocationHandle handle;
-    unsigned before = v->count;
-    CUresult result = push_rim(v);
-    size_t most = v->span - zc_vmm_rim(v) + ahead;
+    unsigned before = v->chunks.count;
+    CUresult result = push_guard(v);
+    size_t most = v->span - zc_vmm_guard(v) + ahead;
     while (result == CUDA_SUCCESS && v->held < most) {
         bool split = zc_vmm_spilled(v), host = split && v->held >= zc_vmm_border(v);
         size_t missing = (split && !host ? zc_vmm_border(v) : most) - v->held;
-        size_t chunk = host ? 0 : zc_vmm_chunk(v); /* The driver sets no two handles of it. */
+        /* Host memory is one chunk: the driver sets no two handles of it. */
+        size_t chunk = host ? 0 : zc_va_round_up(v->rule->chunk, v->granularity);
         size_t size = chunk && chunk < missing ? chunk : missing;
-        result = host ? create_host(v, &handle, size) : create_device(v, &handle, size, !ahead);
+        result = zc_vmm_handle(v, host, !ahead, size, &handle);
+        v->stuck = host && result != CUDA_SUCCESS;
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
     }
     if (result == CUDA_SUCCESS)
-        result = push_rim(v);
+        result = push_guard(v);
     if (result != CUDA_SUCCESS)
-        drop_chunks(v, before);
+        zc_vmm_drop_chunks(v, before);
     return result;
 }
 
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, const char **why)
 {
     const char *other;
-    unsigned before = v->count;
+    unsigned before = v->chunks.count;
     CUresult result = CUDA_SUCCESS;
     *why = "cuMemCreate refuses";
     if (to > v->held)
         result = zc_vmm_create(v, ahead);
     if (result != CUDA_SUCCESS) { /* Chunks taken over from another block hold data, so they must
                                    * stay reachable. */
-        zc_va_map(&v->va, v->chunks, v->count, from, to, &other);
+        zc_va_map(&v->va, &v->chunks, from, to, &other);
         return result;
     }
-    result = zc_va_map(&v->va, v->chunks, v->count, from, to, why);
+    result = zc_va_map(&v->va, &v->chunks, from, to, why);
     /* The new chunks are at the end, so none of them is mapped in this case. */
     if (result != CUDA_SUCCESS)
-        drop_chunks(v, before);
+        zc_vmm_drop_chunks(v, before);
     return result;
 }
 
 size_t zc_vmm_empty(struct zc_vmm *v)
 {
-    size_t at = 0, first = zc_vmm_rim(v), end = first + zc_vmm_on_device(v), given = 0;
-    for (struct zc_chunk *p = v->chunks; at < end; at += p++->size) {
+    size_t at = 0, first = zc_vmm_guard(v), end = first + zc_vmm_on_device(v), given = 0;
+    for (struct zc_chunk *p = v->chunks.list; at < end; at += p++->size) {
         bool gone = at >= first && p->handle && zc_real.cuMemRelease(p->handle) == CUDA_SUCCESS;
         p->handle = gone ? 0 : p->handle;
         given += gone ? p->size : 0;
@@ -214,12 +199,12 @@ size_t zc_vmm_empty(struct zc_vmm *v)
 CUresult zc_vmm_refill(struct zc_vmm *v)
 {
     CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; i < v->count && result == CUDA_SUCCESS; i++) {
+    for (unsigned i = 0; i < v->chunks.count && result == CUDA_SUCCESS; i++) {
         CUmemGenericAllocationHandle handle;
-        if (v->chunks[i].handle)
+        if (v->chunks.list[i].handle)
             continue;
-        result = create_device(v, &handle, v->chunks[i].size, true);
-        v->chunks[i].handle = result == CUDA_SUCCESS ? handle : 0;
+        result = zc_vmm_handle(v, false, true, v->chunks.list[i].size, &handle);
+        v->chunks.list[i].handle = result == CUDA_SUCCESS ? handle : 0;
     }
     if (result != CUDA_SUCCESS)
         zc_vmm_empty(v);
@@ -242,7 +227,7 @@ CUdeviceptr zc_vmm_border_of(const struct zc_block *block)
 
 bool zc_vmm_enter_small(struct zc_vmm *v, size_t size)
 {
-    size_t *count = &small_blocks[v->device];
+    size_t *count = &own.small[v->device];
     if (size > v->granularity / 2)
         return true;
     v->small = __atomic_add_fetch(count, 1, __ATOMIC_RELAXED) <= facts[v->device].small_most;
@@ -253,7 +238,7 @@ bool zc_vmm_enter_small(struct zc_vmm *v, size_t size)
 
 void zc_vmm_leave_small(struct zc_vmm *v)
 {
-    __atomic_sub_fetch(&small_blocks[v->device], v->small, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&own.small[v->device], v->small, __ATOMIC_RELAXED);
     v->small = false;
 }
 
@@ -264,7 +249,7 @@ static void drop_ranges(struct zc_vmm *v)
     v->ranges = 0;
 }
 
-/* Where libzc has no memory for the list, the block can't be paused by a range. */
+/* If libzc has no memory for the list, the block can't be paused by a range. */
 void zc_vmm_note_ranges(struct zc_vmm *v)
 {
     unsigned count = zc_ranges_around(NULL, 0);
@@ -292,9 +277,9 @@ void zc_vmm_drop(struct zc_vmm *v)
         zc_vmm_count_movable(v, -1);
     }
     zc_vmm_leave_small(v);
-    if (v->rim)
-        drop_rim();
-    zc_arena_put(v->chunks, v->room * sizeof(*v->chunks));
+    if (v->guard)
+        drop_guard();
+    zc_arena_put(v->chunks.list, v->chunks.room * sizeof(*v->chunks.list));
     zc_arena_put(v, zc_vmm_record(v->rule));
 }
 
@@ -304,7 +289,7 @@ CUresult zc_vmm_detach(struct zc_vmm *v)
     bool mine = v->lazy && zc_driver_lock();
     CUresult result = zc_va_unmap(&v->va);
     if (result != CUDA_SUCCESS)
-        zc_va_map(&v->va, v->chunks, v->count, 0, v->held, &why);
+        zc_va_map(&v->va, &v->chunks, 0, v->held, &why);
     if (mine)
         zc_driver_unlock();
     return result;
@@ -319,7 +304,7 @@ CUresult zc_vmm_give_back(struct zc_vmm *v)
                    "the driver does not unmap %B of 'vmm' that the program has freed (code %u): it "
                    "stays allocated",
                    (uint64_t)v->span, (unsigned)unmapped);
-    CUresult released = drop_chunks(v, 0);
+    CUresult released = zc_vmm_drop_chunks(v, 0);
     CUresult freed = zc_va_free(&v->va);
     zc_vmm_drop(v);
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;

@@ -9,9 +9,9 @@
 #include "memory/stash.h"
 #include "vmm/va.h"
 
-/* What there is of a block whose device memory is given back; see vmm/pause.h. */
+/* A block whose device memory is given back for a while (vmm/pause.h). */
 struct zc_paused {
-    struct zc_stash stash;     /* What it held. */
+    struct zc_stash stash;     /* The bytes that it held. */
     bool budget;               /* It counts against the budget of its rule. */
     char range[ZC_RANGE_NAME]; /* By which it was paused; empty for all. */
 };
@@ -22,16 +22,15 @@ struct zc_paused {
  */
 struct zc_vmm {
     struct zc_va va;            /* Its addresses, and the context of the request. */
-    size_t span;                /* Bytes of memory: the request, rounded up, and the rim. */
+    size_t span;                /* Bytes of memory: the request, rounded up, and the guards. */
     const struct zc_rule *rule; /* The rule that decided. */
-    struct zc_chunk *chunks;    /* From the arena, in the order of their addresses. */
+    struct zc_chunks chunks;    /* Its memory. */
     size_t held;                /* Sum of the chunks in bytes; with headroom more than `span`. */
-    unsigned count, room;       /* Number of chunks, and capacity of `chunks`. */
     uint32_t granularity;       /* Sizes of chunks are multiples of it. */
     int8_t device;              /* Ordinal of the device that has the memory. */
     bool open;                  /* Something is pending: memory or a copy.  Atomic. */
     enum zc_rdma rdma : 4;      /* The rule's `rdma`, for the chunks. */
-    bool rim : 1;      /* Each end has a granule of host memory, which all such blocks share. */
+    bool guard : 1;    /* Each end has a granule of host memory, which all such blocks share. */
     bool bound : 1;    /* The policy limits such blocks (budget, max_device). */
     bool lazy : 1;     /* Memory is attached when first needed (commit = lazy, grow). */
     bool grows : 1;    /* The rule says `grow`: copies into it may become remaps. */
@@ -77,7 +76,7 @@ static inline size_t zc_vmm_record(const struct zc_rule *rule)
     return rule->spill == ZC_SPILL_MOVE ? sizeof(struct zc_movable) : sizeof(struct zc_vmm);
 }
 
-/* What the driver says about a device's memory; it never changes. */
+/* The driver's answers about a device's memory, which never change. */
 struct zc_vmm_facts {
     bool known;               /* The other fields are set.  Atomic. */
     size_t total;             /* Bytes of the device. */
@@ -89,8 +88,8 @@ struct zc_vmm_facts {
 /* NULL if the device can't map memory by hand. */
 const struct zc_vmm_facts *zc_vmm_facts(int device);
 
-/* Gives a block a rim, if there is host memory for it.  True if it has one. */
-bool zc_vmm_take_rim(struct zc_vmm *v, const struct zc_want *want);
+/* Gives a block guard granules, if there is host memory for them.  True if it has them. */
+bool zc_vmm_take_guard(struct zc_vmm *v);
 
 /*
  * Makes the bytes [from, to) of a block usable: if some of them have no memory, creates all that
@@ -107,21 +106,15 @@ static inline bool zc_vmm_names_devices(const struct zc_want *want)
     return want->pool || !want->stream_ordered;
 }
 
-/* Where the host memory of a split block begins, from its first reserved address on; its bytes. */
+/* The offset of the host memory of a split block from its first reserved address; its bytes. */
 static inline size_t zc_vmm_border(const struct zc_vmm *v)
 {
-    return v->va.host * ZC_VA_UNIT;
+    return v->va.host.from * ZC_VA_UNIT;
 }
 
 static inline size_t zc_vmm_spilled(const struct zc_vmm *v)
 {
-    return (v->va.host_end - v->va.host) * ZC_VA_UNIT;
-}
-
-/* Bytes of each new chunk; 0: one chunk for all that is missing. */
-static inline size_t zc_vmm_chunk(const struct zc_vmm *v)
-{
-    return zc_va_round_up(v->rule->chunk, v->granularity);
+    return (v->va.host.to - v->va.host.from) * ZC_VA_UNIT;
 }
 
 /* True if a freed block fits a request in the devices that may reach it, also over the bus.  How
@@ -142,12 +135,12 @@ static inline bool zc_vmm_whole(const struct zc_vmm *v)
  * driver's code; after a failure it has what it had before. */
 CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead);
 
-/* Gives back all memory of a block, of which nothing is mapped. */
-void zc_vmm_destroy(struct zc_vmm *v);
+/* Gives back the chunks from `count` on, of which nothing is mapped.  Returns the first refusal. */
+CUresult zc_vmm_drop_chunks(struct zc_vmm *v, unsigned count);
 
-/* Creates a handle for a block, of host memory or with the properties of its device memory.
- * Returns the driver's code. */
-CUresult zc_vmm_handle(struct zc_vmm *v, bool host, size_t size,
+/* Creates a handle for a block, of host memory or with the properties of its device memory.  With
+ * `reclaims` other modules give memory back for it.  Returns the driver's code. */
+CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t size,
                        CUmemGenericAllocationHandle *handle);
 
 /* Gives back the device memory of a block, of which nothing is mapped.  Its chunks stay, without
@@ -170,23 +163,23 @@ bool zc_vmm_enter_small(struct zc_vmm *v, size_t size);
 void zc_vmm_leave_small(struct zc_vmm *v);
 
 /* Bytes of host memory at each end. */
-static inline size_t zc_vmm_rim(const struct zc_vmm *v)
+static inline size_t zc_vmm_guard(const struct zc_vmm *v)
 {
-    return v->rim ? v->granularity : 0;
+    return v->guard ? v->granularity : 0;
 }
 
-/* Bytes of the rounded request, without the rim. */
+/* Bytes of the rounded request, without the guard granules. */
 static inline size_t zc_vmm_own(const struct zc_vmm *v)
 {
-    return v->span - 2 * zc_vmm_rim(v);
+    return v->span - 2 * zc_vmm_guard(v);
 }
 
-/* Bytes of device memory that a block holds, which begin behind the first rim. */
+/* Bytes of device memory that a block holds, which begin behind the first guard granule. */
 static inline size_t zc_vmm_on_device(const struct zc_vmm *v)
 {
-    size_t end = zc_vmm_spilled(v) ? zc_vmm_border(v) : v->held - zc_vmm_rim(v);
+    size_t end = zc_vmm_spilled(v) ? zc_vmm_border(v) : v->held - zc_vmm_guard(v);
     end = end < v->held ? end : v->held;
-    return end > zc_vmm_rim(v) ? end - zc_vmm_rim(v) : 0;
+    return end > zc_vmm_guard(v) ? end - zc_vmm_guard(v) : 0;
 }
 
 /* Bytes of the device that a lazy block still has to get. */
