@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the rules of a policy do to each other: a rule that an earlier one hides, two rules of one
+ * How the rules of a policy affect each other: a rule that an earlier one hides, two rules of one
  * name, a rule that needs another and has none. Only warnings: the policy works, but hardly as
  * meant.
  */

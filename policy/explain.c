@@ -14,7 +14,7 @@ static const char *number_or_nothing(int64_t number, struct zc_note *buffer)
     return buffer->text;
 }
 
-/* What the request has where the key looks. */
+/* The value of the request that the key compares. */
 static const char *got_text(const struct zc_rule *rule, const struct zc_request *request,
                             enum zc_key_id key, struct zc_note *buffer)
 {

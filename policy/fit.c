@@ -88,7 +88,7 @@ static void complain(struct zc_parser *parser, enum zc_policy_severity severity,
                 "%s: %s%s", zc_policy_keys()[key].name, what, list);
 }
 
-/* What about host memory that the driver gives or knows leaves few places possible. */
+/* Requirements of host memory, which the driver gives or knows, that leave few places possible. */
 static const char *reason_for(uint64_t apis)
 {
     if (apis == API_BIT(cuMemHostAlloc))

@@ -110,7 +110,7 @@ static bool element_covers(struct zc_slice a, struct zc_slice b, bool b_is_patte
  * Whether a matches b, b being a text or a pattern. After a mismatch only the last '*' needs to
  * take one element more, so that no pattern costs more than the product of the lengths.
  */
-static bool run(struct zc_slice a, struct zc_slice b, bool b_is_pattern)
+static bool glob_run(struct zc_slice a, struct zc_slice b, bool b_is_pattern)
 {
     struct zc_slice star = {NULL, 0}, resume = b;
 
@@ -141,14 +141,14 @@ static bool run(struct zc_slice a, struct zc_slice b, bool b_is_pattern)
 
 bool zc_glob_match(struct zc_slice pattern, struct zc_slice text)
 {
-    return run(pattern, text, false);
+    return glob_run(pattern, text, false);
 }
 
 /* Whether pattern matches everything that `other` matches. May say no where the answer is yes
  * (classes are compared as text), never the reverse. */
 bool zc_glob_covers(struct zc_slice pattern, struct zc_slice other)
 {
-    return run(pattern, other, true);
+    return glob_run(pattern, other, true);
 }
 
 /* Bytes of the shortest text that a pattern matches. */

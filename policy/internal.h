@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the parser share: pieces of text, the parser's state, messages, globs. Nothing
+ * Shared by the files of the parser: pieces of text, the parser's state, messages, globs. Nothing
  * outside policy/ includes it, but for the tests of its parts.
  */
 #pragma once
@@ -28,7 +28,7 @@ struct zc_nearest {
     unsigned distance;    /* of best */
 };
 
-/* Where each key of a section was given; line 0: not given. */
+/* The line and column of each key of a section; line 0: not given. */
 struct zc_seen {
     unsigned line[ZC_KEY_COUNT];   /* of the key */
     unsigned column[ZC_KEY_COUNT]; /* of the value, in bytes from 1 */

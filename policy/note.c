@@ -65,7 +65,7 @@ static void add_near(struct zc_note *message, const char *hint)
     add_char(message, ')');
 }
 
-/* Where no known word is near, all of them are the way out. */
+/* Without a known word near it, the message lists all of them. */
 static void add_known(struct zc_note *message, struct zc_slice word, const struct zc_word *words)
 {
     const char *near = zc_nearest_word(word, words);

@@ -32,7 +32,7 @@
 #define ZC_POLICY_SYSTEM_PATH "/etc/zc/policy.conf"
 #endif
 
-/* Where a block's pages are and how they are mapped. */
+/* The place of a block's pages, and how they are mapped. */
 enum zc_place_id {
     ZC_PLACE_DEVICE,   /* cuMemAlloc, or whatever device memory the program asked for */
     ZC_PLACE_MAPPED,   /* pinned host memory at one address for CPU and GPU */
@@ -115,10 +115,10 @@ struct zc_request {
 
 /* In all enumerations below 0 is what holds where the key is not given. */
 
-/* What kernels do to a block. */
+/* Accesses of kernels to a block. */
 enum zc_access { ZC_ACCESS_READWRITE, ZC_ACCESS_READ, ZC_ACCESS_WRITE };
 
-/* What cudaMemcpyAsync means for a block that the program believes to be pageable: staged keeps
+/* Meaning of cudaMemcpyAsync for a block that the program believes to be pageable: staged keeps
  * CUDA's rules for pageable memory (CUDA Runtime API, "API synchronization behavior"). */
 enum zc_async { ZC_ASYNC_STAGED, ZC_ASYNC_OVERLAP };
 
@@ -129,16 +129,16 @@ enum zc_commit { ZC_COMMIT_EAGER, ZC_COMMIT_LAZY };
 enum zc_peers { ZC_PEERS_ENABLED, ZC_PEERS_ALL, ZC_PEERS_NONE };
 enum zc_free { ZC_FREE_WAIT, ZC_FREE_DEFER };
 
-/* Where what does not fit of a vmm block goes. */
+/* Place of the part of a vmm block that does not fit. */
 enum zc_spill { ZC_SPILL_NONE, ZC_SPILL_HOST, ZC_SPILL_MOVE };
 
 /* Whether other devices of the bus reach a vmm block where they reach cudaMalloc's memory. */
 enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };
 
-/* Who copies pageable memory. */
+/* The driver copies pageable memory, or threads do with it. */
 enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
 
-/* What cuMemGetInfo says is free. */
+/* Memory that cuMemGetInfo reports as free. */
 enum zc_report_free { ZC_REPORT_FREE_DEVICE, ZC_REPORT_FREE_POLICY };
 
 /* How much the log holds. */
@@ -214,7 +214,7 @@ struct zc_globs {
     size_t count;            /* elements of item */
 };
 
-/* What changes in a rule after parsing. */
+/* Fields of a rule that change after parsing. */
 struct zc_rule_counters {
     _Atomic uint64_t fits;  /* requests that reached the rule and fit all keys but `nth`; counted
                              * for rules with `nth` only */
@@ -351,7 +351,7 @@ enum zc_policy_outcome {
     ZC_OUTCOME_BEHIND, /* it would, but an earlier rule takes the request */
 };
 
-/* What one rule says to a request. */
+/* The verdict of one rule on a request. */
 struct zc_verdict {
     const struct zc_rule *rule; /* the rule that is judged */
     enum zc_policy_outcome outcome;

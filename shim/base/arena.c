@@ -69,14 +69,14 @@ static size_t class_bytes(unsigned size_class)
 }
 
 /* Atomic stores, because lock-free readers may load from a freed object. */
-static void clear(void *memory, size_t bytes)
+static void clear_bytes(void *memory, size_t bytes)
 {
     uint64_t *word = memory;
     for (size_t i = 0; i < bytes / sizeof(*word); i++)
         __atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
 }
 
-static struct mapping *map(size_t bytes, unsigned size_class)
+static struct mapping *mapping_new(size_t bytes, unsigned size_class)
 {
     int saved = errno;
     struct mapping *m =
@@ -96,7 +96,7 @@ static void clear_pages(void *memory, size_t bytes)
 {
     int saved = errno;
     if (zc_memory_advise(memory, bytes, MADV_DONTNEED) != 0)
-        clear(memory, bytes);
+        clear_bytes(memory, bytes);
     errno = saved;
 }
 
@@ -110,11 +110,11 @@ static struct mapping *new_chunk(void)
     }
     if (bytes < CHUNK)
         bytes = CHUNK;
-    return map(bytes < CHUNK_MAX ? bytes : CHUNK_MAX, CLASSES);
+    return mapping_new(bytes < CHUNK_MAX ? bytes : CHUNK_MAX, CLASSES);
 }
 
 /* Takes `bytes`, a multiple of LINE, from the current chunk or a new one. */
-static char *carve(size_t bytes)
+static char *chunk_carve(size_t bytes)
 {
     if ((size_t)(arena.chunk.end - arena.chunk.at) < bytes) {
         struct mapping *m = new_chunk();
@@ -132,7 +132,7 @@ static void *from_run(unsigned size_class, size_t bytes)
 {
     struct run *run = &arena.runs[size_class];
     if ((size_t)(run->end - run->at) < bytes) {
-        char *start = carve(RUN);
+        char *start = chunk_carve(RUN);
         if (start == NULL)
             return NULL;
         run->at = start;
@@ -145,11 +145,11 @@ static void *from_run(unsigned size_class, size_t bytes)
 
 static void *from_mapping(unsigned size_class, size_t bytes)
 {
-    struct mapping *m = map(zc_page_end(bytes + LINE), size_class);
+    struct mapping *m = mapping_new(zc_page_end(bytes + LINE), size_class);
     return m != NULL ? (char *)m + LINE : NULL;
 }
 
-static void push(void *memory, unsigned size_class)
+static void hole_push(void *memory, unsigned size_class)
 {
     struct hole *hole = memory;
     __atomic_store_n(&hole->next, arena.holes[size_class], __ATOMIC_RELAXED);
@@ -162,8 +162,8 @@ static void adopt_orphans(void)
     while (orphan != NULL) {
         struct hole *next = orphan->next;
         unsigned size_class = class_of(orphan->bytes);
-        clear(orphan, sizeof(*orphan));
-        push(orphan, size_class);
+        clear_bytes(orphan, sizeof(*orphan));
+        hole_push(orphan, size_class);
         orphan = next;
     }
 }
@@ -180,12 +180,12 @@ void *zc_arena_get(size_t bytes)
     struct hole *hole = arena.holes[size_class];
     if (hole != NULL) {
         arena.holes[size_class] = hole->next;
-        clear(hole, sizeof(*hole));
+        clear_bytes(hole, sizeof(*hole));
         memory = hole;
     } else if (whole <= RUN_OBJECT) {
         memory = from_run(size_class, whole);
     } else if (whole < LARGE) {
-        memory = carve(whole);
+        memory = chunk_carve(whole);
     } else {
         memory = from_mapping(size_class, whole);
     }
@@ -199,7 +199,7 @@ static void clear_large(char *memory, size_t bytes)
     size_t first = (size_t)sysconf(_SC_PAGESIZE) - LINE;
     if (first > bytes)
         first = bytes;
-    clear(memory, first);
+    clear_bytes(memory, first);
     if (bytes > first)
         clear_pages(memory + first, zc_page_end(bytes - first));
 }
@@ -222,14 +222,14 @@ void zc_arena_put(void *memory, size_t bytes)
     if (memory == NULL)
         return;
     if (whole < LARGE)
-        clear(memory, whole);
+        clear_bytes(memory, whole);
     else
         clear_large(memory, whole);
     if (!zc_lock_take(&arena_lock)) {
         put_orphan(memory, bytes);
         return;
     }
-    push(memory, size_class);
+    hole_push(memory, size_class);
     zc_lock_drop(&arena_lock);
 }
 
@@ -265,7 +265,7 @@ char *zc_arena_ahead(char **end_out)
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char __bss_start[] __attribute__((visibility("hidden")));
 
-static void populate(const char *from, const char *to, int how)
+static void populate_pages(const char *from, const char *to, int how)
 {
     uintptr_t first = zc_page_start((uintptr_t)from);
     int saved = errno;
@@ -276,9 +276,9 @@ static void populate(const char *from, const char *to, int how)
 void zc_arena_populate(void)
 {
     char *end, *at = zc_arena_ahead(&end);
-    populate(__ehdr_start, __bss_start, MADV_POPULATE_READ);
+    populate_pages(__ehdr_start, __bss_start, MADV_POPULATE_READ);
     if (at)
-        populate(at, end, MADV_POPULATE_WRITE);
+        populate_pages(at, end, MADV_POPULATE_WRITE);
 }
 
 size_t zc_arena_mapped_bytes(void)
@@ -298,7 +298,7 @@ void zc_arena_reset(void)
         clear_pages(m, kept.bytes);
         *m = kept;
         if (kept.size_class < CLASSES) {
-            push((char *)m + LINE, kept.size_class);
+            hole_push((char *)m + LINE, kept.size_class);
         } else {
             m->spare = arena.spares;
             arena.spares = m;

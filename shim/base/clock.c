@@ -35,7 +35,7 @@ static uint64_t clock_ns(clockid_t clock)
 }
 
 #if defined(__x86_64__)
-static inline uint64_t counter(void)
+static inline uint64_t read_counter(void)
 {
     return __builtin_ia32_rdtsc();
 }
@@ -48,7 +48,7 @@ static bool counter_is_constant(void)
 }
 #else
 /* AArch64's generic timer's virtual count is constant by its architecture (Arm ARM, D12). */
-static inline uint64_t counter(void)
+static inline uint64_t read_counter(void)
 {
     uint64_t value;
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
@@ -74,7 +74,7 @@ uint64_t zc_ticks_slow(void)
     enum source s = __atomic_load_n(&rate.source, __ATOMIC_RELAXED);
     if (__builtin_expect(s == UNKNOWN, 0))
         s = find_source();
-    return __builtin_expect(s == COUNTER, 1) ? counter() : clock_ns(CLOCK_MONOTONIC);
+    return __builtin_expect(s == COUNTER, 1) ? read_counter() : clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Takes the best of a few readings: a thread preempted between the two clocks reads a wrong
@@ -105,7 +105,7 @@ static void set_mult(uint64_t value)
     __atomic_store_n(&rate.mult, value, __ATOMIC_RELAXED);
 }
 
-static void measure(void)
+static void measure_rate(void)
 {
     if (rate.mark.ticks == 0)
         zc_clock_mark();
@@ -132,7 +132,7 @@ void zc_clock_calibrate(void)
         return;
     }
 #endif
-    measure();
+    measure_rate();
 }
 
 uint64_t zc_clock_mult(void)

@@ -53,7 +53,7 @@ static inline bool zc_file_lock(int fd, off_t byte, short type)
  * is nothing. */
 size_t zc_file_text(const char *path, char *out, size_t cap);
 
-/* Where a field of proc_pid_stat(5) begins, from 3 on: the second is a name that may hold anything.
+/* The text of a field of proc_pid_stat(5), from 3 on: the second is a name that may hold anything.
  * NULL if there is none. */
 const char *zc_stat_field(const char *text, unsigned field);
 

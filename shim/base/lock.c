@@ -48,7 +48,7 @@ static inline void pause_cpu(void)
 #endif
 }
 
-static bool grab(uint32_t *word, uint32_t wanted)
+static bool word_grab(uint32_t *word, uint32_t wanted)
 {
     uint32_t free_word = 0;
     return __atomic_compare_exchange_n(word, &free_word, wanted, false, __ATOMIC_ACQUIRE,
@@ -58,7 +58,7 @@ static bool grab(uint32_t *word, uint32_t wanted)
 /* A thread that slept takes the lock with the bit set: others may sleep on it still. */
 static void sleep_for(uint32_t *word, uint32_t me)
 {
-    while (!grab(word, me | WAITERS)) {
+    while (!word_grab(word, me | WAITERS)) {
         uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
         if (seen == 0)
             continue;
@@ -72,11 +72,11 @@ static void sleep_for(uint32_t *word, uint32_t me)
 void zc_word_lock(uint32_t *word)
 {
     uint32_t me = zc_thread_id();
-    if (grab(word, me))
+    if (word_grab(word, me))
         return;
     for (int i = 0; i < SPINS; i++) {
         pause_cpu();
-        if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0 && grab(word, me))
+        if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0 && word_grab(word, me))
             return;
     }
     sleep_for(word, me);

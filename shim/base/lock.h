@@ -23,8 +23,8 @@ enum zc_lock_rank {
     ZC_RANK_RULES,   /* Reading the policy. */
     ZC_RANK_OPENING, /* Opening the host heap. */
     ZC_RANK_HEAP,    /* The host heap. */
-    ZC_RANK_SOURCE,  /* What pageable memory is. */
-    ZC_RANK_DEEP,    /* What copies carried. */
+    ZC_RANK_SOURCE,  /* Sources of pageable memory. */
+    ZC_RANK_DEEP,    /* Hashes of what copies carried. */
     ZC_RANK_LIMITS,  /* Finding out the limits. */
     ZC_RANK_NODE,    /* Limits that processes share. */
     ZC_RANK_MISSED,  /* Requests that no rule took. */

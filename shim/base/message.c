@@ -124,7 +124,7 @@ void zc_message_raw(const char *bytes, unsigned long n)
     errno = saved;
 }
 
-static void print(const char *text, bool last, bool logged)
+static void message_print(const char *text, bool last, bool logged)
 {
     char buf[LINE_MAX_BYTES + 80];
     struct zc_text line = zc_text_on(buf, sizeof(buf));
@@ -161,7 +161,7 @@ void zc_message(enum zc_severity severity, const char *code, const char *fmt, ..
     zc_text_cstr(&text);
     uint32_t count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
     if (count <= PRINTED_MAX)
-        print(buf, count == PRINTED_MAX, log != NULL);
+        message_print(buf, count == PRINTED_MAX, log != NULL);
     if (log != NULL)
         log(severity, code, buf);
     else

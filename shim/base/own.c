@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a child of fork(2) does not inherit. */
+/* State that a child of fork(2) does not inherit. */
 #include "base/own.h"
 
 /* From the linker: the section's bounds, NULL where nothing is in it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a child of fork(2) does not inherit. */
+/* State that a child of fork(2) does not inherit. */
 #pragma once
 
 /* A static variable that the child finds zero again: what it says is the parent's alone. */

@@ -18,14 +18,14 @@ const char *zc_text_cstr(struct zc_text *t)
 }
 
 /* One byte stays free for the terminator. */
-static size_t room(const struct zc_text *t)
+static size_t text_room(const struct zc_text *t)
 {
     return t->truncated || t->len + 1 >= t->cap ? 0 : t->cap - 1 - t->len;
 }
 
 void zc_text_raw(struct zc_text *t, const char *s, size_t n)
 {
-    size_t fits = room(t);
+    size_t fits = text_room(t);
     if (n <= fits)
         fits = n;
     memcpy(t->buf + t->len, s, fits);
@@ -35,9 +35,9 @@ void zc_text_raw(struct zc_text *t, const char *s, size_t n)
 }
 
 /* Appends text that must not be cut: half a number would be wrong. */
-static void whole(struct zc_text *t, const char *s, size_t n)
+static void text_whole(struct zc_text *t, const char *s, size_t n)
 {
-    if (n <= room(t))
+    if (n <= text_room(t))
         zc_text_raw(t, s, n);
     else
         t->truncated = true;
@@ -57,7 +57,7 @@ static const char two_digits[] = "0001020304050607080910111213141516171819202122
                                  "75767778798081828384858687888990919293949596979899";
 
 /* Writes v's digits at the end of digits[20] and returns where they start. */
-static char *decimal(char digits[20], uint64_t v)
+static char *decimal_digits(char digits[20], uint64_t v)
 {
     char *p = digits + 20;
     for (; v >= 100; v /= 100)
@@ -71,17 +71,17 @@ static char *decimal(char digits[20], uint64_t v)
 void zc_text_u64(struct zc_text *t, uint64_t v)
 {
     char digits[20];
-    char *p = decimal(digits, v);
-    whole(t, p, (size_t)(digits + 20 - p));
+    char *p = decimal_digits(digits, v);
+    text_whole(t, p, (size_t)(digits + 20 - p));
 }
 
 void zc_text_i64(struct zc_text *t, int64_t v)
 {
     char signed_digits[21];
-    char *p = decimal(signed_digits + 1, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+    char *p = decimal_digits(signed_digits + 1, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
     if (v < 0)
         *--p = '-';
-    whole(t, p, (size_t)(signed_digits + 21 - p));
+    text_whole(t, p, (size_t)(signed_digits + 21 - p));
 }
 
 void zc_text_hex(struct zc_text *t, uint64_t v, unsigned digits)
@@ -92,7 +92,7 @@ void zc_text_hex(struct zc_text *t, uint64_t v, unsigned digits)
         out[15 - n++] = "0123456789abcdef"[v & 15];
         v >>= 4;
     } while (n < 16 && (v != 0 || n < digits));
-    whole(t, out + 16 - n, n);
+    text_whole(t, out + 16 - n, n);
 }
 
 /* bytes / 1024^unit * scale, rounded to the nearest whole number. */
@@ -116,7 +116,7 @@ void zc_text_bytes(struct zc_text *t, uint64_t bytes)
     else
         zc_text_u64(&number, in_units(bytes, unit, 1));
     zc_text_str(&number, names[unit]);
-    whole(t, out, number.len);
+    text_whole(t, out, number.len);
 }
 
 void zc_text_utf8(struct zc_text *t, uint32_t c)
@@ -126,7 +126,7 @@ void zc_text_utf8(struct zc_text *t, uint32_t c)
     char out[4] = {(char)(lead[more] | c >> 6 * more)};
     for (unsigned i = 1; i <= more; i++)
         out[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3f));
-    whole(t, out, more + 1);
+    text_whole(t, out, more + 1);
 }
 
 void zc_text_pad(struct zc_text *t, size_t start, size_t width)
@@ -145,7 +145,7 @@ void zc_text_disarm(struct zc_text *t, size_t start)
             t->buf[i] = '?';
 }
 
-static void error(struct zc_text *t, int value)
+static void text_errno(struct zc_text *t, int value)
 {
     const char *words = zc_error_text(value);
     if (words != NULL)
@@ -202,7 +202,7 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
             zc_text_bytes(t, va_arg(ap, uint64_t));
             break;
         case 'e':
-            error(t, va_arg(ap, int));
+            text_errno(t, va_arg(ap, int));
             break;
         case 'c':
             zc_text_raw(t, &(char){(char)va_arg(ap, int)}, 1);
@@ -256,7 +256,7 @@ static const struct utf8_lead leads[] = {
 
 /* Length of the sequence at s.  Negative: length of an incomplete part, which one U+FFFD
  * replaces. */
-static int sequence(const unsigned char *s)
+static int utf8_sequence(const unsigned char *s)
 {
     const struct utf8_lead *lead = NULL;
     for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++)
@@ -273,7 +273,7 @@ static int sequence(const unsigned char *s)
 }
 
 /* Stores the escape of an ASCII byte in out[6]; returns its length, or 0 if it needs none. */
-static size_t escape(unsigned char c, char out[6])
+static size_t json_escape(unsigned char c, char out[6])
 {
     static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt";
     static const char hex[] = "0123456789abcdef";
@@ -293,9 +293,9 @@ static size_t escape(unsigned char c, char out[6])
 /* Appends the special character at p; returns its bytes. */
 static size_t append_special(struct zc_text *t, const unsigned char *p)
 {
-    int length = sequence(p);
+    int length = utf8_sequence(p);
     char escaped[6];
-    size_t n = length == 1 ? escape(*p, escaped) : 0;
+    size_t n = length == 1 ? json_escape(*p, escaped) : 0;
     size_t cost = length < 0 ? 3 : n > 0 ? n : (size_t)length;
     if (t->len + cost >= t->cap)
         t->truncated = true;

@@ -32,7 +32,7 @@ struct pending {
     char staged[];
 };
 
-static bool mapped(const struct zc_operand *b)
+static bool is_mapped(const struct zc_operand *b)
 {
     return zc_operand_converted(b) &&
            (b->block->place == ZC_PLACE_MAPPED ||
@@ -44,14 +44,14 @@ static bool mapped(const struct zc_operand *b)
  * memory may still be device memory unknown to libzc: unified addressing allows that. */
 static bool cpu_side(const struct zc_operand *b)
 {
-    if (mapped(b))
+    if (is_mapped(b))
         return true;
     if (b->block)
         return !zc_is_mapping(b->block) && (b->real == ZC_KIND_PINNED || b->extent);
     return b->real == ZC_KIND_PAGEABLE && b->address && !zc_memory_type(b->address);
 }
 
-static bool pageable(const struct zc_operand *b)
+static bool is_pageable(const struct zc_operand *b)
 {
     return b->real == ZC_KIND_PAGEABLE || b->staged;
 }
@@ -61,7 +61,7 @@ static bool pageable(const struct zc_operand *b)
  * stream, which may be waiting for the program. */
 static bool slow_to_read(const struct zc_operand *b)
 {
-    return mapped(b) && !zc_await_any() && b->block->rule >= 0 &&
+    return is_mapped(b) && !zc_await_any() && b->block->rule >= 0 &&
            zc_rules()->rules[b->block->rule].write_combined;
 }
 
@@ -79,7 +79,7 @@ static struct job job_of(const struct zc_copy *c)
     return job;
 }
 
-static void run(const struct job *job)
+static void job_run(const struct job *job)
 {
     for (size_t z = 0; z < job->extent[2]; z++)
         for (size_t y = 0; y < job->extent[1]; y++)
@@ -120,14 +120,14 @@ static void put_record(struct pending *p)
 static void CUDA_CB run_pending(void *data)
 {
     struct pending *p = data;
-    run(&p->job);
+    job_run(&p->job);
     put_record(p);
 }
 
 static void copy_now(const struct zc_copy *c)
 {
     struct job job = job_of(c);
-    run(&job);
+    job_run(&job);
 }
 
 CUresult zc_copy_drain(const struct zc_copy *c)
@@ -179,7 +179,7 @@ void zc_cpu_copy(struct zc_copy *c)
         copy_in_order(c, c->way == ZC_WAY_CPU_STAGED);
 }
 
-static bool elsewhere(const struct zc_operand *b)
+static bool is_elsewhere(const struct zc_operand *b)
 {
     return zc_operand_converted(b) && b->real != ZC_KIND_DEVICE;
 }
@@ -202,7 +202,7 @@ static bool device_memory(const struct zc_operand *b)
 /* CUDA Runtime API, "API synchronization behavior". */
 bool zc_cpu_unwaited(const struct zc_copy *c)
 {
-    return (elsewhere(&c->dst) || elsewhere(&c->src)) && device_memory(&c->dst) &&
+    return (is_elsewhere(&c->dst) || is_elsewhere(&c->src)) && device_memory(&c->dst) &&
            device_memory(&c->src);
 }
 
@@ -222,8 +222,8 @@ uint32_t zc_cpu_facts(const struct zc_copy *c)
     bool line = c->shape == ZC_SHAPE_LINE, copy = line || c->shape == ZC_SHAPE_STRIDED;
     bool in_order = c->order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     bool in_call = c->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
-    return ZC_FACT_IF(MAPPED, copy && (mapped(&c->dst) || mapped(&c->src))) |
+    return ZC_FACT_IF(MAPPED, copy && (is_mapped(&c->dst) || is_mapped(&c->src))) |
            ZC_FACT_IF(SHORT, line && c->bytes <= STAGE_MAX && !in_order) |
-           ZC_FACT_IF(TO_PAGEABLE, pageable(&c->dst)) |
-           ZC_FACT_IF(FROM_PAGEABLE, pageable(&c->src) || in_call);
+           ZC_FACT_IF(TO_PAGEABLE, is_pageable(&c->dst)) |
+           ZC_FACT_IF(FROM_PAGEABLE, is_pageable(&c->src) || in_call);
 }

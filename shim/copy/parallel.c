@@ -20,7 +20,7 @@
 #define FIRST_CPUS 8u
 
 /* Pageable memory: unknown to the driver.  Calls may name any address as host memory. */
-static bool pageable(const struct zc_operand *b)
+static bool is_pageable(const struct zc_operand *b)
 {
     bool named = b->side == ZC_SIDE_HOST || b->side == ZC_SIDE_ANY;
     return named && b->real == ZC_KIND_PAGEABLE && b->address && (!b->block || b->extent) &&
@@ -30,8 +30,8 @@ static bool pageable(const struct zc_operand *b)
 /* A stream of another device can't record the pipeline's events. */
 uint32_t zc_parallel_facts(const struct zc_copy *c)
 {
-    bool in = pageable(&c->src) && zc_operand_on_device(&c->dst, c->bytes);
-    bool right = in || (pageable(&c->dst) && zc_operand_on_device(&c->src, c->bytes));
+    bool in = is_pageable(&c->src) && zc_operand_on_device(&c->dst, c->bytes);
+    bool right = in || (is_pageable(&c->dst) && zc_operand_on_device(&c->src, c->bytes));
     right = right && zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL &&
             (in || !c->async || zc_stream_here(c->stream, c->flavour));
     return ZC_FACT_IF(THREADS, right) | ZC_FACT_IF(INWARD, right && in);
@@ -66,7 +66,7 @@ static bool faults_end_process(void)
 
 /* Pages of a file are brought in by touching them, wherever a fault can do no more than what the
  * driver's own would do: the kernel populates pages of shared memory one by one under a lock. */
-static bool reachable(enum zc_maps_answer answer, const struct zc_operand *host)
+static bool is_reachable(enum zc_maps_answer answer, const struct zc_operand *host)
 {
     return answer == ZC_MAPS_YES || (!host->extent && faults_end_process());
 }
@@ -81,7 +81,7 @@ bool zc_parallel_copy(struct zc_copy *c)
                                   .host = (char *)host->address,
                                   .device = device->address,
                                   .in = in,
-                                  .reachable = reachable(answer, host)};
+                                  .reachable = is_reachable(answer, host)};
     if (answer == ZC_MAPS_NO || !zc_pipeline_run(&p))
         return false;
     host->real = ZC_KIND_PINNED;

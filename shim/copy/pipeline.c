@@ -46,7 +46,7 @@ struct job {
     unsigned parts_sent;        /* Number of parts up to `sent`. */
     unsigned parts_passed;      /* Number of parts up to `passed`. */
     uint32_t moved[PIECES_MAX]; /* How often a thread moved each piece of the ring.  Atomic. */
-    size_t next;                /* Where the next free thread begins.  Atomic. */
+    size_t next;                /* The next free thread begins here.  Atomic. */
     size_t open;                /* Threads may move bytes up to here.  Atomic. */
     bool stop;                  /* Something failed: threads end.  Atomic. */
     bool unreachable;           /* The CPU may not access the program's memory.  Atomic. */
@@ -75,24 +75,24 @@ static uint32_t *moved_at(struct job *job, size_t at)
     return &job->moved[at % job->ring / PIECE];
 }
 
-static bool stopped(const struct job *job)
+static bool pipeline_stopped(const struct job *job)
 {
     return __atomic_load_n(&job->stop, __ATOMIC_RELAXED);
 }
 
-static void stop(struct job *job)
+static void pipeline_stop(struct job *job)
 {
     __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
 }
 
 /* Whether a thread may touch this piece of the program's memory: a fault in a thread with blocked
- * signals would end the process.  What the kernel does not say is found out by populating. */
-static bool reach(struct job *job, char *host, size_t n)
+ * signals would end the process.  Where the kernel does not say, populating tells. */
+static bool piece_reach(struct job *job, char *host, size_t n)
 {
     if (job->p->reachable || zc_workers_reach(host, n, !job->p->in))
         return true;
     __atomic_store_n(&job->unreachable, true, __ATOMIC_RELAXED);
-    stop(job);
+    pipeline_stop(job);
     return false;
 }
 
@@ -104,10 +104,10 @@ static void *move_pieces(void *arg)
     while ((at = __atomic_fetch_add(&job->next, PIECE, __ATOMIC_RELAXED)) < job->bytes) {
         size_t n = at_most(job->bytes - at, PIECE);
         char *host = job->p->host + at, *ring = ring_at(job, at);
-        bool reached = reach(job, host, n);
-        while (__atomic_load_n(&job->open, __ATOMIC_ACQUIRE) < at + n && !stopped(job))
+        bool reached = piece_reach(job, host, n);
+        while (__atomic_load_n(&job->open, __ATOMIC_ACQUIRE) < at + n && !pipeline_stopped(job))
             sched_yield();
-        if (!reached || stopped(job))
+        if (!reached || pipeline_stopped(job))
             break;
         if (!job->p->in)
             zc_bypass_copy(host, ring, n);
@@ -121,7 +121,7 @@ static void *move_pieces(void *arg)
 }
 
 /* True if threads have filled the next part to send, or emptied its place. */
-static bool sendable(struct job *job, size_t n)
+static bool part_sendable(struct job *job, size_t n)
 {
     uint32_t times = (uint32_t)(job->sent / job->ring) + (job->p->in ? 1 : 0);
     for (size_t at = job->sent; at < job->sent + n; at += PIECE)
@@ -130,7 +130,7 @@ static bool sendable(struct job *job, size_t n)
     return true;
 }
 
-static CUresult transfer(const struct job *job, size_t n)
+static CUresult part_transfer(const struct job *job, size_t n)
 {
     const struct zc_copy *c = job->p->c;
     char *ring = ring_at(job, job->sent);
@@ -149,9 +149,9 @@ static bool send_part(struct job *job)
     struct zc_copy *c = job->p->c;
     size_t n = part_at(job, job->sent);
     if (n == 0 || c->result != CUDA_SUCCESS || job->parts_sent - job->parts_passed == job->events ||
-        !sendable(job, n))
+        !part_sendable(job, n))
         return false;
-    c->result = transfer(job, n);
+    c->result = part_transfer(job, n);
     if (c->result != CUDA_SUCCESS)
         return false;
     job->sent += n;
@@ -177,10 +177,10 @@ static bool land_part(struct job *job)
     return true;
 }
 
-static void drive(struct job *job)
+static void pipeline_drive(struct job *job)
 {
     const struct zc_copy *c = job->p->c;
-    while (job->passed < job->bytes && c->result == CUDA_SUCCESS && !stopped(job)) {
+    while (job->passed < job->bytes && c->result == CUDA_SUCCESS && !pipeline_stopped(job)) {
         bool sent = send_part(job);
         if (c->result == CUDA_SUCCESS && !land_part(job) && !sent)
             sched_yield();
@@ -212,12 +212,12 @@ static bool run_with_threads(struct job *job)
         ;
     size_t started = start_threads(job, threads);
     if (started)
-        drive(job);
+        pipeline_drive(job);
     if (c->result != CUDA_SUCCESS)
-        stop(job);
+        pipeline_stop(job);
     for (size_t i = 0; i < started; i++)
         zc_workers_end(threads[i]);
-    if (!started || stopped(job))
+    if (!started || pipeline_stopped(job))
         zc_stream_drain(c->stream, c->flavour);
     return started && !job->unreachable;
 }

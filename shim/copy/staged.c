@@ -12,7 +12,7 @@
 
 /* Sends one part of the copy through a slot.  Without a slot the driver copies it, and the call
  * waits. */
-static CUresult send(const struct zc_copy *c, size_t at, size_t n)
+static CUresult send_part(const struct zc_copy *c, size_t at, size_t n)
 {
     unsigned slot = zc_ring_take();
     const char *from = (const char *)c->src.address + at;
@@ -34,7 +34,7 @@ static CUresult send(const struct zc_copy *c, size_t at, size_t n)
 
 /* No part may be sent if the driver would refuse the whole copy, or before its turn if the source
  * may only be read then. */
-static bool splittable(const struct zc_copy *c)
+static bool is_splittable(const struct zc_copy *c)
 {
     return c->order != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && c->shape == ZC_SHAPE_LINE &&
            c->bytes <= ZC_RING_BYTES && zc_operand_on_device(&c->dst, c->bytes) &&
@@ -45,13 +45,13 @@ void zc_staged_send(struct zc_copy *c)
 {
     c->copies = (c->bytes + ZC_RING_SLOT - 1) / ZC_RING_SLOT;
     for (size_t at = 0; at < c->bytes && c->result == CUDA_SUCCESS; at += ZC_RING_SLOT)
-        c->result = send(c, at, c->bytes - at < ZC_RING_SLOT ? c->bytes - at : ZC_RING_SLOT);
+        c->result = send_part(c, at, c->bytes - at < ZC_RING_SLOT ? c->bytes - at : ZC_RING_SLOT);
 }
 
 uint32_t zc_staged_facts(const struct zc_copy *c)
 {
     return ZC_FACT_IF(TO_STAGED, c->dst.staged) | ZC_FACT_IF(FROM_STAGED, c->src.staged) |
-           ZC_FACT_IF(RING, c->src.staged && splittable(c) && !zc_life_closing());
+           ZC_FACT_IF(RING, c->src.staged && is_splittable(c) && !zc_life_closing());
 }
 
 CUresult zc_staged_wait(const struct zc_copy *c)

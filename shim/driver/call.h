@@ -7,7 +7,7 @@
 /* How a wrapper was entered. */
 struct zc_entry {
     enum zc_fn fn;           /* Which entry point. */
-    enum zc_flavour flavour; /* What the NULL stream means. */
+    enum zc_flavour flavour; /* Meaning of the NULL stream. */
     void *frame;             /* The wrapper's frame address, for zc_site_here(). */
     void *pc;                /* The wrapper's return address. */
 };

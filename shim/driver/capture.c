@@ -117,7 +117,7 @@ static CUresult capture_begun(CUresult result, const struct origin *o)
 
 /* Removes the entries of the stream, or with `all` of its context, at most `most`.  Returns their
  * number. */
-static int take_out(const struct origin *o, bool all, int most)
+static int captures_remove(const struct origin *o, bool all, int most)
 {
     int found = 0;
     if (!zc_lock_take(&capture_lock))
@@ -136,7 +136,7 @@ static int take_out(const struct origin *o, bool all, int most)
 void zc_capture_lost(CUstream stream, CUcontext context)
 {
     const struct origin o = {stream, context, false};
-    int found = take_out(&o, !stream, ORIGINS_MAX);
+    int found = captures_remove(&o, !stream, ORIGINS_MAX);
     __atomic_fetch_sub(&zc_captures, found, __ATOMIC_ACQ_REL);
 }
 
@@ -163,7 +163,7 @@ ZC_BODY(cuStreamEndCaptureToCig, (CUstream stream))
     CUresult result = real(stream);
     const struct origin o = origin_of(stream, entry->flavour);
     if (result == CUDA_SUCCESS)
-        __atomic_fetch_sub(&zc_captures, take_out(&o, false, 1), __ATOMIC_ACQ_REL);
+        __atomic_fetch_sub(&zc_captures, captures_remove(&o, false, 1), __ATOMIC_ACQ_REL);
     return result;
 }
 
@@ -175,7 +175,7 @@ ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
     CUresult result = real(stream, graph);
     if (held && !zc_capture_holds(stream, entry->flavour)) {
         const struct origin o = origin_of(stream, entry->flavour);
-        take_out(&o, false, 1);
+        captures_remove(&o, false, 1);
         __atomic_fetch_sub(&zc_captures, 1, __ATOMIC_ACQ_REL);
     }
     return result;

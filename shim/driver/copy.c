@@ -119,7 +119,7 @@ void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
         describe_3d(c, p, true);
 }
 
-/* Where the one has contexts, the other has reserved fields. */
+/* The contexts of the one are reserved fields of the other. */
 _Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D) &&
                    offsetof(CUDA_MEMCPY3D_PEER, Depth) == offsetof(CUDA_MEMCPY3D, Depth),
                "both descriptions have the same layout");

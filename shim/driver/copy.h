@@ -14,7 +14,7 @@
 
 struct zc_extent;
 
-/* What a call says about one side of a copy. */
+/* One side of a copy, as the call describes it. */
 enum zc_side {
     ZC_SIDE_NONE,   /* No such side: the source of a set. */
     ZC_SIDE_HOST,   /* A host address. */
@@ -25,12 +25,12 @@ enum zc_side {
 
 /* One side of a transfer. */
 struct zc_operand {
-    enum zc_side side;         /* What the call says. */
+    enum zc_side side;         /* As the call says. */
     enum zc_kind asked;        /* Kind that the program believes in. */
     enum zc_kind real;         /* Actual kind of the pages. */
     bool staged;               /* `extent` is set, and its copies stay those of pageable memory. */
     bool beside;               /* Memory that libzc mapped around a block. */
-    bool set;                  /* It is not copied but set. */
+    bool set;                  /* Destination of a memset. */
     CUdeviceptr address;       /* First byte accessed; 0 for arrays. */
     size_t span;               /* Bytes from the first to the last one accessed. */
     struct zc_block *block;    /* The block it begins in, or NULL. */
@@ -63,13 +63,13 @@ enum zc_shape {
 struct zc_copy {
     /* The call, and what stands on both sides. */
     enum zc_fn fn;           /* Entry point. */
-    enum zc_flavour flavour; /* What the NULL stream means. */
+    enum zc_flavour flavour; /* Meaning of the NULL stream. */
     void *frame, *pc;        /* As in struct zc_entry; NULL where the call has no site. */
     uint64_t start;          /* zc_ticks() at entry. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     uint64_t bytes;          /* Bytes that the call asks to move or set. */
     enum zc_shape shape;
-    CUresult result; /* What the wrapper returns. */
+    CUresult result; /* The wrapper returns it. */
     bool on;         /* libzc records this call. */
     bool async;      /* The call has a stream and need not wait. */
     bool sync;       /* The call has no stream, but a row ZC_SYNC. */
@@ -184,7 +184,7 @@ void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p);
  * live as long as `c`.  The driver takes no flags. */
 void zc_describe_op(struct zc_copy *c, CUDA_MEMCPY3D *as, const CUDA_MEMCPY3D_BATCH_OP *op,
                     unsigned long long flags);
-/* When the source may be read.  Behind the shape. */
+/* When the source may be read.  Called after the shape is described. */
 static inline void zc_describe_order(struct zc_copy *c, int order)
 {
     c->unknown =
@@ -221,7 +221,7 @@ void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, un
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
 /* True if a node has this type.  Calls that change a node of another type fail in any memory. */
 bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type);
-/* What is behind a logical endpoint has no address. */
+/* Memory behind a logical endpoint has no address. */
 void zc_describe_over_fabric(struct zc_copy *c, const CUDA_FABRIC_COPY_BATCH_OP *op);
 /* The i-th copy or set of a node; false behind the last. */
 bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t i);
@@ -242,7 +242,7 @@ size_t zc_array_element(CUarray array);
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 
-/* What the driver takes an address for, a CU_MEMORYTYPE_*; 0 for memory that it does not know. */
+/* The driver's kind of an address, a CU_MEMORYTYPE_*; 0 for memory that it does not know. */
 unsigned zc_memory_type(CUdeviceptr address);
 
 /* True for a side in a block whose memory libzc made. */

@@ -53,7 +53,7 @@ CUresult zc_launch_ask(const struct zc_launch *launch)
 
 /* CUDA_ERROR_INVALID_VALUE behind the last argument, NOT_SUPPORTED where the driver tells nothing.
  */
-static CUresult argument(CUfunction f, size_t i, size_t *bytes_out)
+static CUresult argument_size(CUfunction f, size_t i, size_t *bytes_out)
 {
     size_t offset;
     CUresult result = zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out);
@@ -98,7 +98,7 @@ bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void
         return false;
     if (!launch->arguments && launch->extra)
         return words_of_extra(launch->extra, word, arg);
-    for (size_t i = 0; (result = argument(launch->function, i, &bytes)) == CUDA_SUCCESS; i++) {
+    for (size_t i = 0; (result = argument_size(launch->function, i, &bytes)) == CUDA_SUCCESS; i++) {
         if (i == ARGUMENTS || bytes > left || !launch->arguments)
             return false;
         words_in(launch->arguments[i], bytes, word, arg);

@@ -17,7 +17,7 @@ enum zc_launch_party {
 
 #define ZC_LAUNCH_NAMED 64 /* Most blocks of a launch that are looked after. */
 
-/* What the kernels of a graph were given when it was made: an address in each block that moves.
+/* Arguments of a graph's kernels from when it was made: an address in each block that moves.
  * The handle tells less: another graph has it next. */
 struct zc_launch_graph {
     uint64_t kernels; /* Stands for these kernels, in whatever graph. */
@@ -28,7 +28,7 @@ struct zc_launch_graph {
 /* Work that is about to be given to the driver. */
 struct zc_launch {
     enum zc_fn fn;           /* Entry point. */
-    enum zc_flavour flavour; /* What the NULL stream means. */
+    enum zc_flavour flavour; /* Meaning of the NULL stream. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     CUfunction function;     /* cuLaunchKernel and its kin: the kernel, or a CUkernel; else NULL. */
     void **arguments;        /* Its kernelParams, or NULL; */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What newer headers than the oldest supported one (CUDA 12.0) declare and libzc uses.  With it a
- * build knows the same calls, whichever cuda.h it has.  Types and constants stand in `#if` until
- * the version that brought them; the assertions at the end hold for these here, and for cuda.h's
- * own where it has them.  Prototypes of rows with wrappers are made from the table (driver/real.h).
+ * Declarations of headers newer than the oldest supported one (CUDA 12.0), as far as libzc uses
+ * them.  With it a build knows the same calls, whichever cuda.h it has.  Types and constants stand
+ * in `#if` until the version that brought them; the assertions at the end hold for these here, and
+ * for cuda.h's own where it has them.  Prototypes of rows with wrappers are made from the table
+ * (driver/real.h).
  */
 #pragma once
 
@@ -146,13 +147,14 @@ typedef struct CUDA_FABRIC_COPY_BATCH_OP_st {
 } CUDA_FABRIC_COPY_BATCH_OP;
 #endif
 
-/* What libzc reads of a CUmemPoolProps; until 12.3 the largest size is among the reserved bytes. */
+/* The part of a CUmemPoolProps that libzc reads; until 12.3 the largest size is among the reserved
+ * bytes. */
 struct zc_pool_props {
     char begin[24];
     size_t max_size;
 } __attribute__((may_alias));
 
-/* What libzc reads of a CUgraphNodeParams, in all its versions. */
+/* The part of a CUgraphNodeParams that libzc reads, in all its versions. */
 struct zc_node_params {
     CUgraphNodeType type;
     int zero[3];

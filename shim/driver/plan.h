@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who makes a copy, and how: the plan of a copy, from facts alone. */
+/* The plan of a copy, from facts alone: the driver, the CPU or both make it, and how. */
 #pragma once
 
 #include <stdint.h>

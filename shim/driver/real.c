@@ -156,7 +156,7 @@ static void *driver_handle(void *near)
 
 /* Stands for functions that the driver lacks, so that libzc's own calls need no test: all driver
  * functions return a CUresult, and callers clean up after an error anyway. */
-static CUresult missing(void)
+static CUresult missing_function(void)
 {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -166,7 +166,7 @@ bool zc_driver_has(const void *wrapper)
     void *const *slots = (void *const *)&zc_real;
     for (uint32_t i = 0; i < ZC_FN_CAUGHT; i++)
         if (rows[i].wrapper == wrapper)
-            return __atomic_load_n(&slots[i], __ATOMIC_ACQUIRE) != (void *)missing;
+            return __atomic_load_n(&slots[i], __ATOMIC_ACQUIRE) != (void *)missing_function;
     return false;
 }
 
@@ -200,7 +200,7 @@ bool zc_real_find(void *near)
     for (uint32_t i = 0; i < ZC_FN_COUNT; i++) {
         void *real = zc_real_dlsym(handle, rows[i].name);
         if (!real || zc_is_wrapper(real))
-            real = (void *)missing;
+            real = (void *)missing_function;
         else
             remember_real(real, i);
         __atomic_store_n(&slots[i], real, __ATOMIC_RELEASE);

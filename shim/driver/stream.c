@@ -10,7 +10,7 @@
 #include "driver/streams.h"
 
 /* Streams made with CU_STREAM_NON_BLOCKING are not ordered with the legacy stream. */
-static bool independent(CUstream stream, enum zc_flavour flavour)
+static bool is_independent(CUstream stream, enum zc_flavour flavour)
 {
     unsigned flags = 0;
     return zc_stream_kind_of(stream, flavour) == ZC_STREAM_CREATED &&
@@ -24,7 +24,7 @@ bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
 {
     if (!zc_stream_here(stream, flavour))
         return false; /* It synchronises with the legacy stream of another context. */
-    if (!independent(stream, flavour))
+    if (!is_independent(stream, flavour))
         stream = CU_STREAM_LEGACY;
     return ZC_FLAVOURED(flavour, cuStreamQuery)(stream) == CUDA_SUCCESS;
 }
@@ -32,23 +32,24 @@ bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
 /* Waits for a stream.  The legacy stream and independent ones can be waited for directly.  For
  * others an event is recorded: it takes part in the implicit order as a copy would, and the wait
  * includes no later work. */
-static CUresult drain(CUstream stream, enum zc_flavour flavour)
+static CUresult drain_stream(CUstream stream, enum zc_flavour flavour)
 {
     enum zc_stream_kind kind = zc_stream_kind_of(stream, flavour);
     bool direct = kind == ZC_STREAM_LEGACY || kind == ZC_STREAM_DEFAULT;
-    CUevent event = direct || independent(stream, flavour) ? NULL : zc_stream_mark(stream, flavour);
+    CUevent event =
+        direct || is_independent(stream, flavour) ? NULL : zc_stream_mark(stream, flavour);
     return event ? zc_stream_wait_mark(event) : ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
 }
 
 CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
 {
     CUstreamCaptureMode before = zc_capture_relax();
-    CUresult result = drain(stream, flavour);
+    CUresult result = drain_stream(stream, flavour);
     zc_capture_restore(before);
     return result;
 }
 
-static unsigned long long id_of(CUstream stream, enum zc_flavour flavour)
+static unsigned long long stream_id(CUstream stream, enum zc_flavour flavour)
 {
     unsigned long long id = 0;
     bool told = ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
@@ -81,7 +82,7 @@ void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stre
                                     .flavour = flavour,
                                     .context = zc_stream_context(stream, flavour),
                                     .thread = threads ? thread_number() : 0,
-                                    .id = id_of(stream, flavour)};
+                                    .id = stream_id(stream, flavour)};
 }
 
 bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b)

@@ -18,13 +18,13 @@ bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
 CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
 
 /*
- * What the driver reports in the current context whatever it is asked: that there is none, or the
+ * The code that the driver returns for any call in the current context: that there is none, or the
  * error of a kernel that failed.  Does not wait.  CUDA_SUCCESS during captures, which asking would
  * end.  Calls about mappings, handles and pointer attributes report neither (measured on an H200).
  */
 CUresult zc_stream_state(void);
 
-/* The code for an address that the driver would not know: what it reports before, or that. */
+/* The code for an address that the driver would not know: the one above, or INVALID_VALUE. */
 CUresult zc_stream_refusal(void);
 
 /* Waits for all work of a context.  Returns the driver's code. */

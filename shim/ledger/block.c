@@ -132,7 +132,7 @@ static struct zc_block *block_new(void)
 }
 
 /* Removes a block whose addresses the driver has given to a newer one. */
-static void displace(struct zc_block *old)
+static void block_displace(struct zc_block *old)
 {
     zc_index_remove(old->base, old);
     gauge_change(old, -1);
@@ -155,7 +155,7 @@ struct zc_block *zc_block_add(const struct zc_block *like)
             block->id = ledger.serial + 1;
             __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
             while (!(added = zc_index_insert(block->base, end, block, &old)) && old != NULL)
-                displace(old);
+                block_displace(old);
             if (added) {
                 ledger.serial++;
                 if (block->before != 0 || block->behind != 0)
@@ -193,7 +193,7 @@ void zc_block_spill(struct zc_block *block, bool spilled)
 }
 
 /* A handler that interrupts this finds BUSY in the first record, and leaves both alone. */
-static void remember(struct zc_index_seen seen[2], const struct zc_index_seen *now)
+static void seen_remember(struct zc_index_seen seen[2], const struct zc_index_seen *now)
 {
     uint64_t was = seen[0].sequence;
     if (was == BUSY)
@@ -212,11 +212,11 @@ static void remember(struct zc_index_seen seen[2], const struct zc_index_seen *n
     seen[0].sequence = now->sequence;
 }
 
-static struct zc_index_seen look(uint64_t address)
+static struct zc_index_seen block_look(uint64_t address)
 {
     struct zc_index_seen now;
     if (zc_index_find(address, &now)) {
-        remember(zc_block_seen_at(address), &now);
+        seen_remember(zc_block_seen_at(address), &now);
     } else if (ledger_enter()) {
         zc_index_find(address, &now);
         ledger_leave();
@@ -227,13 +227,14 @@ static struct zc_index_seen look(uint64_t address)
 struct zc_block *zc_block_look(uint64_t address)
 {
     struct zc_block *block;
-    return zc_block_recall(&zc_block_seen_at(address)[1], address, &block) ? block
-                                                                           : look(address).block;
+    return zc_block_recall(&zc_block_seen_at(address)[1], address, &block)
+               ? block
+               : block_look(address).block;
 }
 
 bool zc_block_beside_any(uint64_t address)
 {
-    struct zc_index_seen gap = look(address);
+    struct zc_index_seen gap = block_look(address);
     if (gap.block || !gap.bytes)
         return false;
     const struct zc_block *below = gap.base ? zc_block_find(gap.base - 1) : NULL;

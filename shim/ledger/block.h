@@ -97,7 +97,7 @@ static inline bool zc_block_paused(const struct zc_block *block)
  */
 struct zc_block *zc_block_add(const struct zc_block *like);
 
-/* What the calling thread's look-ups saw last, by a hash of the page: the last two of each hash, so
+/* The calling thread's last look-ups, by a hash of the page: the last two of each hash, so
  * that both sides of a copy have one. */
 #define ZC_BLOCK_SEEN 8u
 extern __thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]

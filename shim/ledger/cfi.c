@@ -10,7 +10,7 @@ struct hdr_row {
     int32_t fde;   /* Its FDE. */
 };
 
-static bool inside(const struct zc_object *object, uint64_t address, uint64_t bytes)
+static bool object_holds(const struct zc_object *object, uint64_t address, uint64_t bytes)
 {
     return address >= object->start && address < object->end && bytes <= object->end - address;
 }
@@ -23,12 +23,12 @@ static uint64_t fde_address(const struct zc_object *object, uint64_t pc)
     uint64_t base = (uint64_t)(uintptr_t)hdr;
     struct hdr_row row;
     uint32_t count, low = 0;
-    if (hdr == NULL || !inside(object, base, 12) || hdr[0] != 1 ||
+    if (hdr == NULL || !object_holds(object, base, 12) || hdr[0] != 1 ||
         hdr[1] != (ZC_PE_PCREL | ZC_PE_SDATA4) || hdr[2] != ZC_PE_UDATA4 ||
         hdr[3] != (ZC_PE_DATAREL | ZC_PE_SDATA4))
         return 0;
     memcpy(&count, hdr + 8, sizeof(count));
-    if (count == 0 || !inside(object, base, 12 + (uint64_t)count * sizeof(row)))
+    if (count == 0 || !object_holds(object, base, 12 + (uint64_t)count * sizeof(row)))
         return 0;
     while (count > 1) {
         uint32_t half = count / 2;
@@ -46,11 +46,12 @@ static bool entry_open(const struct zc_object *object, uint64_t address, struct 
 {
     const uint8_t *at = (const uint8_t *)(uintptr_t)address;
     uint32_t length;
-    if (!inside(object, address, sizeof(length)))
+    if (!object_holds(object, address, sizeof(length)))
         return false;
     memcpy(&length, at, sizeof(length));
     /* 0 ends the section; lengths from 0xfffffff0 on mean the 64-bit format. */
-    if (length == 0 || length >= 0xfffffff0u || !inside(object, address, 4 + (uint64_t)length))
+    if (length == 0 || length >= 0xfffffff0u ||
+        !object_holds(object, address, 4 + (uint64_t)length))
         return false;
     *out = (struct zc_cursor){at + 4, at + 4 + length, false};
     return true;
@@ -306,7 +307,7 @@ static bool run_advance(struct machine *m, uint8_t op)
 }
 
 /* Runs instructions up to those that are valid only after `pc`. */
-static void run(struct machine *m, uint64_t pc)
+static void cfi_run(struct machine *m, uint64_t pc)
 {
     while (m->c.at < m->c.end && !m->c.bad) {
         uint8_t op = (uint8_t)zc_cursor_fixed(&m->c, 1);
@@ -331,12 +332,12 @@ bool zc_cfi_run(const struct zc_cfi_program *program, uint64_t pc, struct zc_cfi
 {
     struct machine m = {.program = program, .loc = program->start};
     m.c = (struct zc_cursor){program->init, program->init_end, false};
-    run(&m, UINT64_MAX);
+    cfi_run(&m, UINT64_MAX);
     m.initial = m.row;
     m.loc = program->start;
     if (!m.c.bad) {
         m.c = (struct zc_cursor){program->code, program->code_end, false};
-        run(&m, pc);
+        cfi_run(&m, pc);
     }
     *out = m.row;
     out->signal = program->signal;

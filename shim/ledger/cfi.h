@@ -29,7 +29,7 @@ struct zc_cfi_expr {
     size_t bytes;        /* Bytes of them. */
 };
 
-/* Where the caller's value of a register is stored. */
+/* How the caller's value of a register is stored. */
 enum zc_cfi_how {
     ZC_CFI_SAME,       /* Unchanged. */
     ZC_CFI_UNDEFINED,  /* Lost; for the return address: the outermost frame. */

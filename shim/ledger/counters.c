@@ -65,7 +65,7 @@ static int write_zeroes(int fd, uint64_t bytes)
     return 0;
 }
 
-static int allocate(int fd, uint64_t bytes)
+static int allocate_file(int fd, uint64_t bytes)
 {
     int result;
     if (!zc_log_size_allowed(bytes))
@@ -79,7 +79,7 @@ static int allocate(int fd, uint64_t bytes)
                                                                      : errno;
 }
 
-static struct zc_counters *map(int fd)
+static struct zc_counters *counters_map(int fd)
 {
     int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
     void *memory =
@@ -146,9 +146,9 @@ static struct zc_counters *map_file(const char *path)
         zc_file_lock(fd, 0, F_WRLCK);
     else if (fd == -EEXIST)
         fd = open_of_killed(path);
-    int error = fd < 0 ? -fd : allocate(fd, sizeof(struct zc_counters));
+    int error = fd < 0 ? -fd : allocate_file(fd, sizeof(struct zc_counters));
     if (error == 0) {
-        made = map(fd);
+        made = counters_map(fd);
         error = made != NULL ? 0 : errno;
     }
     if (error != 0) {
@@ -205,7 +205,7 @@ static void copy_known(struct zc_counters *made, const struct zc_counters *befor
 
 /* Replaces the current counters.  Known sites keep their indices: libc's requests have sites before
  * the first CUDA call, and during it.  The time of cuInit, which starts libzc, is kept, too. */
-static void take_over(struct zc_counters *made)
+static void counters_replace(struct zc_counters *made)
 {
     bool held = zc_counters_lock();
     copy_known(made, zc_counters());
@@ -222,7 +222,7 @@ static bool open_counters(const char *path, bool anew)
     if (path != NULL && strlen(path) < sizeof(file.path))
         made = map_file(path);
     if (made == NULL)
-        made = map(-1);
+        made = counters_map(-1);
     errno = saved;
     if (made == NULL)
         made = &last_resort;
@@ -230,7 +230,7 @@ static bool open_counters(const char *path, bool anew)
     if (anew)
         __atomic_store_n(&zc_counters_now, made, __ATOMIC_RELEASE);
     else
-        take_over(made);
+        counters_replace(made);
     return made != &last_resort;
 }
 

@@ -36,7 +36,7 @@ enum zc_dir {
         ZC_DIR_COUNT
 };
 
-/* What host memory is that the program takes for pageable: of malloc, a mapping of no file, of a
+/* Sources of host memory that the program takes for pageable: malloc, a mapping of no file, of a
  * file, or of a file in memory, the calling thread's stack, or variables of a loaded object. */
 #define ZC_SOURCES(X)                                                                              \
     X(HEAP, "heap")                                                                                \

@@ -259,7 +259,7 @@ static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struc
 }
 
 /* The entry that overlaps [base, end), which would be inserted at `at` in slot s; or NULL. */
-static struct zc_block *overlap(size_t s, size_t at, uint64_t base, uint64_t end)
+static struct zc_block *entry_overlap(size_t s, size_t at, uint64_t base, uint64_t end)
 {
     const struct chunk *chunk = blocks.top[s].chunk;
     if (at > 0 && base < chunk->end[at - 1])
@@ -288,7 +288,7 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
     size_t s = top_rank(blocks.top, blocks.count, base) - 1;
     chunk = blocks.top[s].chunk;
     size_t at = rank(chunk->base, 1, chunk->count, base);
-    *overlap_out = overlap(s, at, base, end);
+    *overlap_out = entry_overlap(s, at, base, end);
     if (*overlap_out != NULL)
         return false;
     if (chunk->count == FANOUT)
@@ -300,7 +300,7 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
 }
 
 /* Merges the chunk of slot s + 1 into that of slot s if they fit into one. */
-static bool merge(size_t s)
+static bool chunk_merge(size_t s)
 {
     if (s + 1 >= blocks.count ||
         blocks.top[s].chunk->count + blocks.top[s + 1].chunk->count > MERGE_FILL)
@@ -326,8 +326,8 @@ bool zc_index_remove(uint64_t base, const struct zc_block *block)
     } else if (chunk->count > 0) {
         if (at == 1 && s > 0)
             SET(blocks.top[s].first, chunk->base[0]);
-        if (chunk->count < MERGE_BELOW && !merge(s) && s > 0)
-            merge(s - 1);
+        if (chunk->count < MERGE_BELOW && !chunk_merge(s) && s > 0)
+            chunk_merge(s - 1);
     }
     change_end();
     return true;

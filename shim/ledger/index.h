@@ -9,7 +9,7 @@
 
 struct zc_block;
 
-/* What a look-up found: [base, base + bytes) is part of `block`, or of none if that is NULL.  It
+/* The result of a look-up: [base, base + bytes) is part of `block`, or of none if that is NULL.  It
  * holds while zc_index_sequence is the same. */
 struct zc_index_seen {
     uint64_t sequence; /* Even, and never 0. */

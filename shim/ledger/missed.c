@@ -11,16 +11,17 @@ static ZC_OWN struct {
     bool taken; /* A rule took a request.  Atomic. */
 } missed_now;
 
-static bool nearer(unsigned misfits, size_t size)
+static bool missed_nearer(unsigned misfits, size_t size)
 {
     return !missed_now.all.rule || misfits < missed_now.all.misfits ||
            (misfits == missed_now.all.misfits && size > missed_now.all.size);
 }
 
-static void compare(const struct zc_rule *rule, const struct zc_request *request, uint32_t site)
+static void missed_compare(const struct zc_rule *rule, const struct zc_request *request,
+                           uint32_t site)
 {
     unsigned misfits = zc_rule_misfits(rule, request, NULL, 0);
-    if (!nearer(misfits, request->size))
+    if (!missed_nearer(misfits, request->size))
         return;
     missed_now.all.rule = rule;
     missed_now.all.misfits = misfits;
@@ -40,7 +41,7 @@ void zc_missed_note(const struct zc_policy *policy, const struct zc_request *req
     } else if (zc_lock_take(&missed_lock)) {
         missed_now.all.requests++;
         for (size_t i = 0; i < policy->rule_count; i++)
-            compare(&policy->rules[i], request, site);
+            missed_compare(&policy->rules[i], request, site);
         zc_lock_drop(&missed_lock);
     }
 }

@@ -171,7 +171,7 @@ uint64_t zc_python_address(void)
 
 /* The word at an address of the interpreter's.  Until the first frames have proved the layout, only
  * where it can be read. */
-ZC_READS_FRAMES static uint64_t word(const char *address)
+ZC_READS_FRAMES static uint64_t read_word(const char *address)
 {
     if (zc_python() != ZC_PYTHON_READ &&
         ((uintptr_t)address % sizeof(uint64_t) != 0 || !zc_readable((uintptr_t)address)))
@@ -182,7 +182,7 @@ ZC_READS_FRAMES static uint64_t word(const char *address)
 static const char *pointer(const char *address)
 {
     /* From 3.14 on the lowest bits of some pointers are marks. */
-    return (const char *)(uintptr_t)(word(address) & ~(uint64_t)7); /* NOLINT */
+    return (const char *)(uintptr_t)(read_word(address) & ~(uint64_t)7); /* NOLINT */
 }
 
 static const char *current_frame(void)
@@ -200,13 +200,13 @@ static const char *current_frame(void)
 static const char *code_of(const char *frame)
 {
     const char *code = pointer(frame + api.at.code);
-    uint64_t owner = word(frame + api.at.owner / 8 * 8) >> api.at.owner % 8 * 8 & 0xff;
+    uint64_t owner = read_word(frame + api.at.owner / 8 * 8) >> api.at.owner % 8 * 8 & 0xff;
     if (code == NULL || owner >= OWNED_BY_C || pointer(code + api.at.type) != api.code_type)
         return NULL;
     return code;
 }
 
-static uint64_t mix(uint64_t key, uint64_t value)
+static uint64_t mix_key(uint64_t key, uint64_t value)
 {
     key = (key ^ value) * 0x9e3779b97f4a7c15ull;
     return key ^ key >> 32;
@@ -222,8 +222,9 @@ static uint64_t key_of_frames(void)
     for (unsigned i = 0; frame != NULL && i < FRAMES_MAX && n < ZC_PYTHON_FRAMES; i++) {
         const char *code = code_of(frame);
         if (code != NULL) {
-            key = mix(mix(key, word(frame + api.at.instruction)), word(code + api.at.function));
-            key = mix(key, (uintptr_t)code);
+            key = mix_key(mix_key(key, read_word(frame + api.at.instruction)),
+                          read_word(code + api.at.function));
+            key = mix_key(key, (uintptr_t)code);
             n++;
         }
         frame = pointer(frame + api.at.previous);
@@ -266,7 +267,7 @@ static void copy_name(char *out, size_t cap, const char *text, bool end)
 
 static uint32_t line_of(const char *frame, const char *code)
 {
-    uint64_t offset = word(frame + api.at.instruction) - (uintptr_t)(code + api.at.bytecode);
+    uint64_t offset = read_word(frame + api.at.instruction) - (uintptr_t)(code + api.at.bytecode);
     int line = api.line != NULL ? api.line(frame) : api.code_line(code, (int)offset);
     return line > 0 ? (uint32_t)line : 0;
 }
@@ -298,7 +299,7 @@ void zc_python_drop(struct zc_python_path *path)
 
 /* The innermost function of the first thread that is in one proves the layout: its code is a code
  * object, and the names there are texts. */
-static void prove(void)
+static void prove_layout(void)
 {
     const char *frame = current_frame(), *code = NULL;
     if (frame == NULL)
@@ -316,6 +317,6 @@ static void prove(void)
 uint64_t zc_python_walk(void)
 {
     if (zc_python() == ZC_PYTHON_FOUND)
-        prove();
+        prove_layout();
     return zc_python() == ZC_PYTHON_READ ? key_of_frames() : 0;
 }

@@ -43,7 +43,7 @@ const char *zc_rules_path(void)
     return rules.path[0] && !rules.refusal[0] ? rules.path : NULL;
 }
 
-static void *map(size_t bytes)
+static void *map_memory(size_t bytes)
 {
     void *p = zc_memory_map(NULL, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -57,17 +57,17 @@ static void count_fault(void *ctx, enum zc_policy_severity severity, unsigned li
     ++*(unsigned *)ctx;
 }
 
-static void say(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
-                const char *message)
+static void report_fault(void *ctx, enum zc_policy_severity severity, unsigned line,
+                         unsigned column, const char *message)
 {
     (void)ctx;
     zc_message(severity == ZC_SEVERITY_ERROR ? ZC_ERROR : ZC_WARN, "policy", "%s:%u:%u: %s",
                rules.path, line, column, message);
 }
 
-static void read_text(int fd)
+static void policy_read(int fd)
 {
-    rules.text = map(ZC_POLICY_MAX_BYTES + 1);
+    rules.text = map_memory(ZC_POLICY_MAX_BYTES + 1);
     for (ssize_t got; rules.text && rules.text_bytes <= ZC_POLICY_MAX_BYTES;
          rules.text_bytes += (size_t)got) {
         got = read(fd, rules.text + rules.text_bytes, ZC_POLICY_MAX_BYTES + 1 - rules.text_bytes);
@@ -76,7 +76,7 @@ static void read_text(int fd)
     }
 }
 
-static void drop_text(void)
+static void policy_drop_text(void)
 {
     if (rules.text)
         zc_memory_unmap(rules.text, ZC_POLICY_MAX_BYTES + 1);
@@ -85,11 +85,11 @@ static void drop_text(void)
 
 /* The rules stay mapped for the life of the process.  A file with faults is parsed again when its
  * faults can be reported. */
-static void parse(void)
+static void policy_parse(void)
 {
     struct zc_policy_memory memory = {.size = zc_policy_memory_for(rules.text_bytes)};
     unsigned faults = 0;
-    memory.base = map(memory.size);
+    memory.base = map_memory(memory.size);
     if (!memory.base)
         return;
     rules.errors = zc_policy_parse(rules.path, rules.text, rules.text_bytes, &memory, count_fault,
@@ -97,12 +97,12 @@ static void parse(void)
     if (rules.errors && zc_option_on(zc_options()->strict))
         memset(&rules.policy, 0, sizeof(rules.policy));
     if (!faults)
-        drop_text();
+        policy_drop_text();
     if (rules.policy.needs & ZC_NEED_JOB)
         zc_log_host(); /* So that threads only read it. */
 }
 
-static void load(void)
+static void policy_load(void)
 {
     int fd = -1;
     if (zc_options_read()->secure)
@@ -114,10 +114,10 @@ static void load(void)
         rules.path[0] = '\0';
     if (found != ZC_POLICY_FOUND)
         return;
-    read_text(fd);
+    policy_read(fd);
     close(fd);
     if (rules.text)
-        parse();
+        policy_parse();
 }
 
 bool zc_rules_load(void)
@@ -130,7 +130,7 @@ bool zc_rules_load(void)
     bool mine = zc_lock_take(&rules_lock);
     if (mine && rules.state != READ) {
         __atomic_store_n(&rules.state, READING, __ATOMIC_RELEASE);
-        load();
+        policy_load();
         __atomic_store_n(&rules.state, READ, __ATOMIC_RELEASE);
     }
     if (mine)
@@ -158,14 +158,15 @@ static void say_faults(void)
 {
     struct zc_policy again;
     struct zc_policy_memory memory = {.size = zc_policy_memory_for(rules.text_bytes)};
-    memory.base = map(memory.size);
+    memory.base = map_memory(memory.size);
     if (rules.errors)
         say_verdict();
     if (memory.base) {
-        zc_policy_parse(rules.path, rules.text, rules.text_bytes, &memory, say, NULL, &again);
+        zc_policy_parse(rules.path, rules.text, rules.text_bytes, &memory, report_fault, NULL,
+                        &again);
         zc_memory_unmap(memory.base, memory.size);
     }
-    drop_text();
+    policy_drop_text();
 }
 
 void zc_rules_announce(void)

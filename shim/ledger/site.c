@@ -33,7 +33,7 @@ static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
 }
 
 /* FNV-1a over each frame's module, '+' and offset (eight bytes, lowest first); 0 means none. */
-static uint32_t id_of(const struct zc_frame *frames, unsigned n)
+static uint32_t id_of_frames(const struct zc_frame *frames, unsigned n)
 {
     uint32_t hash = 2166136261u;
     for (unsigned i = 0; i < n; i++) {
@@ -91,12 +91,12 @@ static uint32_t site_new(uint32_t key, uint32_t id, const struct zc_frame *frame
 static uint32_t find_or_make(const struct zc_frame *frames, unsigned n, uint32_t limit,
                              struct zc_python_path **path)
 {
-    uint32_t id = id_of(frames, n), key = id, index;
+    uint32_t id = id_of_frames(frames, n), key = id, index;
     struct entry *entry;
     if (*path != NULL) {
         (*path)->native = id;
         key = id_with(id, *path);
-        id = id_with(id_of(frames, (*path)->before), *path);
+        id = id_with(id_of_frames(frames, (*path)->before), *path);
     }
 
     HASH_FIND(hh, sites.entries, &key, sizeof(key), entry);

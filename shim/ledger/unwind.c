@@ -26,12 +26,12 @@ bool zc_readable(uint64_t address)
     return ok;
 }
 
-ZC_READS_FRAMES static uint64_t load(uint64_t address)
+ZC_READS_FRAMES static uint64_t load_word(uint64_t address)
 {
     return *(const volatile uint64_t *)(uintptr_t)address;
 }
 
-static bool read_word(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
+static bool stack_word(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
 {
     if (address % sizeof(uint64_t) != 0 || address < PAGE)
         return false;
@@ -40,7 +40,7 @@ static bool read_word(struct zc_walk *walk, uint64_t address, uint64_t *value_ou
             return false;
         walk->page = address / PAGE;
     }
-    *value_out = load(address);
+    *value_out = load_word(address);
     return true;
 }
 
@@ -57,7 +57,7 @@ static void cache_word(struct zc_walk *walk, uint64_t address, uint64_t value)
 
 bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
 {
-    if (!read_word(walk, address, value_out))
+    if (!stack_word(walk, address, value_out))
         return false;
     cache_word(walk, address, *value_out);
     return true;
@@ -107,7 +107,7 @@ static bool rule_value(struct zc_walk *walk, const struct zc_cfi_rule *rule, uin
 
 /* Removes AArch64's pointer authentication code; the instruction does nothing on CPUs without
  * it. */
-static uint64_t strip(uint64_t pc, bool is_signed)
+static uint64_t strip_signature(uint64_t pc, bool is_signed)
 {
 #if defined(__aarch64__)
     if (is_signed) {
@@ -140,7 +140,7 @@ static bool leave_fp(struct zc_walk *walk, const struct zc_cfi_rule *rule, uint6
         return true;
     case ZC_CFI_AT:
         walk->fp_at = cfa + (uint64_t)rule->offset;
-        return read_word(walk, walk->fp_at, &walk->fp);
+        return stack_word(walk, walk->fp_at, &walk->fp);
     case ZC_CFI_UNDEFINED:
     case ZC_CFI_UNSUPPORTED:
         /* A lost value matters only if an outer frame needs it; 0 leads nowhere. */
@@ -154,7 +154,7 @@ static bool leave_fp(struct zc_walk *walk, const struct zc_cfi_rule *rule, uint6
 }
 
 /* Leaves the current frame.  False at the outermost one, and if something is strange. */
-static bool step(struct zc_walk *walk, const struct zc_object *object)
+static bool frame_leave(struct zc_walk *walk, const struct zc_object *object)
 {
     struct zc_cfi_program program;
     struct zc_cfi_row row;
@@ -170,7 +170,7 @@ static bool step(struct zc_walk *walk, const struct zc_object *object)
         return false;
     if (!leave_fp(walk, &row.fp, cfa))
         return false;
-    walk->pc = strip(pc, row.ra_signed);
+    walk->pc = strip_signature(pc, row.ra_signed);
     walk->sp = cfa;
     return walk->pc > PAGE;
 }
@@ -197,7 +197,7 @@ zc_unwind(struct zc_walk *walk, uint64_t from,
         bool known = zc_object_find(walk->pc - 1, &object);
         if (walk->sp > from && !visit(walk->pc, known ? &object : NULL, arg))
             return;
-        if (!known || !step(walk, &object))
+        if (!known || !frame_leave(walk, &object))
             return;
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the summary tells of limits that processes share. */
+/* The part of the summary about limits that processes share. */
 #pragma once
 
 #include <stdint.h>

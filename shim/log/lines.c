@@ -204,7 +204,7 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
     write_transfer(t, call);
 }
 
-static void frame(struct zc_line *line, const struct zc_frame *f)
+static void frame_field(struct zc_line *line, const struct zc_frame *f)
 {
     char buf[ZC_SITE_MODULE + 20];
     struct zc_text t = zc_text_on(buf, sizeof(buf));
@@ -213,7 +213,7 @@ static void frame(struct zc_line *line, const struct zc_frame *f)
 }
 
 /* The frames last, because they may be too many for the line. */
-static void python(struct zc_line *line, const struct zc_python_path *path)
+static void python_fields(struct zc_line *line, const struct zc_python_path *path)
 {
     zc_line_hex(line, "native", path->native, 8);
     zc_line_u64(line, "before_python", path->before);
@@ -239,10 +239,10 @@ __attribute__((noinline)) static void write_site(const struct zc_site *site,
     zc_line_hex(&line, "site", site->id, 8);
     zc_line_open(&line, "frames", '[');
     for (uint32_t i = 0; i < site->nframes && i < ZC_SITE_FRAMES; i++)
-        frame(&line, &site->frame[i]);
+        frame_field(&line, &site->frame[i]);
     zc_line_close(&line, ']');
     if (path != NULL)
-        python(&line, path);
+        python_fields(&line, path);
     zc_log_write(&line);
 }
 

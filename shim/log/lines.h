@@ -8,7 +8,7 @@
 #include "log/log.h"
 #include "policy/policy.h"
 
-/* What the log says of a request, besides its block. */
+/* Fields of an `alloc` line besides those of the block. */
 struct zc_log_request {
     enum zc_stream_kind stream; /* For a stream-ordered request, else NONE. */
     const char *thread;         /* Name of the requesting thread; NULL if unknown. */
@@ -24,7 +24,7 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
 /* At ALLOCS and EVENTS: the block's traffic by direction.  Call before zc_block_remove(). */
 void zc_log_free(const struct zc_block *block);
 
-/* What the log says of the call that made a transfer, besides the counts. */
+/* Fields of a `transfer` line besides the counts. */
 struct zc_log_call {
     const char *function;       /* Driver function that the program called. */
     uint64_t dst, src;          /* First addresses, 0 for arrays and the source of a set. */

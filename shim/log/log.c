@@ -64,7 +64,7 @@ static int64_t log_size(void)
 }
 
 /* Writes all bytes or none.  Returns 0 or the errno value. */
-static int append(const char *bytes, size_t n)
+static int log_append(const char *bytes, size_t n)
 {
     int64_t size = log_size();
     long written;
@@ -106,7 +106,7 @@ static void write_one(struct zc_line *line, bool last)
         return;
     }
     if (fd >= 0)
-        error = append(line->text.buf, line->text.len);
+        error = log_append(line->text.buf, line->text.len);
     if (error != 0 || last)
         end_log(error);
     zc_lock_drop(&log_lock);
@@ -133,7 +133,7 @@ static bool is_device(const char *name)
 }
 
 /* Bytes of a path before its ending ".jsonl"; all, without one. */
-static size_t stem(const char *name)
+static size_t path_stem(const char *name)
 {
     size_t n = strlen(name), m = strlen(ENDING);
     return n > m && strcmp(name + n - m, ENDING) == 0 ? n - m : n;
@@ -145,7 +145,7 @@ static size_t stem(const char *name)
 static int create_file(void)
 {
     char asked[PATH_MAX];
-    size_t n = stem(file.path);
+    size_t n = path_stem(file.path);
     struct zc_text name = zc_text_on(file.path, sizeof(file.path));
     int created = zc_log_create(file.path);
     strcpy(asked, file.path);
@@ -208,11 +208,11 @@ static bool open_file(const char *pattern)
 
 /* The counters' name is derived from the log's, but differs, so that readers can tell them
  * apart. */
-static void open_counters(void)
+static void open_counters_beside(void)
 {
     char name[PATH_MAX];
     struct zc_text t = zc_text_on(name, sizeof(name));
-    zc_text_raw(&t, file.path, stem(file.path));
+    zc_text_raw(&t, file.path, path_stem(file.path));
     zc_text_str(&t, ".counters");
     zc_counters_open(t.truncated ? NULL : zc_text_cstr(&t));
 }
@@ -224,7 +224,7 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
         return;
     if (pattern != NULL && *pattern != 0 && strcmp(pattern, "off") != 0 && wanted != ZC_LOG_OFF &&
         open_file(pattern)) {
-        open_counters();
+        open_counters_beside();
         __atomic_store_n(&zc_log_level_now, (int)wanted, __ATOMIC_RELAXED);
     } else {
         file.path[0] = 0;

@@ -17,7 +17,7 @@
 #define SCHEMA 1
 
 /* A list of terminated arguments, proc(5). */
-static void arguments(struct zc_line *line)
+static void argv_field(struct zc_line *line)
 {
     char buf[ZC_LINE_MAX];
     size_t n = zc_file_text("/proc/self/cmdline", buf, sizeof(buf));
@@ -36,7 +36,7 @@ static void number_or_null(struct zc_line *line, const char *name, int64_t v, bo
         zc_line_null(line, name);
 }
 
-static void job(struct zc_line *line)
+static void job_fields(struct zc_line *line)
 {
     const struct zc_job *j = zc_job();
     zc_line_i64(line, "rank", j->rank < 0 ? 0 : j->rank);
@@ -57,7 +57,7 @@ static void append_uuid(struct zc_text *t, const unsigned char uuid[16])
     }
 }
 
-static void gpus(struct zc_line *line, const struct zc_log_meta *meta)
+static void gpus_field(struct zc_line *line, const struct zc_log_meta *meta)
 {
     zc_line_open(line, "gpus", '[');
     for (int i = 0; i < meta->devices && i < ZC_LOG_GPUS; i++) {
@@ -78,8 +78,8 @@ static void program_path(struct zc_line *line)
     zc_line_str(line, "exe_path", zc_log_program_path(path) ? path : NULL);
 }
 
-/* What Python functions of sites come from; only where somebody has asked for them. */
-static void python(struct zc_line *line)
+/* The interpreter that Python functions of sites come from; only with ZC_PYTHON. */
+static void python_field(struct zc_line *line)
 {
     uint64_t hex = zc_python_version();
     char buf[16];
@@ -89,7 +89,7 @@ static void python(struct zc_line *line)
         zc_line_str(line, "python", zc_python() >= ZC_PYTHON_FOUND ? zc_text_cstr(&t) : NULL);
 }
 
-static void policy(struct zc_line *line, const struct zc_log_meta *meta)
+static void policy_field(struct zc_line *line, const struct zc_log_meta *meta)
 {
     if (meta->policy_file == NULL) {
         zc_line_null(line, "policy");
@@ -116,15 +116,15 @@ void zc_log_meta(const struct zc_log_meta *meta)
     zc_line_str(&line, "run", *zc_options()->run ? zc_options()->run : NULL);
     zc_line_str(&line, "host", zc_log_host());
     zc_line_str(&line, "exe", zc_log_program());
-    job(&line);
+    job_fields(&line);
     number_or_null(&line, "driver", meta->driver, meta->driver != 0);
     zc_line_str(&line, "gpu", meta->gpu);
     number_or_null(&line, "devices", meta->devices, meta->devices >= 0);
-    gpus(&line, meta);
-    policy(&line, meta);
-    python(&line);
+    gpus_field(&line, meta);
+    policy_field(&line, meta);
+    python_field(&line);
     program_path(&line);
-    arguments(&line); /* Last, because it may be cut. */
+    argv_field(&line); /* Last, because it may be cut. */
     zc_log_write(&line);
     zc_message_set_sink(zc_log_warn);
     errno = saved;

@@ -106,7 +106,7 @@ static const char *known_path(struct search *search)
     return search->path;
 }
 
-static void write_line(struct search *search)
+static void module_write(struct search *search)
 {
     char id[2 * BUILD_ID + 1];
     struct zc_text text = zc_text_on(id, sizeof(id));
@@ -129,7 +129,7 @@ static void write_module(const char *name)
     search->name = name;
     search->program = zc_log_program();
     dl_iterate_phdr(match_module, search);
-    write_line(search);
+    module_write(search);
     zc_reentry_arena_put(search, sizeof(*search));
 }
 

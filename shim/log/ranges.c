@@ -41,7 +41,7 @@ static size_t without_number(const char *name)
     return length;
 }
 
-static int level(const char *domain)
+static int range_level(const char *domain)
 {
     int count = 0;
     for (const struct range *range = mine.innermost; range; range = range->outer)
@@ -73,7 +73,7 @@ int zc_ranges_push(const char *domain, const char *name)
     range->bytes = (uint32_t)bytes;
     range->domain = domain;
     memcpy(range->name, whole, length);
-    int now = level(domain);
+    int now = range_level(domain);
     range->outer = mine.innermost;
     mine.innermost = range;
     return now;
@@ -93,7 +93,7 @@ int zc_ranges_pop(const char *domain)
         return -1;
     *at = range->outer;
     zc_reentry_arena_put(range, range->bytes);
-    return level(domain);
+    return range_level(domain);
 }
 
 const char *zc_ranges_here(void)
@@ -117,10 +117,10 @@ unsigned zc_ranges_around(uint64_t *numbers, unsigned most)
 }
 
 /* The arena has forgotten them. */
-static void in_child(void)
+static void ranges_child(void)
 {
     mine.innermost = NULL;
     mine.lost = 0;
 }
 
-const struct zc_module zc_module_ranges = {.child = in_child};
+const struct zc_module zc_module_ranges = {.child = ranges_child};

@@ -50,7 +50,7 @@ static void add_copies(struct zc_summary *s)
     }
 }
 
-static void collect(struct zc_summary *s)
+static void summary_collect(struct zc_summary *s)
 {
     s->sites = zc_site_count();
     if (s->sites > ZC_COUNTERS_SITES)
@@ -87,7 +87,7 @@ static void source_side(struct zc_line *line, unsigned source, const char *side,
     zc_line_close(line, '}');
 }
 
-static void pageable(struct zc_line *line)
+static void pageable_field(struct zc_line *line)
 {
     zc_line_open(line, "pageable", '[');
     for (unsigned i = 1; i < ZC_SOURCE_COUNT; i++) {
@@ -98,7 +98,7 @@ static void pageable(struct zc_line *line)
     zc_line_close(line, ']');
 }
 
-static void flows(struct zc_line *line, const struct zc_totals *totals)
+static void flow_fields(struct zc_line *line, const struct zc_totals *totals)
 {
     zc_line_open(line, "flows", '[');
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
@@ -123,7 +123,7 @@ static void flows(struct zc_line *line, const struct zc_totals *totals)
     zc_line_close(line, ']');
 }
 
-static void sites(struct zc_line *line, const struct zc_summary *s)
+static void sites_field(struct zc_line *line, const struct zc_summary *s)
 {
     zc_line_open(line, "sites", '[');
     for (uint32_t i = 0; i < s->sites; i++) {
@@ -141,7 +141,7 @@ static void sites(struct zc_line *line, const struct zc_summary *s)
     zc_line_close(line, ']');
 }
 
-static void places(struct zc_line *line, const struct zc_summary *s)
+static void places_field(struct zc_line *line, const struct zc_summary *s)
 {
     zc_line_open(line, "places", '[');
     for (unsigned i = 0; i < ZC_PLACE_COUNT; i++) {
@@ -157,8 +157,8 @@ static void places(struct zc_line *line, const struct zc_summary *s)
     zc_line_close(line, ']');
 }
 
-/* What a policy that took nothing came nearest to. */
-static void missed(struct zc_line *line, const struct zc_missed *m)
+/* The request that came nearest to a rule of a policy that took nothing. */
+static void missed_field(struct zc_line *line, const struct zc_missed *m)
 {
     zc_line_open(line, "missed", '{');
     zc_line_u64(line, "requests", m->requests);
@@ -173,7 +173,7 @@ static void missed(struct zc_line *line, const struct zc_missed *m)
     zc_line_close(line, '}');
 }
 
-static void write_line(const struct zc_summary *s)
+static void summary_write(const struct zc_summary *s)
 {
     char small[ZC_LINE_MAX];
     char *large = zc_arena_get(LINE_BYTES);
@@ -193,8 +193,8 @@ static void write_line(const struct zc_summary *s)
     zc_line_u64(&line, "unknown_calls", zc_log_unknown.calls);
     zc_refusals_line(&line);
     if (s->all_missed)
-        missed(&line, &s->missed);
-    places(&line, s);
+        missed_field(&line, &s->missed);
+    places_field(&line, s);
     zc_line_budgets(&line);
     if (zc_log_pairs.pairs > 0) {
         zc_line_open(&line, "shared", '{');
@@ -202,9 +202,9 @@ static void write_line(const struct zc_summary *s)
         zc_line_pair_counts(&line, &zc_log_pairs);
         zc_line_close(&line, '}');
     }
-    flows(&line, &s->totals);
-    pageable(&line);
-    sites(&line, s);
+    flow_fields(&line, &s->totals);
+    pageable_field(&line);
+    sites_field(&line, s);
     zc_log_write_last(&line);
     zc_arena_put(large, LINE_BYTES);
 }
@@ -236,10 +236,10 @@ void zc_log_summary(void)
     int saved = errno;
     if (s == NULL)
         return;
-    collect(s);
+    summary_collect(s);
     if (zc_log_level() != ZC_LOG_OFF) {
         log_sites(s);
-        write_line(s);
+        summary_write(s);
     }
     zc_summary_print(s, zc_option_on(zc_options()->summary) && has_content(s));
     zc_arena_put(s, sizeof(*s));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the summary is made from: all counters, read once. */
+/* The source of the summary: all counters, read once. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ struct zc_summary {
     struct zc_block_gauge place[ZC_COUNTERS_PLACES];      /* By enum zc_place_id. */
     uint64_t untracked;                                   /* Requests that could not be recorded. */
     uint64_t wall_ns;                                     /* Since the counters were made. */
-    uint64_t start_ns;                                    /* What the driver took to start. */
+    uint64_t start_ns;                                    /* Time that the driver took to start. */
     /* Sums over all copies; sets and prefetches move nothing between two blocks. */
     struct zc_count copies[ZC_OUTCOME_COUNT];
     uint64_t copy_ticks;     /* Blocked time of the copies. */

@@ -25,14 +25,14 @@
 #define COUNT 7
 #define SIZE 9
 
-static void left(struct zc_text *t, const char *s, size_t width)
+static void column_left(struct zc_text *t, const char *s, size_t width)
 {
     size_t start = t->len;
     zc_text_str(t, s);
     zc_text_pad(t, start, width);
 }
 
-static void right(struct zc_text *t, const struct zc_text *s, size_t width)
+static void column_right(struct zc_text *t, const struct zc_text *s, size_t width)
 {
     size_t start = t->len;
     zc_text_pad(t, start, s->len < width ? width - s->len : 1);
@@ -40,7 +40,7 @@ static void right(struct zc_text *t, const struct zc_text *s, size_t width)
 }
 
 /* Text of at most 31 bytes, on the right: a heading or a value. */
-static void cell(struct zc_text *t, size_t width, const char *fmt, ...)
+static void column_text(struct zc_text *t, size_t width, const char *fmt, ...)
 {
     char buf[32];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
@@ -48,12 +48,12 @@ static void cell(struct zc_text *t, size_t width, const char *fmt, ...)
     va_start(ap, fmt);
     zc_text_vfmt(&text, fmt, ap);
     va_end(ap);
-    right(t, &text, width);
+    column_right(t, &text, width);
 }
 
-static void size(struct zc_text *t, uint64_t bytes)
+static void column_size(struct zc_text *t, uint64_t bytes)
 {
-    cell(t, SIZE, "%B", bytes);
+    column_text(t, SIZE, "%B", bytes);
 }
 
 /* A number of at most six columns: above 999,999 in thousands, millions and so on. */
@@ -65,7 +65,7 @@ static void put_count(struct zc_text *t, uint64_t v)
         v = (v + 500) / 1000;
         i++;
     }
-    cell(t, COUNT, "%U%s", v, suffixes[i]);
+    column_text(t, COUNT, "%U%s", v, suffixes[i]);
 }
 
 /* A time of at most eight columns. */
@@ -84,15 +84,15 @@ static void append_time(struct zc_text *t, uint64_t ns)
     zc_text_fmt(t, " %s", names[i]);
 }
 
-static void duration(struct zc_text *t, uint64_t ticks)
+static void column_time(struct zc_text *t, uint64_t ticks)
 {
     char buf[32];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
     append_time(&text, zc_ticks_to_ns(ticks));
-    right(t, &text, SIZE);
+    column_right(t, &text, SIZE);
 }
 
-static void title(struct zc_text *t, const struct zc_summary *s)
+static void table_title(struct zc_text *t, const struct zc_summary *s)
 {
     struct zc_count asked = zc_count_asked(s->copies);
     char name[33];
@@ -107,7 +107,7 @@ static void title(struct zc_text *t, const struct zc_summary *s)
     zc_text_str(t, " blocked\n");
 }
 
-static void missed(struct zc_text *t, const struct zc_missed *m)
+static void missed_lines(struct zc_text *t, const struct zc_missed *m)
 {
     size_t start = t->len;
     if (!m->rule) {
@@ -129,14 +129,14 @@ static void missed(struct zc_text *t, const struct zc_missed *m)
 static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *totals)
 {
     bool copy = zc_flow_dir(flow) < ZC_DIR_MEMSET;
-    left(t, zc_dir_name(zc_flow_dir(flow)), OPERATION);
-    left(t, copy ? zc_kind_name(zc_flow_src(flow)) : "", NAME);
-    left(t, zc_kind_name(zc_flow_dst(flow)), NAME);
+    column_left(t, zc_dir_name(zc_flow_dir(flow)), OPERATION);
+    column_left(t, copy ? zc_kind_name(zc_flow_src(flow)) : "", NAME);
+    column_left(t, zc_kind_name(zc_flow_dst(flow)), NAME);
     put_count(t, zc_count_asked(totals->asked[flow]).calls);
-    size(t, zc_count_asked(totals->asked[flow]).bytes);
+    column_size(t, zc_count_asked(totals->asked[flow]).bytes);
     for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
-        size(t, totals->asked[flow][i].bytes);
-    duration(t, totals->ticks[flow]);
+        column_size(t, totals->asked[flow][i].bytes);
+    column_time(t, totals->ticks[flow]);
     zc_text_str(t, "\n");
 }
 
@@ -148,15 +148,15 @@ static void flow_table(struct zc_text *t, const struct zc_totals *totals)
         if (zc_count_asked(totals->asked[flow]).calls == 0)
             continue;
         if (rows == 0) {
-            left(t, "Operation", OPERATION);
-            left(t, "From", NAME);
-            left(t, "To", NAME);
-            cell(t, COUNT, "Count");
-            cell(t, SIZE, "Asked");
-            cell(t, SIZE, "Moved");
-            cell(t, SIZE, "CPU");
-            cell(t, SIZE, "Elided");
-            cell(t, SIZE, "Blocked");
+            column_left(t, "Operation", OPERATION);
+            column_left(t, "From", NAME);
+            column_left(t, "To", NAME);
+            column_text(t, COUNT, "Count");
+            column_text(t, SIZE, "Asked");
+            column_text(t, SIZE, "Moved");
+            column_text(t, SIZE, "CPU");
+            column_text(t, SIZE, "Elided");
+            column_text(t, SIZE, "Blocked");
             zc_text_str(t, "\n");
         }
         if (++rows <= FLOW_ROWS)
@@ -173,17 +173,17 @@ static void place_table(struct zc_text *t, const struct zc_summary *s)
         if (s->place[i].peak_bytes == 0)
             continue;
         if (first) {
-            left(t, "Place", OPERATION + 2 * NAME);
-            cell(t, COUNT, "Blocks");
-            cell(t, SIZE, "Bytes");
-            cell(t, SIZE, "Peak");
+            column_left(t, "Place", OPERATION + 2 * NAME);
+            column_text(t, COUNT, "Blocks");
+            column_text(t, SIZE, "Bytes");
+            column_text(t, SIZE, "Peak");
             zc_text_str(t, "\n");
         }
         first = false;
-        left(t, zc_place_name((enum zc_place_id)i), OPERATION + 2 * NAME);
+        column_left(t, zc_place_name((enum zc_place_id)i), OPERATION + 2 * NAME);
         put_count(t, s->place[i].blocks);
-        size(t, s->place[i].bytes);
-        size(t, s->place[i].peak_bytes);
+        column_size(t, s->place[i].bytes);
+        column_size(t, s->place[i].peak_bytes);
         zc_text_str(t, "\n");
     }
 }
@@ -223,8 +223,8 @@ void zc_summary_print(const struct zc_summary *summary, bool table)
     struct zc_text t = zc_text_on(buf, sizeof(buf));
     if (table) {
         if (summary->all_missed)
-            missed(&t, &summary->missed);
-        title(&t, summary);
+            missed_lines(&t, &summary->missed);
+        table_title(&t, summary);
         flow_table(&t, &summary->totals);
         place_table(&t, summary);
         last_lines(&t, summary);

@@ -16,8 +16,8 @@ static ZC_OWN struct zc_backing *waiting; /* Blocks that a launch may want, newe
 
 /* Only advice about a NUMA node needs the newer call; other locations have a number in the older
  * one (CUDA Driver API, cuMemAdvise). */
-static CUresult advise(CUdeviceptr base, size_t size, CUmem_advise advice, enum zc_where where,
-                       int id)
+static CUresult call_advise(CUdeviceptr base, size_t size, CUmem_advise advice, enum zc_where where,
+                            int id)
 {
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
@@ -32,8 +32,8 @@ static CUresult advise(CUdeviceptr base, size_t size, CUmem_advise advice, enum 
     return zc_real.cuMemAdvise(base, size, advice, where == ZC_WHERE_HOST ? CU_DEVICE_CPU : id);
 }
 
-static CUresult prefetch(CUdeviceptr base, size_t size, int device, CUstream stream,
-                         enum zc_flavour flavour)
+static CUresult call_prefetch(CUdeviceptr base, size_t size, int device, CUstream stream,
+                              enum zc_flavour flavour)
 {
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
@@ -58,17 +58,17 @@ static void give_advice(const struct zc_want *want, CUdeviceptr base)
         int id = where == ZC_WHERE_DEVICE ? want->device
                  : where == ZC_WHERE_NUMA ? (int)a->numa
                                           : 0;
-        advise(base, want->size, names[a->kind], where, id);
+        call_advise(base, want->size, names[a->kind], where, id);
     }
 }
 
 /* True if kernels that are about to use the block want it on its device. */
-static bool wanted(const struct zc_hinting *h)
+static bool is_wanted(const struct zc_hinting *h)
 {
     return h->pages == ZC_HINT_AWAY && (!h->chosen || h->prefetch & ZC_PREFETCH_LAUNCH);
 }
 
-static CUresult before_launch(const struct zc_launch *launch);
+static CUresult hint_before_launch(const struct zc_launch *launch);
 
 /* Records whether a block waits for a launch; launches are watched while one does.  Under the
  * lock. */
@@ -79,7 +79,7 @@ static void set_waits(struct zc_backing *b, bool now)
     else if (!now && b->hinting.waits)
         DL_DELETE2(waiting, b, hint.before, hint.next);
     b->hinting.waits = now;
-    zc_launch_call(ZC_LAUNCH_PREFETCH, waiting ? before_launch : NULL);
+    zc_launch_call(ZC_LAUNCH_PREFETCH, waiting ? hint_before_launch : NULL);
 }
 
 static void set_away(struct zc_backing *b, bool away)
@@ -87,7 +87,7 @@ static void set_away(struct zc_backing *b, bool away)
     __atomic_store_n(&b->hinting.pages, away ? ZC_HINT_AWAY : ZC_HINT_HOME, __ATOMIC_RELAXED);
 }
 
-/* What a launch removes from the list. */
+/* A block that a launch removes from the list. */
 struct taken {
     CUdeviceptr base;
     size_t size;  /* Bytes to prefetch. */
@@ -117,7 +117,7 @@ static unsigned take_waiting(int device, struct taken out[BATCH])
     return n;
 }
 
-static CUresult before_launch(const struct zc_launch *launch)
+static CUresult hint_before_launch(const struct zc_launch *launch)
 {
     struct taken batch[BATCH];
     CUdevice device;
@@ -131,7 +131,7 @@ static CUresult before_launch(const struct zc_launch *launch)
         else if (!t->chosen)
             zc_log_hint(zc_block_find(t->base), "launch", "a kernel is the first to use it");
         if (!t->partial)
-            prefetch(t->base, t->size, device, launch->stream, launch->flavour);
+            call_prefetch(t->base, t->size, device, launch->stream, launch->flavour);
     }
     return CUDA_SUCCESS;
 }
@@ -166,13 +166,13 @@ void zc_hint_copy(const struct zc_copy *c)
     bool send = send_first(b, c->bytes, &chosen);
     int device = b->device;
     if (send)
-        set_waits(b, wanted(&b->hinting));
+        set_waits(b, is_wanted(&b->hinting));
     zc_lock_drop(&lock);
     if (!send)
         return;
     if (chosen)
         zc_log_hint(block, "copy", "copies fill half of it or more");
-    prefetch(c->dst.address, c->dst.span, device, c->stream, c->flavour);
+    call_prefetch(c->dst.address, c->dst.span, device, c->stream, c->flavour);
 }
 
 void zc_hint_make(const struct zc_want *want, struct zc_backing *b)
@@ -181,15 +181,15 @@ void zc_hint_make(const struct zc_want *want, struct zc_backing *b)
     bool away = true;
     give_advice(want, b->base);
     if (want->rule->prefetch & ZC_PREFETCH_ALLOC)
-        away = prefetch(b->base, want->size, want->device,
-                        want->stream_ordered ? want->stream : CU_STREAM_LEGACY,
-                        want->flavour) != CUDA_SUCCESS;
+        away = call_prefetch(b->base, want->size, want->device,
+                             want->stream_ordered ? want->stream : CU_STREAM_LEGACY,
+                             want->flavour) != CUDA_SUCCESS;
     if (!zc_lock_take(&lock))
         return;
     b->hinting = (struct zc_hinting){.prefetch = want->rule->prefetch & 0xf,
                                      .chosen = (want->rule->given & keys) != 0,
                                      .pages = away ? ZC_HINT_AWAY : ZC_HINT_HOME};
-    set_waits(b, wanted(&b->hinting));
+    set_waits(b, is_wanted(&b->hinting));
     zc_lock_drop(&lock);
 }
 

@@ -54,7 +54,7 @@ static bool managed_pool_make(const struct zc_want *want, struct zc_backing *out
     out->pooled = from && ZC_FLAVOURED(want->flavour, cuMemAllocFromPoolAsync)(
                               &out->base, want->size, from, want->stream) == CUDA_SUCCESS;
     if (out->pooled)
-        out->room = want->size + 1; /* What follows is the pool's: nobody's to the program. */
+        out->room = want->size + 1; /* The bytes behind it are the pool's. */
     else
         managed_pool_leave();
     return out->pooled;

@@ -63,6 +63,12 @@ diagnose() {
         no_findings "wider than 100 columns:"
 }
 
+# In other rooms some still do.
+@test "no comment opens with a relative clause: Who, What, Where" {
+    grep -rnE '(/| )\*+ (Who|What|Where) ' shim/{base,copy,driver,ledger,log,managed} policy |
+        no_findings "comments that open with a clause:"
+}
+
 @test "nothing is left to be done later" {
     all_text | xargs grep -nwE 'TO[D]O|FI[X]ME|X[X]X|HA[C]K' | no_findings "unfinished:"
 }
