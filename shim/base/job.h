@@ -8,9 +8,10 @@
 
 struct zc_job {
     const char *launcher; /* As the log names it; NULL outside a job.  A constant. */
-    int64_t rank;         /* -1: unknown, as the next two.  At most ten digits. */
+    int64_t rank;         /* -1: unknown, as the next one.  At most ten digits. */
     int64_t local_rank;   /* Among the job's processes on this host. */
-    int64_t world;        /* Processes of the job. */
+    int64_t world;        /* Processes of the job; -1: unknown. */
+    int64_t local_world;  /* Those of them on this host, at least 1; -1: unknown. */
     char id[ZC_JOB_ID]; /* Letters, digits, '-', '_' and '.', fit for a file's name; "": unknown. */
 };
 

@@ -43,6 +43,7 @@ static void job_fields(struct zc_line *line)
     zc_line_str(line, "rank_source", j->launcher);
     number_or_null(line, "local_rank", j->local_rank, j->local_rank >= 0);
     number_or_null(line, "world", j->world, j->world >= 0);
+    number_or_null(line, "local_world", j->local_world, j->local_world >= 0);
     zc_line_str(line, "job", j->id[0] ? j->id : NULL);
 }
 

@@ -78,7 +78,8 @@ local_rank = 1' "$all"
     rule 'rank = 0' ''
     rule "host = $(uname -n)" "$all"
     rule 'host = no-such-host*' ''
-    grep -q '"rank":5,"rank_source":"torchrun","local_rank":1,"world":null,"job":null' "$ZC_LOG"
+    grep -qF '"rank":5,"rank_source":"torchrun","local_rank":1,"world":null,"local_world":null,'\
+'"job":null' "$ZC_LOG"
 }
 
 @test "thread takes the name of the calling thread" {

@@ -28,11 +28,12 @@ for path in sys.argv[1:]:
     lines = [json.loads(line) for line in open(path)]
     meta = lines[0]
     whole = lines[-1]["type"] == "summary" and f"r{meta['rank']}." in path
-    print(meta["rank_source"], meta["rank"], meta["local_rank"], meta["world"], whole)
+    print(meta["rank_source"], meta["rank"], meta["local_rank"], meta["world"],
+          meta["local_world"], whole)
 EOF
     echo "$output"
     for rank in 0 1 2 3; do
-        grep -qx "$3 $rank $rank 4 True" <<<"$output"
+        grep -qx "$3 $rank $rank 4 4 True" <<<"$output"
     done
     [[ ${#lines[@]} == 4 ]]
 }

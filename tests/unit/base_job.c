@@ -44,7 +44,7 @@ static void outside_a_job_nothing_is_known(void **state)
     const struct zc_job *j = zc_job();
     (void)state;
     assert_null(j->launcher);
-    assert_true(j->rank == -1 && j->local_rank == -1 && j->world == -1);
+    assert_true(j->rank == -1 && j->local_rank == -1 && j->world == -1 && j->local_world == -1);
     assert_string_equal(j->id, "");
     /* A program may use such names for something else. */
     assert_null(under("RANK=5 LOCAL_RANK=1 WORLD_SIZE=8")->launcher);
@@ -92,6 +92,48 @@ static void the_innermost_launcher_counts_and_the_batch_system_names_the_job(voi
                "torchrun", 5, 2, 8, "77");
 }
 
+/* Limits of a host are divided by it. */
+static void launchers_tell_how_many_processes_of_the_job_are_on_the_host(void **state)
+{
+    static const struct {
+        const char *variables;
+        int local_world;
+    } cases[] = {
+        {"TORCHELASTIC_RUN_ID=x RANK=3 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4", 4},
+        {"RAY_JOB_ID=1 RANK=3 LOCAL_WORLD_SIZE=2", 2},
+        {"MASTER_ADDR=n1 RANK=3 LOCAL_WORLD_SIZE=3", 3},
+        {"OMPI_COMM_WORLD_RANK=9 OMPI_COMM_WORLD_LOCAL_SIZE=16", 16},
+        {"MV2_COMM_WORLD_RANK=9 MV2_COMM_WORLD_LOCAL_SIZE=5", 5},
+        {"PMI_RANK=6 MPI_LOCALNRANKS=7", 7},
+        /* Without the variable it is unknown; 0 has no meaning. */
+        {"PMI_RANK=6", -1},
+        {"PMI_RANK=6 MPI_LOCALNRANKS=0", -1},
+        {"FLUX_TASK_RANK=1 FLUX_JOB_SIZE=4", -1},
+        {"LOCAL_WORLD_SIZE=4", -1},
+        /* Slurm tells it of each host. */
+        {"SLURM_PROCID=3 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=4(x2),3", 4},
+        {"SLURM_PROCID=5 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=4(x2),3", 4},
+        {"SLURM_PROCID=9 SLURM_NODEID=2 SLURM_STEP_TASKS_PER_NODE=4(x2),3", 3},
+        {"SLURM_PROCID=9 SLURM_NODEID=3 SLURM_STEP_TASKS_PER_NODE=4(x2),3,12", 12},
+        {"SLURM_PROCID=9 SLURM_NODEID=3 SLURM_STEP_TASKS_PER_NODE=4(x2),3", -1},
+        {"SLURM_PROCID=9 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=4,", -1},
+        {"SLURM_PROCID=9 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=x", -1},
+        {"SLURM_PROCID=9 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=4(x", -1},
+        {"SLURM_PROCID=9 SLURM_STEP_TASKS_PER_NODE=4", -1},
+        /* srun --mpi=pmix sets PMIX_RANK, too.  Where the ranks differ, Slurm has started a daemon,
+         * and that the process. */
+        {"PMIX_RANK=2 SLURM_PROCID=2 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=6", 6},
+        {"PMIX_RANK=2 SLURM_PROCID=0 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=1", -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        clearenv();
+        int told = (int)under(cases[i].variables)->local_world;
+        if (told != cases[i].local_world)
+            fail_msg("%s: %d", cases[i].variables, told);
+    }
+}
+
 /* Ranks and ids become parts of file names. */
 static void what_is_no_rank_is_not_used_and_no_id_leaves_its_folder(void **state)
 {
@@ -118,6 +160,8 @@ int main(void)
         cmocka_unit_test_setup(outside_a_job_nothing_is_known, clean_environment),
         cmocka_unit_test_setup(every_launcher_is_read_by_its_own_variables, clean_environment),
         cmocka_unit_test_setup(the_innermost_launcher_counts_and_the_batch_system_names_the_job,
+                               clean_environment),
+        cmocka_unit_test_setup(launchers_tell_how_many_processes_of_the_job_are_on_the_host,
                                clean_environment),
         cmocka_unit_test_setup(what_is_no_rank_is_not_used_and_no_id_leaves_its_folder,
                                clean_environment),
