@@ -236,7 +236,7 @@ record-install: all kernels sim wheel deb    ## what a newcomer sees in bare sys
 
 screenshots: all sim         ## the pictures of a report and its page, docs/report*.png, by Chromium
 	$(Q)$(CC) -g -O1 -isystem $(CUDA_HOME)/include -o $(B)/train tests/tools/train.c $(B)/sim/libcuda.so.1
-	@export LD_LIBRARY_PATH='$(abspath $(B))/sim' ZC_BUDGETS=off ZC_BUILD='$(abspath $(B))'; \
+	@export LD_LIBRARY_PATH='$(abspath $(B))/sim' ZC_BUILD='$(abspath $(B))'; \
 	for python in python3 /usr/bin/python3; do \
 	    $$python -B tests/tools/screenshots.py '$(B)/train' docs; status=$$?; \
 	    [ $$status -eq 77 ] || exit $$status; \

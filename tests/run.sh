@@ -112,8 +112,6 @@ fi
 # The tests' own settings must not come from the caller's environment.
 unset LD_PRELOAD "${!SIM_@}" ZC_POLICY ZC_LOG ZC_LOG_LEVEL ZC_STRICT ZC_PYTHON
 export LC_ALL=C
-# Tests share no limits with each other, nor with what else this user runs.
-export ZC_BUDGETS=off
 ulimit -c 0
 
 # A version manager's python3 is a script that takes several times as long to start as Python.

@@ -11,7 +11,6 @@
     X(log_level, "ZC_LOG_LEVEL", "", "summary, allocs, events or deep; empty: the policy's")       \
     X(summary, "ZC_SUMMARY", "1", "1 prints the summary on stderr at exit, 0 does not")            \
     X(run, "ZC_RUN", "", "id of the run, for the log; zc run sets it")                             \
-    X(budgets, "ZC_BUDGETS", "", "file of the limits that processes share, or off")                \
     X(strict, "ZC_STRICT", "0", "1 refuses a faulty policy file whole")                            \
     X(python, "ZC_PYTHON", "0", "1 adds Python functions and lines to call paths")
 

@@ -16,7 +16,6 @@
     X(launch)                                                                                      \
     X(streams)                                                                                     \
     X(regret)                                                                                      \
-    X(node)                                                                                        \
     X(limits)                                                                                      \
     X(deep)                                                                                        \
     X(hostheap)                                                                                    \

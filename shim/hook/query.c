@@ -376,9 +376,9 @@ static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free,
 {
     struct zc_room room = {.device = free / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT,
                            .spare = zc_room_spare(total),
-                           .limit = zc_limits_device_left(device),
-                           .managed = zc_limits_managed_left(device),
-                           .pinned = zc_limits_pinned_left() +
+                           .limit = zc_limits_left(ZC_PLACE_DEVICE, device),
+                           .managed = zc_limits_left(ZC_PLACE_MANAGED, device),
+                           .pinned = zc_limits_left(ZC_PLACE_MAPPED, -1) +
                                      __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED)};
     struct zc_ask ask = ZC_ASK(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
     const struct zc_rule *rule = zc_ask_begin(&ask) ? zc_ask_rule(&ask) : NULL;

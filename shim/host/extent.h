@@ -11,12 +11,8 @@ void zc_heap_unlock(void);
 
 /* Counts memory against max_pinned, without the lock.  If the pool's memory is in the way of a
  * request that would fit, the pool is emptied.  At the limit returns false, with the reason in
- * *why.  *counted is as *shared of zc_limits_take_heap(). */
-bool zc_heap_take_limit(size_t span, bool *counted, const char **why);
-
-/* Before an extent is registered: false, with the reason in *why, if what other processes hold
- * leaves no room for it.  Without the lock. */
-bool zc_extent_count(struct zc_extent *extent, const char **why);
+ * *why. */
+bool zc_heap_take_limit(size_t span, const char **why);
 
 /* Returns how many of `bytes` threads may touch for a fresh block, and notes them: until the
  * program copies or frees such blocks it may not need them, so they have 128 MiB of that together.

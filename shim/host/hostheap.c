@@ -161,12 +161,10 @@ static bool too_much(const struct zc_extent *e)
 /* Gives an extent from the pool to this process, even if it was inherited. */
 static bool adopt(struct zc_extent *e, const char **why)
 {
-    bool counted = true;
     if (zc_hostheap_mine(e))
         return true;
-    if (!zc_limits_take_heap(zc_extent_span(e), &counted, why))
+    if (!zc_limits_take(ZC_PLACE_PINNED, -1, zc_extent_span(e), why))
         return false;
-    __atomic_store_n(&e->counted, counted, __ATOMIC_RELEASE);
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     e->copied = 0;
@@ -207,21 +205,12 @@ void zc_hostheap_fit(bool all)
     drain(false);
 }
 
-bool zc_heap_take_limit(size_t span, bool *counted, const char **why)
+bool zc_heap_take_limit(size_t span, const char **why)
 {
-    if (zc_limits_take_heap(span, counted, why))
+    if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
         return true;
     drain(true);
-    return zc_limits_take_heap(span, counted, why);
-}
-
-bool zc_extent_count(struct zc_extent *extent, const char **why)
-{
-    if (__atomic_exchange_n(&extent->counted, true, __ATOMIC_ACQ_REL) ||
-        zc_limits_share_heap(zc_extent_span(extent), why))
-        return true;
-    __atomic_store_n(&extent->counted, false, __ATOMIC_RELEASE);
-    return false;
+    return zc_limits_take(ZC_PLACE_PINNED, -1, span, why);
 }
 
 /* Empties the pool where the kernel refuses. */
@@ -255,8 +244,7 @@ struct zc_extent *zc_heap_carve(uint32_t units)
 static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, const char **why)
 {
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
-    bool counted = true;
-    if (!zc_heap_take_limit(span, &counted, why))
+    if (!zc_heap_take_limit(span, why))
         return NULL;
     drain(false); /* The pool had nothing that fits. */
     struct zc_extent *e = zc_heap_carve(units);
@@ -275,10 +263,9 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
         e = NULL;
     }
     if (!e) {
-        zc_limits_give_heap(span, counted);
+        zc_limits_give(ZC_PLACE_PINNED, -1, span);
         return NULL;
     }
-    __atomic_store_n(&e->counted, counted, __ATOMIC_RELEASE);
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     e->copied = e->lent = 0;
     e->program = 0;
@@ -616,7 +603,7 @@ void zc_hostheap_drop(struct zc_extent *extent)
 {
     zc_extent_unback(extent);
     if (zc_hostheap_mine(extent))
-        zc_limits_give_heap(zc_extent_span(extent), extent->counted);
+        zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(extent));
     zc_heap_bury(extent);
 }
 

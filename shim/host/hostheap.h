@@ -101,7 +101,6 @@ struct zc_extent {
     uint16_t lead;  /* BLOCK: offset of the block in the extent. */
     uint8_t use;    /* enum zc_extent_use. */
     bool small;     /* Its memory must not use huge pages. */
-    bool counted;   /* Other processes know of it: zc_limits_take_heap().  Atomic. */
     uint32_t step;  /* SLAB: bytes of a slot. */
     struct zc_slot slot[ZC_HOST_SLOTS];
 };

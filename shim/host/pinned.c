@@ -53,9 +53,6 @@
 /* Means that there is no room for one more registration.  Registering itself never returns it. */
 #define FULL CUDA_ERROR_MAP_FAILED
 
-/* Means that other processes hold what max_pinned allows.  Nor this. */
-#define OTHERS CUDA_ERROR_MPS_MAX_CLIENTS_REACHED
-
 /* How long a call that libzc does not know waits for the GPU where streams may wait for the
  * program. */
 #define RESTS_MS 5000u
@@ -84,8 +81,7 @@ static void refused(const struct zc_extent *e, CUresult result)
                    "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count; "
                    "raise it, or give their rules a larger 'size'",
                    most, (unsigned)MAPS_PERCENT);
-    else if (result != FULL && result != OTHERS && result != CUDA_ERROR_DEINITIALIZED &&
-             zc_message_first("register"))
+    else if (result != FULL && result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
         zc_message(ZC_WARN, "fallback",
                    "host blocks stay pageable: cuMemHostRegister of %B returned %u; 'zc doctor' "
                    "tells what pinning needs",
@@ -129,17 +125,13 @@ static void leave_file(struct zc_extent *e)
     __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
 }
 
-/* Registers an extent, without a message of its own.  Returns FULL or OTHERS if there is no
- * room. */
+/* Registers an extent, without a message of its own.  Returns FULL if there is no room. */
 static CUresult enrol(struct zc_extent *e)
 {
     CUcontext context = NULL;
     CUresult result = zc_real.cuCtxGetCurrent(&context);
     if (result != CUDA_SUCCESS || !context)
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_CONTEXT;
-    const char *why;
-    if (!zc_extent_count(e, &why))
-        return OTHERS;
     if (!room_for_one())
         return FULL;
     bring_near(e);
@@ -291,9 +283,8 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
     zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : pin);
     if (result == CUDA_SUCCESS)
         return result;
-    *why = result == FULL     ? "registrations are 75 % of vm.max_map_count"
-           : result == OTHERS ? "over max_pinned beside other processes"
-                              : "cuMemHostRegister refuses";
+    *why =
+        result == FULL ? "registrations are 75 % of vm.max_map_count" : "cuMemHostRegister refuses";
     return result;
 }
 

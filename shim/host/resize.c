@@ -31,7 +31,7 @@ static struct zc_extent *shrink(struct zc_extent *e, uint32_t units)
     struct zc_extent *rest = cut(e, units);
     if (!rest)
         return NULL;
-    zc_limits_give_heap(zc_extent_span(rest), e->counted);
+    zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(rest));
     zc_extent_unback(rest);
     zc_heap_bury(rest);
     return e;
@@ -61,7 +61,6 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->program = 0;
     to->node = from->node;
     to->small = from->small;
-    to->counted = from->counted;
     to->lead = from->lead;
     to->stale = to->odd = false;
     to->live = 1;
@@ -100,12 +99,11 @@ static struct zc_extent *grow(struct zc_extent *e, uint32_t units)
     const char *why;
     uint32_t had = e->units;
     size_t more = (size_t)(units - had) << ZC_HOST_UNIT_SHIFT;
-    bool counted = e->counted;
-    if (!zc_heap_take_limit(more, &counted, &why))
+    if (!zc_heap_take_limit(more, &why))
         return NULL;
     struct zc_extent *grown = grow_in_place(e, units) ? e : grow_elsewhere(e, units);
     if (!grown)
-        zc_limits_give_heap(more, counted);
+        zc_limits_give(ZC_PLACE_PINNED, -1, more);
     return grown;
 }
 

@@ -191,7 +191,7 @@ static void rules_child(void)
     for (size_t i = 0; i < rules.policy.rule_count; i++) {
         atomic_store_explicit(&rules.policy.rules[i].counters->fits, 0, memory_order_relaxed);
         atomic_store_explicit(&rules.policy.rules[i].counters->taken, 0, memory_order_relaxed);
-        atomic_store_explicit(&rules.policy.rules[i].counters->alive, 0, memory_order_relaxed);
+        __atomic_store_n(&rules.policy.rules[i].counters->alive, 0, __ATOMIC_RELAXED);
     }
 }
 

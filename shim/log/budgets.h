@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of the summary about limits that processes share. */
+/* The part of the summary about limits. */
 #pragma once
 
 #include <stdint.h>
@@ -10,22 +10,19 @@
 
 struct zc_log_budget {
     const char *limit; /* The policy's key. */
-    int device;        /* CUDA ordinal; -1: the host. */
-    unsigned processes;
-    uint64_t limit_bytes; /* For all processes, as this one's policy has it. */
-    uint64_t bytes, peak_bytes;
-    uint64_t host_bytes, host_peak_bytes; /* Of all processes, as this one saw them. */
-    uint64_t refused;                     /* Requests that the others' bytes were in the way of. */
+    int device;        /* CUDA ordinal; -1: what the process has on all, or on the host. */
+    uint64_t ranks;    /* Processes of the job that the limit is divided among, at least 1. */
+    uint64_t limit_bytes, bytes, peak_bytes; /* Of this process. */
+    uint64_t refused;                        /* Requests that did not fit. */
 };
 
 struct zc_log_budgets {
-    const char *alone; /* Why nothing is shared, a string constant; NULL if it is. */
-    unsigned rows;     /* With no rows and no reason the summary has nothing to tell. */
+    unsigned rows;
     struct zc_log_budget row[ZC_LOG_BUDGETS];
 };
 
 /* To be filled in before the summary is written. */
 extern struct zc_log_budgets zc_log_budgets;
 
-/* Appends them. */
+/* Appends them, if there are any. */
 void zc_line_budgets(struct zc_line *line);

@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -24,11 +23,15 @@ static const struct version first = {"/sys/fs/cgroup/memory", "memory.limit_in_b
                                      "memory.limit_in_bytes", "memory.usage_in_bytes",
                                      "\ntotal_inactive_file "};
 
-/* Stacks of threads may be small.  The text has a path for each controller. */
-static char path[4096], text[32768];
+/* Stacks of threads may be small. */
+static struct {
+    char path[4096];  /* Of the file that is read. */
+    char text[32768]; /* Of /proc/self/cgroup, which has a path for each controller. */
+    char stat[8192];  /* Of memory.stat. */
+} cgroup;
 
 /* True if the comma-separated controllers of a line of /proc/self/cgroup have `memory`. */
-static bool names_memory(const char *list, const char *end)
+static bool cgroup_names_memory(const char *list, const char *end)
 {
     for (const char *at = list; at < end; at++)
         if ((at == list || at[-1] == ',') && strncmp(at, "memory", 6) == 0 &&
@@ -38,19 +41,19 @@ static bool names_memory(const char *list, const char *end)
 }
 
 /* Finds the process's own group in /proc/self/cgroup, whose lines are NUMBER:CONTROLLERS:PATH; the
- * second version has number 0 and no controllers.  Returns the path in `text`; NULL if there is
- * none. */
-static char *own_group(const struct version **version)
+ * second version has number 0 and no controllers.  Returns the path in cgroup.text; NULL if there
+ * is none. */
+static char *cgroup_own_group(const struct version **version)
 {
     char *own = NULL;
-    if (!zc_file_text("/proc/self/cgroup", text, sizeof(text)))
+    if (!zc_file_text("/proc/self/cgroup", cgroup.text, sizeof(cgroup.text)))
         return NULL;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+    for (char *line = cgroup.text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
         char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL;
         if (!group)
             continue;
-        bool memory = names_memory(list + 1, group);
+        bool memory = cgroup_names_memory(list + 1, group);
         if (memory || (strncmp(line, "0::", 3) == 0 && !own)) {
             *version = memory ? &first : &second;
             own = group + 1;
@@ -61,93 +64,70 @@ static char *own_group(const struct version **version)
     return own;
 }
 
-static const char *file_of(const struct version *version, const char *group, const char *name)
+static const char *cgroup_file_of(const struct version *version, const char *group,
+                                  const char *name)
 {
-    struct zc_text t = zc_text_on(path, sizeof(path));
+    struct zc_text t = zc_text_on(cgroup.path, sizeof(cgroup.path));
     zc_text_fmt(&t, "%s%s/%s", version->mount, group, name);
     return t.truncated ? "" : zc_text_cstr(&t);
 }
 
 /* Files that were read count as held, but the kernel takes them back first. */
-static uint64_t cached(const struct version *version, const char *group)
+static uint64_t cgroup_cached(const struct version *version, const char *group)
 {
-    static char stat[8192];
     uint64_t bytes = 0;
-    if (zc_file_text(file_of(version, group, "memory.stat"), stat, sizeof(stat)))
-        zc_number_behind(stat, version->cache, &bytes);
+    if (zc_file_text(cgroup_file_of(version, group, "memory.stat"), cgroup.stat,
+                     sizeof(cgroup.stat)))
+        zc_number_behind(cgroup.stat, version->cache, &bytes);
     return bytes;
 }
 
 /* NO_LIMIT if there is none. */
-static uint64_t bytes_in(const char *file)
+static uint64_t cgroup_bytes_in(const char *file)
 {
     uint64_t bytes;
     return zc_file_number(file, "", &bytes) && bytes < NO_LIMIT ? bytes : NO_LIMIT;
 }
 
-static bool limit_of(const struct version *version, const char *group, struct zc_cgroup *out)
+/* Bytes that a group leaves. */
+static uint64_t cgroup_left_of(const struct version *version, const char *group)
 {
-    uint64_t held, most = bytes_in(file_of(version, group, version->most));
-    uint64_t high = bytes_in(file_of(version, group, version->high));
-    struct stat folder;
+    uint64_t held, most = cgroup_bytes_in(cgroup_file_of(version, group, version->most));
+    uint64_t high = cgroup_bytes_in(cgroup_file_of(version, group, version->high));
     most = high < most ? high : most;
-    if (most == NO_LIMIT || !zc_file_number(file_of(version, group, version->held), "", &held) ||
-        stat(file_of(version, group, ""), &folder) != 0)
-        return false;
-    uint64_t cache = cached(version, group);
+    if (most == NO_LIMIT ||
+        !zc_file_number(cgroup_file_of(version, group, version->held), "", &held))
+        return UINT64_MAX;
+    uint64_t cache = cgroup_cached(version, group);
     held -= cache < held ? cache : held;
-    *out = (struct zc_cgroup){folder.st_ino, most > held ? most - held : 0};
-    return true;
-}
-
-static unsigned add(struct zc_cgroup *out, unsigned n, unsigned cap, struct zc_cgroup group)
-{
-    unsigned most = n;
-    if (n < cap) {
-        out[n] = group;
-        return n + 1;
-    }
-    for (unsigned i = 0; i < n; i++)
-        if (out[i].left > group.left && (most == n || out[i].left > out[most].left))
-            most = i;
-    if (most == n)
-        return n;
-    memmove(&out[most], &out[most + 1], (n - most - 1) * sizeof(*out));
-    out[n - 1] = group;
-    return n;
+    return most > held ? most - held : 0;
 }
 
 /* A container may see its group's path on the host, but its own group as the top folder: then only
  * the last step finds files. */
-unsigned zc_cgroup_limits(struct zc_cgroup *out, unsigned cap)
+uint64_t zc_cgroup_left(void)
 {
     const struct version *version = NULL;
-    unsigned n = 0;
-    char *group = own_group(&version);
+    uint64_t least = UINT64_MAX;
+    char *group = cgroup_own_group(&version);
     if (!group)
-        return 0;
+        return least;
     if (strstr(group, "/..")) /* It lies outside of what is mounted here. */
         *group = '\0';
-    for (char *slash; cap; *slash = '\0') {
-        struct zc_cgroup found;
-        if (strcmp(group, "/") == 0)
-            *group = '\0';
-        if (limit_of(version, group, &found))
-            n = add(out, n, cap, found);
+    if (strcmp(group, "/") == 0)
+        *group = '\0';
+    for (char *slash;; *slash = '\0') {
+        uint64_t left = cgroup_left_of(version, group);
+        least = left < least ? left : least;
         slash = strrchr(group, '/');
         if (!slash)
-            break;
+            return least;
     }
-    return n;
 }
 
-uint64_t zc_available(struct zc_available *out)
+uint64_t zc_available(void)
 {
-    uint64_t kib = 0;
-    out->host = zc_file_number("/proc/meminfo", "MemAvailable:", &kib) ? kib << 10 : 0;
-    out->groups = zc_cgroup_limits(out->group, ZC_CGROUPS);
-    uint64_t least = out->host;
-    for (unsigned i = 0; i < out->groups; i++)
-        least = out->group[i].left < least ? out->group[i].left : least;
-    return least;
+    uint64_t kib, left = zc_cgroup_left();
+    uint64_t host = zc_file_number("/proc/meminfo", "MemAvailable:", &kib) ? kib << 10 : 0;
+    return host < left ? host : left;
 }

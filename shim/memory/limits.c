@@ -5,13 +5,17 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/job.h"
 #include "base/lock.h"
+#include "base/message.h"
 #include "base/module.h"
-#include "base/own.h"
-#include "memory/node.h"
+#include "log/budgets.h"
+#include "memory/cgroup.h"
+#include "memory/quota.h"
 
 /* One registration of 512 GiB or more fails on driver 580. */
 #define REGISTRATION_MAX ((uint64_t)512 << 30)
@@ -22,19 +26,43 @@
 /* At most 1/POOL_PART of max_pinned is kept as freed memory for later requests. */
 #define POOL_PART 4
 
-static ZC_OWN uint64_t
-    managed_for_host; /* Bytes in `managed` that were requested as host memory.  Atomic. */
-static struct zc_limit max_managed, max_device;
-static ZC_LOCK(lock, ZC_RANK_LIMITS);
-static ZC_OWN bool started;        /* The limits below have been resolved.  Under the lock. */
-static struct zc_node_terms terms; /* What max_pinned means. */
-static uint64_t pinned_bytes;      /* Of it, what this process may have. */
-static bool
-    strict; /* Strict overcommit, proc_sys_vm(5): every writable page counts, used or not. */
-static ZC_OWN uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
+#define DEVICES_MAX 64 /* All further devices share the last entry. */
+#define EACH_DEVICE 0 ... DEVICES_MAX - 1
 
-#define DEVICES_MAX 64                           /* All further devices share the last entry. */
-static ZC_OWN uint64_t managed_for[DEVICES_MAX]; /* Managed bytes by the device of the request. */
+static ZC_LOCK(lock, ZC_RANK_LIMITS);
+
+/* What the places have.  Limits that are sizes are those of the process, at the top of a tree;
+ * percentages, and free memory, are each device's own. */
+static struct {
+    struct zc_quota pinned, mapped,
+        registered; /* Under max_pinned the places `mapped`, `pinned`. */
+    struct zc_quota managed, managed_for[DEVICES_MAX]; /* By the device of the request. */
+    struct zc_quota devices, device[DEVICES_MAX]; /* The program's own blocks, vmm and shared. */
+    uint64_t managed_host; /* Bytes in `managed` that were requested as host memory.  Atomic. */
+    bool started;          /* pinned.most has been resolved.  Under the lock. */
+    /* Set once, at the start. */
+    struct zc_limit max_managed, max_device; /* As in the policy. */
+    uint64_t host_ranks, gpu_ranks; /* Processes of the job that share the host, and a GPU. */
+    bool strict; /* Strict overcommit, proc_sys_vm(5): every writable page counts, used or not. */
+} limits = {
+    .mapped = {&limits.pinned, UINT64_MAX},
+    .registered = {&limits.pinned, UINT64_MAX},
+    .managed = {NULL, UINT64_MAX},
+    .managed_for = {[EACH_DEVICE] = {&limits.managed, UINT64_MAX}},
+    .devices = {NULL, UINT64_MAX},
+    .device = {[EACH_DEVICE] = {&limits.devices, UINT64_MAX}},
+    .host_ranks = 1,
+    .gpu_ranks = 1,
+};
+
+static const char *const limits_over[ZC_PLACE_COUNT] = {
+    [ZC_PLACE_MAPPED] = "over max_pinned",
+    [ZC_PLACE_PINNED] = "over max_pinned",
+    [ZC_PLACE_MANAGED] = "over max_managed, or over what is free on the device",
+    [ZC_PLACE_VMM] = "over max_device",
+    [ZC_PLACE_SHARED] = "over max_device",
+    [ZC_PLACE_DEVICE] = "over max_device",
+};
 
 uint64_t zc_limits_maps(void)
 {
@@ -43,7 +71,7 @@ uint64_t zc_limits_maps(void)
 }
 
 /* Counts the lines of a kernel file. */
-static uint64_t count_lines(const char *path)
+static uint64_t limits_count_lines(const char *path)
 {
     char text[512];
     uint64_t lines = 0;
@@ -57,7 +85,7 @@ static uint64_t count_lines(const char *path)
 }
 
 /* True if less than `bytes` are left of a limit, given the value of a proc_pid_statm(5) field. */
-static bool exceeds(const struct rlimit *limit, const char *field, size_t bytes)
+static bool limits_exceeds(const struct rlimit *limit, const char *field, size_t bytes)
 {
     uint64_t pages = 0;
     return limit->rlim_cur != RLIM_INFINITY && zc_file_number("/proc/self/statm", field, &pages) &&
@@ -71,138 +99,209 @@ const char *zc_limits_reason(int error, size_t bytes)
     if (error == EAGAIN)
         return "over RLIMIT_MEMLOCK";
     struct rlimit addresses, data;
-    if (count_lines("/proc/self/maps") + MAPS_NEAR >= zc_limits_maps())
+    if (limits_count_lines("/proc/self/maps") + MAPS_NEAR >= zc_limits_maps())
         return "the process has all mappings that vm.max_map_count allows";
-    if (getrlimit(RLIMIT_AS, &addresses) == 0 && exceeds(&addresses, "", bytes))
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && limits_exceeds(&addresses, "", bytes))
         return "over RLIMIT_AS";
     /* In the file the data field follows the library field, which is always 0. */
-    if (getrlimit(RLIMIT_DATA, &data) == 0 && exceeds(&data, " 0 ", bytes))
+    if (getrlimit(RLIMIT_DATA, &data) == 0 && limits_exceeds(&data, " 0 ", bytes))
         return "over RLIMIT_DATA";
     return "the kernel gives no memory";
 }
 
-static void resolve(const struct zc_policy *policy)
+/* Bytes of a limit that are this process's: the processes of its job share it. */
+static uint64_t limits_share(struct zc_limit limit, uint64_t whole, uint64_t ranks)
 {
-    int saved = errno;
-    uint64_t mode;
-    started = true;
-    terms.pinned = policy->max_pinned;
-    if (terms.pinned.kind == ZC_LIMIT_NONE)
-        terms.pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
-    terms.available = zc_available;
-    pinned_bytes = zc_limit_bytes(terms.pinned, zc_available(&terms.at_start));
-    strict = zc_file_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
-    max_managed = policy->max_managed;
-    max_device = policy->max_device;
-    errno = saved;
+    uint64_t bytes = zc_limit_bytes(limit, whole);
+    return bytes == UINT64_MAX ? bytes : bytes / ranks;
 }
 
 void zc_limits_start(const struct zc_policy *policy)
 {
+    int saved = errno;
+    uint64_t mode;
     if (!zc_lock_take(&lock))
         return;
-    if (!started)
-        resolve(policy);
+    if (!limits.started) {
+        struct zc_limit half = {ZC_LIMIT_PERCENT, 50};
+        bool given = policy->max_pinned.kind != ZC_LIMIT_NONE;
+        limits.host_ranks = zc_job()->local_world > 0 ? (uint64_t)zc_job()->local_world : 1;
+        limits.strict = zc_file_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
+        limits.pinned.most =
+            limits_share(given ? policy->max_pinned : half, zc_available(), limits.host_ranks);
+        limits.started = true;
+    }
     zc_lock_drop(&lock);
+    errno = saved;
+}
+
+/* How many ranks there are for each GPU of the host, of which this process may see only some: each
+ * has a folder. */
+static uint64_t limits_ranks_of_gpu(void)
+{
+    struct stat folder;
+    int visible = 0;
+    uint64_t gpus = 0;
+    if (stat("/proc/driver/nvidia/gpus", &folder) == 0 && folder.st_nlink > 2)
+        gpus = folder.st_nlink - 2;
+    if (zc_real.cuDeviceGetCount(&visible) == CUDA_SUCCESS && (uint64_t)visible > gpus)
+        gpus = (uint64_t)visible;
+    return gpus ? (limits.host_ranks + gpus - 1) / gpus : 1;
+}
+
+static uint64_t limits_size(struct zc_limit limit)
+{
+    return limit.kind == ZC_LIMIT_BYTES ? limits_share(limit, 0, limits.gpu_ranks) : UINT64_MAX;
+}
+
+static void limits_note_device_block(int device, int64_t bytes);
+
+static void limits_begin(const struct zc_policy *policy)
+{
+    zc_limits_start(policy);
+    if (limits.host_ranks > 1)
+        limits.gpu_ranks = limits_ranks_of_gpu();
+    limits.max_managed = policy->max_managed;
+    limits.max_device = policy->max_device;
+    limits.managed.most = limits_size(limits.max_managed);
+    limits.devices.most = limits_size(limits.max_device);
+    zc_block_watch(ZC_PLACE_DEVICE, limits_note_device_block);
 }
 
 void zc_limits_note_managed_host(int64_t bytes)
 {
-    __atomic_fetch_add(&managed_for_host, (uint64_t)bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&limits.managed_host, (uint64_t)bytes, __ATOMIC_RELAXED);
 }
 
 uint64_t zc_limits_managed_host(void)
 {
-    return __atomic_load_n(&managed_for_host, __ATOMIC_RELAXED);
+    return __atomic_load_n(&limits.managed_host, __ATOMIC_RELAXED);
 }
 
-/* The program could not use what the pool holds.  Other processes could not either, so all pools
- * share one part. */
+/* The program could not use what the pool holds. */
 uint64_t zc_limits_pool(void)
 {
     struct rlimit data;
     bool limited = getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY;
-    return limited || strict ? 0 : pinned_bytes / POOL_PART / zc_node_processes();
+    return limited || limits.strict ? 0 : limits.pinned.most / POOL_PART;
 }
 
-static uint64_t *managed_counter(int device)
+bool zc_limits_device_bound(void)
 {
-    return &managed_for[device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1];
+    return limits.max_device.kind != ZC_LIMIT_NONE;
 }
 
 /* Most bytes that may be managed by requests for the current device.  If managed memory exceeds
  * what the device has free, it can hang the GPU for everyone, so free memory is the hard limit.
  * Pages that no kernel has touched yet still count as free: so all managed bytes of the device must
  * fit into it. */
-static uint64_t managed_limit(void)
+static uint64_t limits_managed_most(void)
 {
     size_t available = 0, total = 0;
     if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
         return 0;
-    uint64_t limit = zc_limit_bytes(max_managed, available);
-    return max_managed.kind == ZC_LIMIT_PERCENT && limit < available ? limit : available;
+    uint64_t limit = available;
+    if (limits.max_managed.kind == ZC_LIMIT_PERCENT)
+        limit = zc_limit_bytes(limits.max_managed, available);
+    return (limit < available ? limit : available) / limits.gpu_ranks;
 }
 
-bool zc_limits_device_bound(void)
+static uint64_t limits_device_most(int device)
 {
-    return max_device.kind != ZC_LIMIT_NONE;
+    size_t total = 0;
+    if (limits.max_device.kind != ZC_LIMIT_PERCENT)
+        return UINT64_MAX;
+    zc_real.cuDeviceTotalMem_v2(&total, device);
+    return limits_share(limits.max_device, total, limits.gpu_ranks);
+}
+
+/* What memory of a place on a device counts for; NULL if nothing limits it. */
+static struct zc_quota *limits_quota(enum zc_place_id place, int device)
+{
+    int entry = device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1;
+    switch (place) {
+    case ZC_PLACE_MAPPED:
+        return &limits.mapped;
+    case ZC_PLACE_PINNED:
+        return &limits.registered;
+    case ZC_PLACE_MANAGED:
+        return &limits.managed_for[entry];
+    case ZC_PLACE_VMM:
+    case ZC_PLACE_SHARED:
+    case ZC_PLACE_DEVICE:
+        return &limits.device[entry];
+    default:
+        return NULL;
+    }
+}
+
+/* The same, with what may be taken of it now. */
+static struct zc_quota *limits_quota_now(enum zc_place_id place, int device)
+{
+    struct zc_quota *quota = limits_quota(place, device);
+    if (place == ZC_PLACE_MANAGED)
+        __atomic_store_n(&quota->most, limits_managed_most(), __ATOMIC_RELAXED);
+    else if (quota && quota->parent == &limits.devices)
+        __atomic_store_n(&quota->most, limits_device_most(device), __ATOMIC_RELAXED);
+    return quota;
 }
 
 uint64_t zc_limits_device_most(int device)
 {
-    size_t total = 0;
-    if (!zc_limits_device_bound())
-        return UINT64_MAX;
-    zc_real.cuDeviceTotalMem_v2(&total, device);
-    return zc_limit_bytes(max_device, total);
+    return zc_quota_most(limits_quota_now(ZC_PLACE_DEVICE, device));
 }
 
-/* Both places use pinned host memory. */
-static uint64_t other_pinned(enum zc_place_id place)
+uint64_t zc_limits_left(enum zc_place_id place, int device)
 {
-    return zc_limits_used(place == ZC_PLACE_MAPPED ? ZC_PLACE_PINNED : ZC_PLACE_MAPPED);
-}
-
-/* Bytes of the program's own device blocks. */
-static uint64_t live_on_device(void)
-{
-    struct zc_block_gauge gauge;
-    zc_block_gauge(ZC_PLACE_DEVICE, &gauge);
-    return gauge.bytes;
-}
-
-/* Bytes of the places that are device memory: a block of `shared` was promised its own. */
-static uint64_t placed_on_device(void)
-{
-    return zc_limits_used(ZC_PLACE_VMM) + zc_limits_used(ZC_PLACE_SHARED);
+    return zc_quota_left(limits_quota_now(place, device));
 }
 
 uint64_t zc_limits_on_devices(void)
 {
-    return live_on_device() + placed_on_device() + zc_limits_used(ZC_PLACE_MANAGED);
+    return __atomic_load_n(&limits.devices.used, __ATOMIC_RELAXED) +
+           __atomic_load_n(&limits.managed.used, __ATOMIC_RELAXED);
 }
 
-static uint64_t left_of(uint64_t limit, uint64_t used_now, uint64_t beside_others)
+/* A process alone has the limit that its policy names, and `why` in the log is enough. */
+static void limits_tell(const struct zc_quota *quota, const char *over, size_t bytes)
 {
-    uint64_t own = used_now < limit ? limit - used_now : 0;
-    return own < beside_others ? own : beside_others;
+    uint64_t ranks = quota->parent == &limits.pinned ? limits.host_ranks : limits.gpu_ranks;
+    if (ranks > 1 && zc_message_first(over))
+        zc_message(ZC_WARN, "budgets",
+                   "no room for %B: %s. This process is one of %U that share the limit, and may "
+                   "take %B more. Such blocks take the next place of their rule",
+                   (uint64_t)bytes, over, ranks, zc_quota_left(quota));
 }
 
-uint64_t zc_limits_device_left(int device)
+bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
 {
-    uint64_t limit = zc_limits_device_most(device);
-    return limit == UINT64_MAX ? limit
-                               : left_of(limit, live_on_device() + placed_on_device(),
-                                         zc_node_left(ZC_NODE_DEVICE, device, limit));
+    struct zc_quota *quota = limits_quota_now(place, device);
+    if (quota && quota->parent == &limits.pinned && bytes >= REGISTRATION_MAX) {
+        *why = "the driver pins less than 512 GiB in one piece";
+        return false;
+    }
+    if (!quota || zc_quota_take(quota, bytes))
+        return true;
+    *why = limits_over[place];
+    limits_tell(quota, *why, bytes);
+    return false;
 }
 
-uint64_t zc_limits_pinned_left(void)
+void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
 {
-    return left_of(pinned_bytes, zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_PINNED),
-                   zc_node_left(ZC_NODE_PINNED, -1, 0));
+    struct zc_quota *quota = limits_quota(place, device);
+    if (quota)
+        zc_quota_give(quota, bytes);
 }
 
-/* What zc_limits_device_room() has reserved for the thread's next block. */
+uint64_t zc_limits_used(enum zc_place_id place)
+{
+    const struct zc_quota *quota =
+        place == ZC_PLACE_MANAGED ? &limits.managed : limits_quota(place, -1);
+    return __atomic_load_n(&quota->used, __ATOMIC_RELAXED);
+}
+
+/* What zc_limits_device_room() has taken for the thread's next block. */
 static __thread struct {
     uint64_t bytes;
     int device;
@@ -211,58 +310,44 @@ static __thread struct {
 void zc_limits_end_room(void)
 {
     if (reserved.bytes)
-        zc_node_note(ZC_NODE_DEVICE, reserved.device, -(int64_t)reserved.bytes);
+        zc_limits_give(ZC_PLACE_DEVICE, reserved.device, reserved.bytes);
     reserved.bytes = 0;
-}
-
-/* A block of the program's own on a device comes or goes. */
-static void note_device_block(int device, int64_t bytes)
-{
-    if (bytes > 0 && reserved.bytes == (uint64_t)bytes && reserved.device == device)
-        reserved.bytes = 0;
-    else
-        zc_node_note(ZC_NODE_DEVICE, device, bytes);
 }
 
 bool zc_limits_device_room(int device, size_t bytes, const char **why)
 {
-    uint64_t limit = zc_limits_device_most(device);
-    *why = "over max_device";
-    if (limit == UINT64_MAX)
+    if (!zc_limits_device_bound())
         return true;
-    if (bytes > limit || live_on_device() + placed_on_device() > limit - bytes)
-        return false;
     zc_limits_end_room();
-    enum zc_node_answer answer = zc_node_take(ZC_NODE_DEVICE, device, bytes, limit, why);
-    if (answer == ZC_NODE_COUNTED) {
-        reserved.device = device;
-        reserved.bytes = bytes;
-    }
-    return answer != ZC_NODE_REFUSED;
+    if (!zc_limits_take(ZC_PLACE_DEVICE, device, bytes, why))
+        return false;
+    reserved.device = device;
+    reserved.bytes = bytes;
+    return true;
 }
 
-/* From libzc's start on, before there are blocks. */
-static void watch_devices(void)
+/* A block of the program's own on a device comes or goes. */
+static void limits_note_device_block(int device, int64_t bytes)
 {
-    const char *why;
-    int devices = 0;
-    if (!zc_limits_device_bound() || zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
-        return;
-    for (int d = 0; d < devices; d++)
-        zc_node_take(ZC_NODE_DEVICE, d, 0, UINT64_MAX, &why);
-    zc_block_watch(ZC_PLACE_DEVICE, note_device_block);
+    struct zc_quota *quota = limits_quota(ZC_PLACE_DEVICE, device);
+    if (bytes > 0 && reserved.bytes == (uint64_t)bytes && reserved.device == device)
+        reserved.bytes = 0;
+    else if (bytes > 0)
+        zc_quota_force(quota, (uint64_t)bytes);
+    else
+        zc_quota_give(quota, (uint64_t)-bytes);
 }
 
-struct tally {
+struct limits_tally {
     int device;
     bool alone;     /* It is the only device, so stream-ordered blocks are on it. */
     uint64_t bytes; /* Bytes that would be missing on the device without libzc. */
 };
 
 /* Counts blocks that are on the device, or would be without libzc. */
-static bool count_block(struct zc_block *b, void *arg)
+static bool limits_count_block(struct zc_block *b, void *arg)
 {
-    struct tally *t = arg;
+    struct limits_tally *t = arg;
     bool there = b->place == ZC_PLACE_DEVICE || b->place == ZC_PLACE_VMM ||
                  b->place == ZC_PLACE_SHARED ||
                  (b->place == ZC_PLACE_MANAGED && (b->flags & ZC_BLOCK_CONVERTED));
@@ -275,7 +360,7 @@ static bool count_block(struct zc_block *b, void *arg)
 
 bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
 {
-    struct tally t = {.device = device};
+    struct limits_tally t = {.device = device};
     size_t total = 0;
     int devices = 0;
     if (zc_limits_used(ZC_PLACE_MANAGED) <= zc_limits_managed_host() ||
@@ -284,148 +369,55 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
         zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
         return true;
     t.alone = devices == 1;
-    zc_block_each(count_block, &t);
+    zc_block_each(limits_count_block, &t);
     return (anywhere && !t.alone) || (bytes <= total && t.bytes <= total - bytes);
 }
 
-/* Adds to a counter, unless the counter and `beside` would then exceed the limit. */
-static bool add(uint64_t *counter, size_t bytes, uint64_t beside, uint64_t limit)
+static void limits_row(const char *limit, const struct zc_quota *quota, int device, uint64_t ranks)
 {
-    uint64_t before = __atomic_load_n(counter, __ATOMIC_RELAXED);
-    do {
-        if (bytes > limit || before + beside > limit - bytes)
-            return false;
-    } while (!__atomic_compare_exchange_n(counter, &before, before + bytes, true, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
-    return true;
+    struct zc_log_budget row = {.limit = limit, .device = device, .ranks = ranks};
+    row.limit_bytes = __atomic_load_n(&quota->most, __ATOMIC_RELAXED);
+    row.bytes = __atomic_load_n(&quota->used, __ATOMIC_RELAXED);
+    row.peak_bytes = __atomic_load_n(&quota->peak, __ATOMIC_RELAXED);
+    row.refused = __atomic_load_n(&quota->refused, __ATOMIC_RELAXED);
+    if (row.limit_bytes != UINT64_MAX && (row.peak_bytes || row.refused) &&
+        zc_log_budgets.rows < ZC_LOG_BUDGETS)
+        zc_log_budgets.row[zc_log_budgets.rows++] = row;
 }
 
-/* Bytes of managed memory that the node's processes may have on a device: `available` at most. */
-static uint64_t managed_most(uint64_t available)
+/* Leaves the summary its rows. */
+static void limits_finish(void)
 {
-    bool fixed = max_managed.kind == ZC_LIMIT_BYTES && max_managed.value < available;
-    return fixed ? max_managed.value : available;
-}
-
-uint64_t zc_limits_managed_left(int device)
-{
-    uint64_t available = managed_limit(), most = managed_most(available);
-    uint64_t own = left_of(available, __atomic_load_n(managed_counter(device), __ATOMIC_RELAXED),
-                           zc_node_left(ZC_NODE_MANAGED, device, most));
-    return max_managed.kind == ZC_LIMIT_BYTES
-               ? left_of(max_managed.value, zc_limits_used(ZC_PLACE_MANAGED), own)
-               : own;
-}
-
-static bool take_pinned(enum zc_place_id place, size_t bytes, const char **why)
-{
-    *why = "the driver pins less than 512 GiB in one piece";
-    if (bytes >= REGISTRATION_MAX)
-        return false;
-    *why = "over max_pinned";
-    return add(&used[place], bytes, other_pinned(place), pinned_bytes);
-}
-
-static bool take_managed(int device, size_t bytes, uint64_t available, const char **why)
-{
-    uint64_t limit = max_managed.kind == ZC_LIMIT_BYTES ? max_managed.value : UINT64_MAX;
-    *why = "over max_managed, or over what is free on the device";
-    if (!add(managed_counter(device), bytes, 0, available))
-        return false;
-    if (add(&used[ZC_PLACE_MANAGED], bytes, 0, limit))
-        return true;
-    __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
-    return false;
-}
-
-/* Undoes what this process has counted by itself. */
-static void give_own(enum zc_place_id place, int device, size_t bytes)
-{
-    __atomic_fetch_sub(&used[place], bytes, __ATOMIC_RELAXED);
-    if (place == ZC_PLACE_MANAGED)
-        __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
-}
-
-bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
-{
-    enum zc_node_answer answer = ZC_NODE_OWN;
-    uint64_t most;
-    switch (place) {
-    case ZC_PLACE_MAPPED:
-    case ZC_PLACE_PINNED:
-        if (!take_pinned(place, bytes, why))
-            return false;
-        answer = zc_node_take(ZC_NODE_PINNED, -1, bytes, 0, why);
-        break;
-    case ZC_PLACE_MANAGED:
-        most = managed_limit();
-        if (!take_managed(device, bytes, most, why))
-            return false;
-        answer = zc_node_take(ZC_NODE_MANAGED, device, bytes, managed_most(most), why);
-        break;
-    case ZC_PLACE_VMM:
-    case ZC_PLACE_SHARED:
-        most = zc_limits_device_most(device);
-        *why = "over max_device";
-        if (!add(&used[place], bytes, live_on_device() + placed_on_device() - zc_limits_used(place),
-                 most))
-            return false;
-        if (most != UINT64_MAX)
-            answer = zc_node_take(ZC_NODE_DEVICE, device, bytes, most, why);
-        break;
-    default:
-        return add(&used[place], bytes, 0, UINT64_MAX);
+    zc_log_budgets.rows = 0;
+    limits_row("max_pinned", &limits.pinned, -1, limits.host_ranks);
+    limits_row("max_managed", &limits.managed, -1, limits.gpu_ranks);
+    limits_row("max_device", &limits.devices, -1, limits.gpu_ranks);
+    for (int d = 0; d < DEVICES_MAX; d++) {
+        limits_row("max_managed", &limits.managed_for[d], d, limits.gpu_ranks);
+        limits_row("max_device", &limits.device[d], d, limits.gpu_ranks);
     }
-    if (answer == ZC_NODE_REFUSED)
-        give_own(place, device, bytes);
-    return answer != ZC_NODE_REFUSED;
 }
 
-void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
+static void limits_forget(struct zc_quota *quota)
 {
-    give_own(place, device, bytes);
-    if (place == ZC_PLACE_MAPPED || place == ZC_PLACE_PINNED)
-        zc_node_note(ZC_NODE_PINNED, -1, -(int64_t)bytes);
-    else if (place == ZC_PLACE_MANAGED)
-        zc_node_note(ZC_NODE_MANAGED, device, -(int64_t)bytes);
-    else if (zc_limits_device_bound())
-        zc_node_note(ZC_NODE_DEVICE, device, -(int64_t)bytes);
+    quota->used = quota->peak = quota->refused = 0;
 }
 
-bool zc_limits_take_heap(size_t bytes, bool *shared, const char **why)
+/* The child of fork(2) has none of its parent's blocks. */
+static void limits_child(void)
 {
-    if (!take_pinned(ZC_PLACE_PINNED, bytes, why))
-        return false;
-    enum zc_node_answer answer =
-        *shared ? zc_node_take(ZC_NODE_PINNED, -1, bytes, 0, why) : ZC_NODE_OWN;
-    *shared = answer == ZC_NODE_COUNTED;
-    if (answer == ZC_NODE_REFUSED)
-        give_own(ZC_PLACE_PINNED, -1, bytes);
-    return answer != ZC_NODE_REFUSED;
+    for (int d = 0; d < DEVICES_MAX; d++) {
+        limits_forget(&limits.managed_for[d]);
+        limits_forget(&limits.device[d]);
+    }
+    limits_forget(&limits.pinned);
+    limits_forget(&limits.mapped);
+    limits_forget(&limits.registered);
+    limits_forget(&limits.managed);
+    limits_forget(&limits.devices);
+    limits.managed_host = 0;
+    limits.started = false;
 }
 
-bool zc_limits_share_heap(size_t bytes, const char **why)
-{
-    return zc_node_take(ZC_NODE_PINNED, -1, bytes, 0, why) != ZC_NODE_REFUSED;
-}
-
-void zc_limits_give_heap(size_t bytes, bool shared)
-{
-    give_own(ZC_PLACE_PINNED, -1, bytes);
-    if (shared)
-        zc_node_note(ZC_NODE_PINNED, -1, -(int64_t)bytes);
-}
-
-uint64_t zc_limits_used(enum zc_place_id place)
-{
-    return __atomic_load_n(&used[place], __ATOMIC_RELAXED);
-}
-
-static void start(const struct zc_policy *policy)
-{
-    zc_limits_start(policy);
-    zc_node_start(&terms);
-    watch_devices();
-}
-
-const struct zc_module zc_module_limits = {.start = start};
+const struct zc_module zc_module_limits = {
+    .start = limits_begin, .child = limits_child, .finish = limits_finish};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How much memory the places may take: max_pinned, max_managed, max_device.  A process keeps to
- * them by itself, and from the first CUDA call on together with others (memory/node.h). */
+/* How much memory the places may take: max_pinned, max_managed, max_device.  The processes of a job
+ * on a host share them: each has an equal part. */
 #pragma once
 
 #include "memory/place.h"
@@ -20,19 +20,17 @@ uint64_t zc_limits_maps(void);
  * constant.  Safe in signal handlers. */
 const char *zc_limits_reason(int error, size_t bytes);
 
-/* Counts `bytes` against the limit of a place; managed bytes also against the free memory of the
- * current `device`.  False, and nothing counted, if they would exceed it. */
+/*
+ * Takes `bytes` of the limit of a place; managed bytes also of the free memory of the current
+ * `device`.  False, and nothing taken, if they would exceed it; then *why is a string constant. For
+ * `mapped` and `pinned` no device counts.
+ */
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
 void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
 
-/*
- * The same for memory of the host heap, which a process may take before it uses CUDA, and may never
- * have registered.  *shared: whether other processes are to count it, and then, whether they do. If
- * not, zc_limits_share_heap() must say true before it is registered.
- */
-bool zc_limits_take_heap(size_t bytes, bool *shared, const char **why);
-bool zc_limits_share_heap(size_t bytes, const char **why);
-void zc_limits_give_heap(size_t bytes, bool shared);
+/* Bytes that the limits leave to a place on a device; for `managed` it is the current one.
+ * UINT64_MAX without a limit. */
+uint64_t zc_limits_left(enum zc_place_id place, int device);
 
 /* Counts bytes of `managed` that were requested as host memory: they do not count for the
  * device. */
@@ -57,15 +55,9 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
  * freed memory that libzc keeps does not. */
 uint64_t zc_limits_on_devices(void);
 
-/* Bytes that the limits leave to this process, beside the others that share them: of a device, in
- * managed memory of the current `device`, and in pinned memory. */
-uint64_t zc_limits_device_left(int device);
-uint64_t zc_limits_managed_left(int device);
-uint64_t zc_limits_pinned_left(void);
-
 /* True if the policy limits device memory; and to how many bytes of a device, else UINT64_MAX. */
 bool zc_limits_device_bound(void);
 uint64_t zc_limits_device_most(int device);
 
-/* Bytes that a place holds now. */
+/* Bytes that `mapped`, `pinned` or `managed` hold now, on all devices. */
 uint64_t zc_limits_used(enum zc_place_id place);

@@ -10,22 +10,22 @@
 #include "vmm/lazy.h"
 
 /* Bytes of a part without `chunk`. */
-#define PART ((uint64_t)32 << 20)
+#define ROOM_PART ((uint64_t)32 << 20)
 
-#define SPARE_PART 64
+#define ROOM_SPARE_PART 64
 
 uint64_t zc_room_spare(uint64_t total)
 {
-    return total / SPARE_PART;
+    return total / ROOM_SPARE_PART;
 }
 
 uint64_t zc_room_part(const struct zc_rule *rule)
 {
     uint64_t chunk = rule->chunk < SIZE_MAX / 2 ? rule->chunk : SIZE_MAX / 2;
-    return chunk ? (chunk + ZC_BLOCK_UNIT - 1) / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT : PART;
+    return chunk ? (chunk + ZC_BLOCK_UNIT - 1) / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT : ROOM_PART;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t room_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -37,39 +37,39 @@ uint64_t zc_room_whole(const struct zc_rule *rule, int device, bool stream_order
         return 0;
     if (zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         total = SIZE_MAX;
-    return least(least(total, zc_limits_device_most(device)), zc_budget_of(rule, device));
+    return room_least(room_least(total, zc_limits_device_most(device)), zc_budget_of(rule, device));
 }
 
 uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted, bool full)
 {
     size_t available = 0, total = 0;
     uint64_t budget = counted ? zc_budget_left(rule, device) : UINT64_MAX;
-    uint64_t left = least(zc_limits_device_left(device), budget);
+    uint64_t left = room_least(zc_limits_left(ZC_PLACE_DEVICE, device), budget);
     if (!full || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
         return left;
     uint64_t kept = zc_lazy_promised(device) + zc_room_spare(total);
     available += zc_modules_idle_bytes();
-    return least(left, available > kept ? available - kept : 0);
+    return room_least(left, available > kept ? available - kept : 0);
 }
 
 /* Of a block whose first parts, as many as fit, are on the device (place/fallback.c). */
-static uint64_t split(const struct zc_rule *rule, const struct zc_room *r, uint64_t budget)
+static uint64_t room_split(const struct zc_rule *rule, const struct zc_room *r, uint64_t budget)
 {
-    uint64_t part = zc_room_part(rule), placed = least(r->limit, budget);
+    uint64_t part = zc_room_part(rule), placed = room_least(r->limit, budget);
     if (placed > r->device)
         placed = r->device > r->spare ? r->device - r->spare : 0;
     uint64_t bytes = placed / part * part + r->pinned;
     return bytes >= part ? bytes : 0;
 }
 
-static uint64_t largest_in(enum zc_place_id place, const struct zc_rule *rule,
-                           const struct zc_room *r, uint64_t budget)
+static uint64_t room_largest_in(enum zc_place_id place, const struct zc_rule *rule,
+                                const struct zc_room *r, uint64_t budget)
 {
-    uint64_t whole = least(least(r->device, r->limit), budget), parts = 0;
+    uint64_t whole = room_least(room_least(r->device, r->limit), budget), parts = 0;
     switch (place) {
     case ZC_PLACE_VMM:
         if (rule->spill != ZC_SPILL_NONE)
-            parts = split(rule, r, budget);
+            parts = room_split(rule, r, budget);
         if (r->whole && parts <= r->whole)
             parts = r->pinned < zc_room_part(rule) ? 0 : r->pinned;
         return parts > whole ? parts : whole;
@@ -77,9 +77,9 @@ static uint64_t largest_in(enum zc_place_id place, const struct zc_rule *rule,
     case ZC_PLACE_SHARED:
         return whole;
     case ZC_PLACE_MANAGED:
-        return least(least(r->device, r->managed), budget);
+        return room_least(room_least(r->device, r->managed), budget);
     case ZC_PLACE_MAPPED:
-        return least(r->pinned, budget);
+        return room_least(r->pinned, budget);
     default:
         return 0;
     }
@@ -89,10 +89,10 @@ uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *r)
 {
     uint64_t largest = 0;
     if (!rule)
-        return least(r->device, r->limit);
+        return room_least(r->device, r->limit);
     for (unsigned i = 0; i < rule->place.count; i++) {
         uint64_t budget = i == 0 ? r->budget : UINT64_MAX;
-        uint64_t bytes = largest_in(rule->place.item[i], rule, r, budget);
+        uint64_t bytes = room_largest_in(rule->place.item[i], rule, r, budget);
         largest = bytes > largest ? bytes : largest;
     }
     return largest;

@@ -16,7 +16,6 @@
 #include "ledger/rules.h"
 #include "memory/cgroup.h"
 #include "memory/device.h"
-#include "memory/limits.h"
 #include "memory/workers.h"
 
 #define ENTRIES 32 /* Most blocks that are looked after at a time. */
@@ -141,20 +140,17 @@ static void add_owed(struct zc_shared *p, void *owed)
  * control group or the host has none it ends the process. */
 static bool has_room(size_t span)
 {
-    struct zc_available available;
     uint64_t owed = span;
     zc_shared_each(add_owed, &owed);
     for
         EACH(w)
     owed += state_of(w) == READY ? w->span : 0;
-    return zc_available(&available) >= owed;
+    return zc_available() >= owed;
 }
 
 bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable, const char **why)
 {
     size_t span = zc_extent_span(e);
-    if (!zc_extent_count(e, why))
-        return false;
     *why = "no memory is left for the pages that the CPU writes after the copy";
     if (!has_room(span))
         return false;

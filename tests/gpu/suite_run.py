@@ -186,7 +186,7 @@ class FileRun:
 
     def _environment(self, folder):
         env = {name: value for name, value in os.environ.items()
-               if name == "ZC_BUDGETS" or not name.startswith("ZC_") and name != "LD_PRELOAD"}
+               if not name.startswith("ZC_") and name != "LD_PRELOAD"}
         env.update(self.suite.environment, ZC_SUITE_EVENTS=self.path,
                    PYTHONPATH=os.pathsep.join([os.path.join(HERE, "plugin"), *filter(
                        None, [env.get("PYTHONPATH")])]))

@@ -8,9 +8,6 @@ ZC_BUILD=${ZC_BUILD:-build}
 LIBZC=$PWD/$ZC_BUILD/libzc.so
 SIM=$PWD/$ZC_BUILD/sim
 
-# Tests share no limits with each other, nor with what else this user runs.
-export ZC_BUDGETS=off
-
 # Gives the simulated GPU to every program that the test starts.  $1: program of kernels/ whose
 # kernels it runs.
 sim_env() {

@@ -125,6 +125,7 @@ print(peak)' "$ZC_LOG" "$1"
     for policy in managed:$'[defaults]\nmax_managed = 5M\n[rule a]\nplace = managed, mapped' \
         mapped:$'[defaults]\nmax_pinned = 5M\n[rule a]\nplace = mapped' \
         vmm:$'[defaults]\nmax_device = 10M\n[rule a]\nplace = vmm, mapped' \
+        device:$'[defaults]\nmax_device = 5M\n[rule a]\nplace = device, mapped' \
         managed:$'place = managed, mapped\nbudget = 5M'; do
         places_of "${policy#*:}" -t 8
         most=$(peak_of "${policy%%:*}")

@@ -4,9 +4,6 @@
 
 bats_require_minimum_version 1.5.0
 
-# Tests share no limits with each other, nor with what else this user runs.
-export ZC_BUDGETS=off
-
 LOGS=tests/tools/logs
 
 zc() {

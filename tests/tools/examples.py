@@ -163,7 +163,7 @@ def set_up(page: str, scratch: str, launcher: str | None) -> dict[str, str]:
            if not name.startswith(("ZC_", "BATS", "SIM_")) and name != "LD_PRELOAD"}
     sim = os.path.join(BUILD, "sim")
     env.update(PATH=f"{scratch}/bin:{env['PATH']}", LD_LIBRARY_PATH=sim, COLUMNS="200",
-               SIM_KERNELS=os.path.join(sim, "kernels/gather.so"), ZC_BUDGETS="off")
+               SIM_KERNELS=os.path.join(sim, "kernels/gather.so"))
     if "ZC_BUILD" in os.environ:
         env["ZC_BUILD"] = os.environ["ZC_BUILD"]
     return env

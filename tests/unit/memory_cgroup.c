@@ -55,12 +55,6 @@ static void begin(const char *lines)
     unlink(own);
 }
 
-static uint64_t id_of(const char *folder)
-{
-    struct stat s;
-    return stat(folder, &s) == 0 ? s.st_ino : 0;
-}
-
 static void expect(int holds, int line)
 {
     if (!holds) {
@@ -72,72 +66,64 @@ static void expect(int holds, int line)
 
 static void nested(void)
 {
-    struct zc_cgroup found[4] = {{0}};
     begin("1:name=systemd:/x\n0::/job/step/task\n");
     group("/sys/fs/cgroup/job", "32000\n", "12000\n", "anon 7\ninactive_file 2000\nslab 1\n");
     group("/sys/fs/cgroup/job/step", "max\n", "11000\n", "");
-    group("/sys/fs/cgroup/job/step/task", "9000\n", "10000\n", "inactive_file 5\n");
-    EXPECT(zc_cgroup_limits(found, 3) == 2);
-    EXPECT(found[0].id == id_of("/sys/fs/cgroup/job/step/task") && found[0].left == 0);
-    EXPECT(found[1].id == id_of("/sys/fs/cgroup/job") && found[1].left == 22000);
+    EXPECT(zc_cgroup_left() == 22000);
+    group("/sys/fs/cgroup/job/step/task", "12000\n", "10000\n", "anon 7\ninactive_file 5\n");
+    EXPECT(zc_cgroup_left() == 2005);
     group("/sys/fs/cgroup/job/step", "12000\n", "11000\n", "");
-    EXPECT(zc_cgroup_limits(found, 2) == 2);
-    EXPECT(found[0].left == 0 && found[1].left == 1000);
-    EXPECT(zc_cgroup_limits(found, 3) == 3 && found[2].left == 22000);
+    EXPECT(zc_cgroup_left() == 1000);
     group("/sys/fs/cgroup/job", "12500\n", "12000\n", "");
-    EXPECT(zc_cgroup_limits(found, 2) == 2);
-    EXPECT(found[0].left == 0 && found[1].left == 500 && found[2].left == 22000);
+    EXPECT(zc_cgroup_left() == 500);
+    group("/sys/fs/cgroup", "12600\n", "12500\n", "");
+    EXPECT(zc_cgroup_left() == 100);
+    group("/sys/fs/cgroup/job/step/task", "9000\n", "10000\n", "");
+    EXPECT(zc_cgroup_left() == 0);
 }
 
 static void first_version(void)
 {
-    struct zc_cgroup found[3];
     begin("5:cpuacct,memory:/a/b\n4:cpuset:/x\n0::/a\n");
     mkdir("/sys/fs/cgroup/memory", 0700);
     mkdir("/sys/fs/cgroup/memory/a", 0700);
     group("/sys/fs/cgroup/memory", "9223372036854771712\n", "5\n", "");
     group("/sys/fs/cgroup/memory/a/b", "1000\n", "100\n",
           "inactive_file 1\nx 2\ntotal_inactive_file 50\n");
-    EXPECT(zc_cgroup_limits(found, 3) == 1);
-    EXPECT(found[0].left == 950);
+    EXPECT(zc_cgroup_left() == 950);
 }
 
 /* The container's group is the top folder, whatever it is called on the host. */
 static void container(void)
 {
-    struct zc_cgroup found[3];
     begin("0::/kubepods/pod7/c1\n");
     group("/sys/fs/cgroup", "500\n", "100\n", "");
-    EXPECT(zc_cgroup_limits(found, 3) == 1 && found[0].left == 400);
+    EXPECT(zc_cgroup_left() == 400);
 }
 
 static void outside(void)
 {
-    struct zc_cgroup found[3];
     begin("0::/../../other\n");
     group("/sys/fs/cgroup", "500\n", "100\n", "");
-    EXPECT(zc_cgroup_limits(found, 3) == 1 && found[0].left == 400);
+    EXPECT(zc_cgroup_left() == 400);
 }
 
 /* A process above memory.high is throttled ever more, and pinned memory can't be taken back. */
 static void throttled(void)
 {
-    struct zc_available all;
-    struct zc_cgroup found[3];
     begin("0::/a/b\n");
     group("/sys/fs/cgroup/a", "max\n", "100\n", "");
     put("/sys/fs/cgroup/a/memory.high", "300\n");
     group("/sys/fs/cgroup/a/b", "500\n", "100\n", "");
     put("/sys/fs/cgroup/a/b/memory.high", "max\n");
-    EXPECT(zc_cgroup_limits(found, 3) == 2);
-    EXPECT(found[0].left == 400 && found[1].left == 200);
-    EXPECT(zc_available(&all) == 200);
+    EXPECT(zc_cgroup_left() == 200 && zc_available() == 200);
+    put("/sys/fs/cgroup/a/memory.high", "max\n");
+    EXPECT(zc_cgroup_left() == 400 && zc_available() == 400);
 }
 
 /* Containers in containers have long paths, in a line for each controller. */
 static void long_paths(void)
 {
-    struct zc_cgroup found[3];
     char lines[8192], path[600];
     size_t n = 0;
     memset(path, 'x', sizeof(path));
@@ -147,7 +133,7 @@ static void long_paths(void)
     begin(lines);
     mkdir("/sys/fs/cgroup/memory", 0700);
     group("/sys/fs/cgroup/memory", "500\n", "100\n", "");
-    EXPECT(zc_cgroup_limits(found, 3) == 1 && found[0].left == 400);
+    EXPECT(zc_cgroup_left() == 400);
 }
 
 static const struct zc_policy empty;
@@ -185,13 +171,12 @@ static void at_once(void)
 
 static void none(void)
 {
-    struct zc_cgroup found[3];
     begin("0::/a\nsomething else\n:\n7:cpu\n");
-    EXPECT(zc_cgroup_limits(found, 3) == 0);
+    EXPECT(zc_cgroup_left() == UINT64_MAX);
     group("/sys/fs/cgroup", "max\n", "100\n", "");
-    EXPECT(zc_cgroup_limits(found, 3) == 0);
+    EXPECT(zc_cgroup_left() == UINT64_MAX);
     group("/sys/fs/cgroup", "100\n", "", "");
-    EXPECT(zc_cgroup_limits(found, 3) == 0);
+    EXPECT(zc_cgroup_left() == UINT64_MAX);
 }
 
 #define IN_A_NAMESPACE(test, scene)                                                                \

@@ -138,9 +138,13 @@ def main():
     running = []
     try:
         for number in range(chosen.processes):
+            # As a launcher does, so that they divide the group's memory.
+            rank = {"MASTER_ADDR": "localhost", "RANK": str(number), "LOCAL_RANK": str(number),
+                    "LOCAL_WORLD_SIZE": str(chosen.processes)}
             running.append(subprocess.Popen(
                 [sys.executable, *sys.argv, "--number", str(number)], preexec_fn=group.enter,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+                env={**os.environ, **rank}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                text=True))
         said = [process.stdout.readline().strip() for process in running]
         peak = group.read(group.peak).strip()
         for process, has in zip(running, said):
