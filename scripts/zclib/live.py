@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Iterator
 
-from . import counters, logs
+from . import counters, logs, names
 
 # A mapping's path in /proc/PID/maps (proc(5)): a newline in it is printed as \012.
 MAPPED = re.compile(r"^(?:\S+ +){4}\S+ +(/.*)$")
@@ -77,7 +77,7 @@ class View:
 
     path: str
     pid: int = 0             # Here; in a container it may have another.
-    exe: str = ""
+    exe: str = ""            # What people call the program (names.program()).
     state: str = "running"   # running, ended (a clean exit), killed
     summary: logs.Record = field(default_factory=dict)
     frames: dict[str, str] = field(default_factory=dict)  # The innermost frame of each site.
@@ -103,7 +103,8 @@ class View:
         self.before, self.before_ns = self.summary, self.read_ns
         self.summary, self.read_ns = page.summary(), time.monotonic_ns()
         here = writer(page.header.pid, self.path)
-        self.pid, self.exe = here or self.pid or page.header.pid, page.header.exe
+        self.pid = here or self.pid or page.header.pid
+        self.exe = self.exe or names.program(page.header.exe, logs.strings(meta(self.path), "argv"))
         self.frames = {site["site"]: site["frames"][0] for site in page.frames() if site["frames"]}
         if page.header.closed:
             self.state = "ended"

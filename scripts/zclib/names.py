@@ -11,11 +11,35 @@ import codecs
 import re
 import textwrap
 import unicodedata
+from typing import Sequence
 
 ERRORS = "zc-names"
 LEAST_BESIDE = 26  # Columns of text beside something.
+INTERPRETER = re.compile(r"python[0-9.]*")
+# Options of Python's that end them: what is run is `m`'s next word, or a text behind `c`.
+PYTHON_RUNS = re.compile(r"-[A-Za-z]*?([mc])(.*)")
+PYTHON_TAKES = ("-W", "-X", "--check-hash-based-pycs")  # Options with a word of their own.
 # The blank between a number and its unit, where no line is broken.
 UNIT = re.compile(r"(?<=\d) (?=(?:%|[KMGTPE]?i?B(?:/s)?|[num]?s)(?!\w))")
+
+
+def program(exe: str, argv: Sequence[str]) -> str:
+    """What people call a program: the file name of its executable, and for Python the script
+    first: `train.py (python3.11)`."""
+    if not INTERPRETER.fullmatch(exe):
+        return exe
+    words = iter(argv[1:])
+    for word in words:
+        runs = PYTHON_RUNS.fullmatch(word)
+        if word in PYTHON_TAKES:
+            next(words, "")
+        elif runs and runs[1] == "c":
+            return f"{exe} -c"
+        elif runs:
+            return f"{runs[2] or next(words, '')} ({exe})"
+        elif not word.startswith("-"):
+            return f"{word.rpartition('/')[2]} ({exe})"
+    return exe
 
 
 def _encode_error(error: UnicodeError) -> tuple[bytes, int]:

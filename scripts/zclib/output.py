@@ -35,7 +35,7 @@ def try_out(*files: str | None) -> None:
         if name is not None and os.path.isdir(name):
             raise logs.LogError(f"{name}: this is a folder; name a file in it to write")
         # The reader of a pipe would take this for the end.
-        if name is None or _is_stream(name):
+        if name is None or is_stream(name):
             continue
         if _is_log(name):
             raise logs.LogError(f"{name}: this is a log; name another file to write")
@@ -91,7 +91,7 @@ def scratch(prefix: str) -> Iterator[str]:
 def written(name: str, mode: int | None = None, anew: bool = False) -> Iterator[TextIO]:
     """The file, opened for writing, with these permissions or those of the file that was there.
     `anew`: raises FileExistsError where anything is there.  Errors have its name."""
-    if not anew and _is_stream(name):
+    if not anew and is_stream(name):
         follow = 0 if DESCRIPTOR.fullmatch(os.path.abspath(name)) else os.O_NOFOLLOW
         with named(name), open(os.open(name, os.O_WRONLY | os.O_TRUNC | follow), "w",
                                encoding="utf-8", errors=names.ERRORS) as out:
@@ -105,7 +105,7 @@ def written(name: str, mode: int | None = None, anew: bool = False) -> Iterator[
         os.replace(fresh, name)
 
 
-def _is_stream(name: str) -> bool:
+def is_stream(name: str) -> bool:
     """Whether it is written to as it is: a pipe, a device, or what is open already."""
     if DESCRIPTOR.fullmatch(os.path.abspath(name)):
         return True

@@ -66,7 +66,9 @@ def of_run(ns: int, wall_ns: int) -> str:
 
 def rate(count: int, ns: int) -> str:
     """Bytes a second in GB/s (powers of 1000), as links are rated; `-` where no time passed."""
-    return f"{count / ns:.1f} GB/s" if ns > 0 else "-"
+    if ns <= 0:
+        return "-"
+    return f"{count / ns:.1f} GB/s" if 10 * count >= ns else f"{1000 * count / ns:.1f} MB/s"
 
 
 def seconds(text: str) -> float:

@@ -19,6 +19,7 @@
 #include "base/module.h"
 #include "base/options.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "driver/real.h"
 #include "hook/hostrule.h"
 #include "hook/loader.h"
@@ -111,7 +112,7 @@ static void find_python(bool asked)
 
 static void say_python(void)
 {
-    if (zc_python() == ZC_PYTHON_NONE)
+    if (zc_python() == ZC_PYTHON_NONE && strncmp(zc_log_program(), "python", 6) == 0)
         zc_message(ZC_NOTE, "python", "no Python here exports its functions: call paths have none");
     else if (zc_python() == ZC_PYTHON_UNKNOWN)
         zc_message(ZC_WARN, "python",

@@ -160,12 +160,15 @@ END
     grep -q '"function":"forever"' daemon.jsonl
 }
 
-@test "a program without an interpreter that exports its functions is told of it" {
+@test "a Python that exports no functions is told of it, and another program is not" {
     echo 'int cuInit(unsigned); int main(void) { return cuInit(0); }' >plain.c
-    "${CC:-gcc}" -o plain plain.c "$SIM/libcuda.so.1"
-    ZC_PYTHON=1 ZC_LOG=plain.jsonl LD_PRELOAD=$LIBZC run -0 ./plain
+    "${CC:-gcc}" -o python3.99 plain.c "$SIM/libcuda.so.1"
+    ZC_PYTHON=1 ZC_LOG=plain.jsonl LD_PRELOAD=$LIBZC run -0 ./python3.99
     [ "$output" = "libzc: no Python here exports its functions: call paths have none" ]
     [ "$(values meta python plain.jsonl)" = None ]
+    mv python3.99 plain
+    ZC_PYTHON=1 ZC_LOG=off LD_PRELOAD=$LIBZC run -0 ./plain
+    [ -z "$output" ]
     ZC_PYTHON=0 ZC_LOG=off LD_PRELOAD=$LIBZC run -0 ./plain
     [ -z "$output" ]
 }

@@ -195,14 +195,20 @@ def flame_opens(browser):
 
 
 def rules_are_copied(browser):
-    """What the buttons copy is the rule, and the policy has the ticked ones."""
+    """What the buttons copy is the rule, and the policy has the ticked ones: at first those that
+    are about no site."""
     browser.execute_script("window.kept = []; copyText = (words, said) => "
                            "{ kept.push(words); said(true); };")
     browser.find_element(By.CSS_SELECTOR, "#findings .rule button").click()
-    browser.find_element(By.CSS_SELECTOR, "#findings .rule input").click()
-    browser.find_elements(By.CSS_SELECTOR, "#policy button")[1].click()
-    rule, policy = browser.execute_script("return kept")
+    boxes = browser.find_elements(By.CSS_SELECTOR, "#findings .rule input")
+    copy = browser.find_elements(By.CSS_SELECTOR, "#policy button")[1]
+    copy.click()
+    boxes[0].click()
+    next(box for box in boxes[1:] if not box.is_selected()).click()
+    copy.click()
+    rule, first, policy = browser.execute_script("return kept")
     assert rule.startswith("[rule host-buffers]\napi = malloc, "), rule
+    assert "host-buffers" in first and "site-" not in first, first
     assert "[rule site-5f270e3f]" in policy and "host-buffers" not in policy, policy
     assert all(line.startswith(("#", "[")) or "=" in line or not line
                for line in policy.split("\n")), policy
@@ -214,7 +220,7 @@ def command_is_copied(browser):
     browser.execute_script("window.kept = []; copyText = (words, said) => "
                            "{ kept.push(words); said(true); };")
     headline = browser.find_element(By.ID, "headline")
-    assert headline.find_element(By.TAG_NAME, "code").text == "zc run -p @everyday ./gather"
+    assert headline.find_element(By.TAG_NAME, "code").text == "everyday"
     assert "`" not in headline.text
     assert not browser.find_element(By.ID, "places-filter").is_displayed()
     first = browser.find_element(By.CSS_SELECTOR, "#findings li")

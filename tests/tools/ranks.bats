@@ -61,7 +61,8 @@ rank_logs.write(sys.argv[1], 200, 4)' "$BATS_TEST_TMPDIR/logs"
         echo '{"type":"summary","wall_ns":5,"moved_calls":1,"moved_bytes":9}' \
             >>"$BATS_TEST_TMPDIR/logs/$number.jsonl"
     done
-    run -0 --separate-stderr zc report --html "$BATS_TEST_TMPDIR/page.html" "$BATS_TEST_TMPDIR/logs"
+    run -0 --separate-stderr zc report --text --html "$BATS_TEST_TMPDIR/page.html" \
+        "$BATS_TEST_TMPDIR/logs"
     [[ $output == *"are not below its 1000000000000000000 processes"*": -5"*"999999999999999999"* ]]
     [[ $output == *"999999999999999999 of 1000000000000000000 ranks of the job left no log."* ||
         $output == *" of 1000000000000000000 ranks of the job left no log."* ]]

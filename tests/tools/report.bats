@@ -80,7 +80,7 @@ setup() {
     log=$BATS_TEST_TMPDIR/a.jsonl
     sed -E '/"summary"/s/"wall_ns":[0-9]+/"wall_ns":1000000/' $LOGS/pipeline.jsonl >"$log"
     run -0 zc report "$log"
-    [[ ${lines[1]} == *"; 15.4 ms blocked, 15.4 times the time of the run, summed over threads" ]]
+    [[ ${lines[2]} == *"; 15.4 ms blocked, 15.4 times the time of the run, summed over threads" ]]
     run ! grep -E '[0-9]{3} % of the run' <<<"$output"
     run -0 json "d['headline']" report "$log"
     [[ $output == *"can save "*" times the time of the run, summed over threads)." ]]
@@ -125,7 +125,7 @@ from zclib import cli
 sys.exit(cli.main(sys.argv[1:]))
 PYTHON
     run -0 --separate-stderr python3 "$BATS_TEST_TMPDIR/zc.py" report "$BATS_TEST_TMPDIR/logs"
-    [[ $output == "1 process of gather "* ]]
+    [[ $output == *"1 process of gather "* ]]
     [[ $stderr == "zc: $BATS_TEST_TMPDIR/logs/shut: Permission denied; logs in it are left out" ]]
     run -1 --separate-stderr python3 "$BATS_TEST_TMPDIR/zc.py" report "$BATS_TEST_TMPDIR/logs/shut"
     [[ $stderr == "zc: $BATS_TEST_TMPDIR/logs/shut: Permission denied; "* ]]
@@ -133,7 +133,7 @@ PYTHON
 
 @test "a bad log among good ones leaves the report of the good ones" {
     run -0 --separate-stderr zc report $LOGS/empty.jsonl $LOGS/gather.jsonl
-    [[ $output == "1 process of gather on node1,"* ]]
+    [[ $output == *"1 process of gather on node1,"* ]]
     [[ $stderr == *"empty.jsonl: the file is empty"* ]]
 }
 
@@ -374,7 +374,7 @@ PYTHON
     sed 's/"exe":"gather"/"exe":"ga\\u001b[31mther\\n"/' $LOGS/gather.jsonl \
         >"$BATS_TEST_TMPDIR/evil.jsonl"
     run -0 zc report "$BATS_TEST_TMPDIR/evil.jsonl"
-    [[ ${lines[0]} == '1 process of ga\x1b[31mther\x0a on node1,'* ]]
+    [[ ${lines[1]} == '1 process of ga\x1b[31mther\x0a on node1,'* ]]
 }
 
 @test "a name of any bytes is opened and printed" {

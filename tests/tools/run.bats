@@ -12,7 +12,7 @@ setup() {
 @test "the program's output is its own, and the report is on stderr" {
     run -0 --separate-stderr "$ZC" run -- "$GATHER"
     [[ ${#lines[@]} == 1 && $(json_field verified <<<"$output") == true ]]
-    [[ $stderr == "1 process of gather-shared on "*"64.6 MiB asked in 3 copies"* ]]
+    [[ $stderr == *"1 process of gather-shared on "*"64.6 MiB asked in 3 copies"* ]]
     [[ $stderr == *"Sites, by bytes asked"* ]]
     [[ $stderr != *libzc:* ]]
 }
@@ -41,7 +41,7 @@ setup() {
 
 @test "the program's exit status is passed on" {
     run -7 "$ZC" run -- sh -c 'exit 7'
-    [[ $output == "zc: no process used CUDA under libzc, so there is nothing to report" ]]
+    [[ $output == "zc: no process used CUDA under libzc, so there is nothing to report: "* ]]
 }
 
 @test "a program that dies by SIGKILL is still reported, with status 137" {
@@ -239,4 +239,70 @@ setup() {
     [[ $output == *'[rule host-buffers]'* ]]
     run -0 --separate-stderr "$ZC" init "$GATHER" 64
     [[ $stderr == "Nothing stands out that a rule would change, "* && ! -e policy.conf ]]
+}
+
+@test "a run under a policy says what it gained against the last one without" {
+    export XDG_STATE_HOME=$PWD/state
+    run -0 --separate-stderr "$ZC" run -p @everyday -- "$GATHER"
+    [[ $stderr != *"instead of"* ]]
+    run -0 --separate-stderr "$ZC" run -- "$GATHER"
+    [[ $stderr != *"instead of"* && $(stat -c %a state/libzc/runs.json) == 600 ]]
+    run -0 --separate-stderr "$ZC" run -p @everyday -- "$GATHER"
+    [[ ${stderr_lines[-1]} =~ ^[0-9.]+\ m?s\ instead\ of\ [0-9.]+\ m?s\ in\ the\ last\ run ]]
+    # Another command, folder or policy that took nothing has nothing to be compared with.
+    run -0 --separate-stderr "$ZC" run -p @everyday -- "$GATHER" 128
+    [[ $stderr != *"instead of"* ]]
+    mkdir other
+    cd other
+    run -0 --separate-stderr "$ZC" run -p @everyday -- "$GATHER"
+    [[ $stderr != *"instead of"* ]]
+    cd ..
+    printf '[rule none]\nsize = 1G..\nplace = mapped\n' >none.conf
+    run -0 --separate-stderr "$ZC" run -p none.conf -- "$GATHER"
+    [[ $stderr == *"none.conf took none of 3 requests; nearest: cuMemAlloc of 64 MiB (site "* ]]
+    [[ $stderr != *"instead of"* ]]
+    # A file that is no such file is left alone until it can be written anew.
+    for content in '{' '[1]' '{"a": 1, "b": [1], "c": ["x", 2]}' 'null'; do
+        echo "$content" >state/libzc/runs.json
+        run -0 --separate-stderr "$ZC" run -p @everyday -- "$GATHER"
+        [[ $stderr != *"instead of"* && $stderr != *Traceback* ]]
+    done
+    rm state/libzc/runs.json
+    ln -s /dev/zero state/libzc/runs.json
+    run -0 --separate-stderr timeout 60 "$ZC" run -p @everyday -- "$GATHER"
+    [[ $stderr != *"instead of"* ]]
+}
+
+@test "a program that failed is said to have failed, and no policy is proposed for it" {
+    run -3 --separate-stderr "$ZC" run -- sh -c '"$0" 128 >/dev/null; exit 3' "$GATHER"
+    [[ ${stderr_lines[-1]} == "The program ended with status 3; see its own messages above." ]]
+}
+
+@test "a preset without its @ is recognised" {
+    run -125 "$ZC" run -p everyday -- true
+    [[ $output == *"everyday: there is no such policy: did you mean '@everyday'?" ]]
+    run -125 "$ZC" run --compare off,everyday -- true
+    [[ $output == *"did you mean '@everyday'?" ]]
+}
+
+@test "call paths of a Python program are its own lines, without asking" {
+    cat >scene.py <<'PYTHON'
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+def setup():
+    device, context, block = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+    cuda.cuInit(0)
+    cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    cuda.cuCtxSetCurrent(context)
+    cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 20))
+    cuda.cuMemcpyHtoD_v2(block, bytes(1 << 20), ctypes.c_size_t(1 << 20))
+setup()
+PYTHON
+    run -0 --separate-stderr "$ZC" run -- python3 scene.py
+    [[ $stderr == *"1 process of scene.py (python3"* ]]
+    if [[ $stderr != *"no Python here"* && $stderr != *"can't read the functions"* ]]; then
+        [[ $stderr == *"setup, scene.py:8"* ]]
+    fi
+    ZC_PYTHON=0 run -0 --separate-stderr "$ZC" run -- python3 scene.py
+    [[ $stderr != *"scene.py:8"* ]]
 }

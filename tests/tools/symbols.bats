@@ -57,8 +57,9 @@ run_it() {
 @test "a finding names site, function, line, bytes and share, and its rule moves what it says" {
     report_of -g -O1
     finding="site [0-9a-f]{8} \(load_table, source_lines\.c:$line\): 4 MiB copied 8 times from "
-    finding+="pageable memory, [0-9.]+ % of the run; if kernels only read it, rule \`place = shared"
-    finding+="\` with \`access = read\` would move 0 of what the host did not change"
+    finding+="pageable memory, [0-9.]+ % of the run; 7 of the copies had the size and both "
+    finding+="addresses of an earlier one\. If kernels only read it, rule \`place = shared"
+    finding+="\` with \`access = read\` moves only what the host changed"
     [[ $output =~ $finding ]]
     policy=$BATS_TEST_TMPDIR/policy.conf
     json "next(f['rule'] for f in d['findings'] if f['kind'] == 'repeated')" \

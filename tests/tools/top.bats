@@ -76,7 +76,7 @@ wait_ready() {
     make_killed c
     run -0 "$ZC" top --host .
     [[ ${#lines[@]} == 3 && ${lines[0]} == Running* ]]
-    [[ ${lines[1]} == *" 1  77: killed, python3"*running*" 810 "*"11.5 MiB"* ]]
+    [[ ${lines[1]} == *" 1  77: copier.py (python3"*", killed"*running*" 810 "*"11.5 MiB"* ]]
     [[ ${lines[2]} == *" 0  (no job): killed "*killed*" 800 "*"1.5 MiB"* ]]
     # One job has details: of both processes what was copied, of the one that runs what is live.
     run -0 "$ZC" top --host a.counters b.counters
@@ -137,7 +137,7 @@ PYTHON
     until [[ -s out ]]; do kill -0 $!; sleep 0.05; done
     pid=$(pgrep -P $!)
     run -0 "$ZC" top -n 1 a.counters
-    [[ ${lines[1]} =~ ^\ *$pid\ +python3[.0-9]*\ +running\  ]]
+    [[ ${lines[1]} =~ ^\ *$pid\ +copier.py\ \(python3[.0-9]*\)\ +running\  ]]
     run -0 "$ZC" export --prometheus a.counters
     [[ $output == *"zc_running{"*"pid=\"$pid\""*"} 1"* ]]
     kill -9 "$pid"
@@ -145,7 +145,7 @@ PYTHON
     exec 4>&-
     # Inside it was process 1, which always runs outside.
     run -0 "$ZC" top -n 1 a.counters
-    [[ ${lines[1]} =~ ^\ *1\ +python3[.0-9]*\ +killed\  ]]
+    [[ ${lines[1]} =~ ^\ *1\ +copier.py\ \(python3[.0-9]*\)\ +killed\  ]]
     run -0 "$ZC" export --prometheus a.counters
     [[ $output == *"zc_running{"*"pid=\"1\""*"} 0"* ]]
     run -0 "$ZC" report --json a.jsonl
@@ -197,9 +197,9 @@ press() {
     wait_ready 2
     shows '20 MiB .*█'
     press s s s s s
-    shows 'sort: program' 'killed.*killed.*python.*running'
-    # Enter opens the chosen process; the second one is the copier.
-    press Down Enter
+    shows 'sort: program' 'copier.*running.*killed.*killed'
+    # Enter opens the chosen process; the first one is the copier.
+    press Enter
     shows 'Top sites' "$COPIER.*HtoD.*Pageable.*Device" 'Enter back'
     press Escape
     shows 'Enter detail'
@@ -234,9 +234,9 @@ press() {
     # The chosen process is among those that there is room for.
     press d
     tmux -L "zc$$" resize-window -x 40 -y 7
-    shows '2-2 of 2: up, down' '[0-9]  py'
-    press Up
-    shows '1-1 of 2: up, down' ' killed'
+    shows '1-1 of 2: up, down' '[0-9]  copier'
+    press Down
+    shows '2-2 of 2: up, down' ' killed'
     press q
     shows 'ended with 0'
     tmux -L "zc$$" kill-server

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import Iterable, Sequence
 
-from .. import logs, output, screen
+from .. import logs, names, output, screen, units
 from ..progress import Progress
 from ..report import data, engines, page, parallel, show, trace
 from ..report.process import Watcher
@@ -34,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="who reads: processes of this machine, or an engine of yours")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    form.add_argument("--text", action="store_true",
+                      help="print the report beside --html and --trace, too")
     form.add_argument("--csv", action="store_true", help="print the report's tables as CSV")
     parser.examples = ("zc report zc.app.1234.jsonl", "zc report --html report.html logs/")
 
@@ -60,12 +63,13 @@ def read(paths: list[str], options: Options, watchers: Sequence[Watcher] = (),
     return totals
 
 
-def print_report(paths: Iterable[str], command: Sequence[str], top: int = 5) -> None:
-    """Prints the report of what was run as text, for other commands."""
+def print_report(paths: Iterable[str], command: Sequence[str], top: int = 5) -> Totals:
+    """Prints the report of what was run as text, for other commands; its totals."""
     totals = read(list(paths), Options(top))
     report = data.build(totals, Symbols(totals.modules), top, data.SORTS["bytes"].key,
                         command)
     _print_text(report, "bytes", top)
+    return totals
 
 
 def _print_text(report: data.Data, sort: str, top: int, by: str = "allocation") -> None:
@@ -113,6 +117,15 @@ def run(args: argparse.Namespace) -> int:
         print()
     elif args.csv:
         data.write_csv(report, sys.stdout)
-    else:
+    elif args.text or not (args.html or args.trace):
         _print_text(report, args.sort, args.top, args.by)
+    else:
+        _tell_files(args)
     return 0
+
+
+def _tell_files(args: argparse.Namespace) -> None:
+    """What was written, in the place of the report, which the page has as well."""
+    for name, how in ((args.html, "opens offline"), (args.trace, "open it in ui.perfetto.dev")):
+        if name and not output.is_stream(name):
+            print(f"{names.shown(name)}: {units.size(os.path.getsize(name))}, {how}")

@@ -13,9 +13,9 @@ import sys
 import time
 from typing import Iterator
 
-from .. import (compare, export, install, launch, link, live, logs, output, policies, presets,
+from .. import (compare, export, install, last, launch, link, live, logs, output, policies, presets,
                 race, refusals, screen, units)
-from ..report.totals import LEVELS
+from ..report.totals import LEVELS, Totals
 from ..sameness import Output
 from ..trial import Plan
 from . import report
@@ -120,7 +120,8 @@ def policy_file(asked: str) -> str:
         return asked
     path = os.path.abspath(presets.path(asked))
     if not os.path.exists(path):
-        raise logs.LogError(f"{asked}: there is no such policy")
+        hint = f": did you mean '@{asked}'?" if asked in presets.names() else ""
+        raise logs.LogError(f"{asked}: there is no such policy{hint}")
     if policies.path(path) is None:
         raise policies.Failed(launch.FAILED)
     return path
@@ -166,6 +167,7 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     if args.set:
         policy = _edited(policy, args.set, folder)
     env = launch.environment(library, folder, policy, level_of(policy, args.level))
+    env.setdefault("ZC_PYTHON", "1")
     # The name is enough, because it is loaded.  A tool that has set this gets the ranges instead.
     env.setdefault(launch.NVTX, launch.LIBRARY)
     env["ZC_RUN"] = run = f"{platform.node()}.{os.getpid()}.{time.time_ns()}"
@@ -176,7 +178,7 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     except OSError as error:
         return not_started(command, error)
     if not args.quiet:
-        _report(command, folder, before, run)
+        _report(command, folder, before, run, ended)
     return ended.status or _status_of_refusals(new_logs(folder, before, run))
 
 
@@ -210,17 +212,39 @@ def _is_of(path: str, run: str) -> bool:
     return live.first_line(path).get("run") in (None, run)
 
 
-def _report(command: list[str], folder: str, before: set[str], run: str) -> None:
+def _report(command: list[str], folder: str, before: set[str], run: str,
+            ended: launch.Ended) -> None:
     """Prints the report on stderr.  What goes wrong here does not change the program's status."""
     try:
         paths = new_logs(folder, before, run)
         if all(link.is_recording(path) for path in paths):
-            screen.message("no process used CUDA under libzc, so there is nothing to report")
+            screen.message("no process used CUDA under libzc, so there is nothing to report: is it "
+                           "a build without CUDA, or was the preload dropped? `zc doctor`")
             return
         with contextlib.redirect_stdout(sys.stderr):
-            report.print_report(paths, command)
+            totals = report.print_report(paths, command)
+            gained = _gained(command, totals, ended)
+            if gained:
+                print(gained)
     except (logs.LogError, OSError) as error:
         screen.message(f"no report: {error}")
+
+
+def _gained(command: list[str], totals: Totals, ended: launch.Ended) -> str:
+    """What a run under a policy took, beside the last one of the same command without one, which
+    is kept for that; "" where there is none."""
+    if ended.status:
+        how = f"signal {ended.status - 128}" if ended.status > 128 else f"status {ended.status}"
+        return f"The program ended with {how}; see its own messages above."
+    policies_used = {process.policy for process in totals.processes if process.policy}
+    if not policies_used:
+        last.keep(command, ended.wall_ns)
+        return ""
+    bare = last.of(command)
+    if bare is None or totals.missed():
+        return ""
+    return (f"{units.duration(ended.wall_ns)} instead of {units.duration(bare)} in the last run "
+            "without a policy, one run each; --compare proves it.")
 
 
 def _compare(args: argparse.Namespace, command: list[str], library: str, folder: str) -> int:

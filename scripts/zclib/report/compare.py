@@ -178,7 +178,7 @@ def _processes(pairing: Pairing) -> list[Data]:
         process = a or b
         assert process is not None
         row: dict[str, Any] = {
-            "name": f"{process.exe or '?'} rank {process.rank}",
+            "name": f"{process.program or '?'} rank {process.rank}",
             "a": a.name if a else None, "b": b.name if b else None,
             "side": SIDES[a is not None, b is not None],
             **_both(a.counts if a else Counts(), b.counts if b else Counts())}
@@ -197,7 +197,7 @@ def _notes(a: Totals, b: Totals, pairing: Pairing) -> list[str]:
     notes = []
     for side, alone, other in (("A", pairing.only_a, "B"), ("B", pairing.only_b, "A")):
         if alone:
-            some = "; ".join(f"{process.exe or '?'} on {process.name}" for process in alone[:5])
+            some = "; ".join(f"{process.program or '?'} on {process.name}" for process in alone[:5])
             more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
             notes.append(f"{len(alone)} of {side} without a partner in {other}: {some}{more}")
     for side, run in (("A", a), ("B", b)):

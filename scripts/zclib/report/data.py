@@ -10,7 +10,7 @@ from .. import names
 from . import ranks
 from .contents import Contents
 from .counts import Counts
-from .findings import Finder, Finding
+from .findings import Finder, Finding, try_first
 from .flow import Flow
 from .headline import headline
 from .parts import STATES, Block, FlowSum, Pair, Process, Site, sum_of
@@ -65,6 +65,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str,
         "zc_report": SCHEMA,
         "level": totals.level,
         "headline": headline(totals, findings),
+        "try_first": try_first(totals, findings) or None,
         "run": run_of(totals),
         "refused": totals.refusals().as_rows(),
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
@@ -131,7 +132,7 @@ def run_of(totals: Totals) -> Data:
     processes, refusals = totals.processes, totals.refusals()
     return {
         "processes": len(processes),
-        "programs": _names(process.exe for process in processes),
+        "programs": _names(process.program for process in processes),
         "hosts": _names(process.host for process in processes),
         "gpus": _names(process.gpu for process in processes),
         "commands": _names(process.arguments for process in processes)[:MOST_COMMANDS],
@@ -284,6 +285,7 @@ def _longest(totals: Totals, top: int) -> list[Process]:
 def _process(process: Process) -> Data:
     return {
         "host": process.host, "rank": process.rank, "pid": process.pid, "exe": process.exe,
+        "program": process.program,
         "job": process.job or None, "world": process.world or None,
         "rank_source": process.launcher or None,
         "arguments": process.arguments, "policy": process.policy or None, "log": process.path,

@@ -33,6 +33,7 @@ MOST_WHYS = 3            # That a sentence names.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
 EVERYDAY = "@everyday"
+COMPARED_NS = 20 * 10**9  # A program that takes less is run several times to show a gain.
 
 # The findings on what copies carried.
 CONTENT = ("duplicate", "round-trip")
@@ -54,15 +55,26 @@ class Finding(NamedTuple):
 
     kind: str     # A word for programs that read the report.
     weight: int   # By which findings are ranked: time blocked in nanoseconds.
-    text: str     # A sentence, without its full stop.
+    text: str     # A short sentence or two, without the last full stop.
     rule: str     # Sections of policy.conf to try, or "".
     site: str     # Id of the site that it is about, or "".
     gain_ns: int = 0  # What the rule saves, by the rates of the machine; 0 where that is not known.
     command: str = ""  # The command line to try in the place of a rule, or "".
+    # What the command saves by the rates of the machine or, where they were not measured, by the
+    # defaults of costs.py; 0 where it saves nothing by them.
+    estimate_ns: int = 0
     # What changes under it: bytes of pageable memory that the driver does not move any more, and
     # bytes that nothing moves.
     pageable_bytes: int = 0
     elided_bytes: int = 0
+
+
+def try_first(totals: Totals, findings: Sequence[Finding]) -> str:
+    """The command to type next, "" without any: one that compares, and so runs the program seven
+    times or more, where that is over soon."""
+    command = next((finding.command for finding in findings if finding.command), "")
+    longest = max((process.wall_ns for process in totals.processes), default=0)
+    return command if longest >= COMPARED_NS else command.replace(" -p ", " --compare ", 1)
 
 
 class Finder:
@@ -78,6 +90,7 @@ class Finder:
         found = costs.Costs() if first is None or totals.simulated else \
             costs.of(first.host, first.gpu)
         self._costs = found if found.measured else None
+        self._rates = found
         # What launched several processes no log tells.
         self._command = shlex.join(command) or \
             (first.command if first and len(totals.processes) == 1 else "")
@@ -179,13 +192,14 @@ class Finder:
         text = f"{self._name(site)}: {what}{_from(source)}{self._share(counts)}"
         same = (f"; {site.repeated_calls} of the copies had the size and both addresses of an "
                 "earlier one" if site.repeated_calls else "")
+        text += same
         if source == "Pinned":
-            return Finding("repeated", counts.blocked_ns, text + same, "", site.id)
+            return Finding("repeated", counts.blocked_ns, text, "", site.id)
         each = one or counts.each_bytes
         does, rule = self._table_rule(site, each)
         gain = counts.blocked_ns if self._costs is not None else 0
         return Finding("repeated", counts.blocked_ns,
-                       f"{text}; {does}{self._gain(gain, 'up to ')}{same}", rule, site.id, gain)
+                       f"{text}. {does}{self._gain(gain, 'up to ')}", rule, site.id, gain)
 
     def _table_rule(self, site: Site, each: int) -> tuple[str, str]:
         """A rule for blocks that are copied to, and what it does in words.  `each`: bytes of a
@@ -194,8 +208,8 @@ class Finder:
         rule = self._rule_head(site)
         can_share = each > SHARED_OVER and site.apis and set(site.apis) <= SHARED
         if can_share and self._heap_is_source():
-            return ("if kernels only read it, rule `place = shared` with `access = read` would "
-                    "move 0 of what the host did not change",
+            return ("If kernels only read it, rule `place = shared` with `access = read` moves "
+                    "only what the host changed",
                     f"{rule}place = shared, device\naccess = read\n\n[rule {name}-host]\n"
                     f"api = {HOST_APIS}\nsize = {at_least(each)}\nplace = shared, pageable\n")
         return self._mapped_rule(site)
@@ -205,7 +219,7 @@ class Finder:
         return f"[rule {self._rule_name(site)}]\nsite = {', '.join(site.natives) or site.id}\n"
 
     def _mapped_rule(self, site: Site) -> tuple[str, str]:
-        return ("rule `place = mapped` would move 0 by copy, and pays if kernels read a small part "
+        return ("Rule `place = mapped` would move 0 by copy, and pays if kernels read a small part "
                 "of it", f"{self._rule_head(site)}place = mapped, device\n")
 
     def _heap_is_source(self) -> bool:
@@ -222,7 +236,7 @@ class Finder:
         gain = counts.blocked_ns if self._costs is not None else 0
         return Finding("once", counts.blocked_ns,
                        f"{self._name(site)}: {units.size(counts.moved_bytes)} copied in once"
-                       f"{_from(self._source(site))} and never back{self._share(counts)}; {does}"
+                       f"{_from(self._source(site))} and never back{self._share(counts)}. {does}"
                        f"{self._gain(gain, 'up to ')}", rule, site.id, gain)
 
     # Findings of the level `deep`.
@@ -259,7 +273,7 @@ class Finder:
         """Copies that the program can leave out, with the rule that does, where there is one."""
         if not part.moved_bytes or not self._matters(part):
             return
-        text = f"{self._name(site)}: {what}{self._share(part)}; the program can leave them out"
+        text = f"{self._name(site)}: {what}{self._share(part)}. The program can leave them out"
         if not self._can_be_placed(site) or self._source(site) == "Pinned" or not to.copies:
             yield Finding(kind, part.blocked_ns, f"{text}, which no rule does for it", "", site.id)
             return
@@ -298,8 +312,10 @@ class Finder:
         both = _added([*large.values(), grown])
         if not both.moved_bytes or not self._matters(both):
             return
-        gain = sum(self._saved("src" if way == "HtoD" else "dst", counts, PARALLEL_SHARE)
-                   for way, counts in large.items()) + self._saved_by_growing(grown)
+        estimate = sum(self._saved(self._rates, "src" if way == "HtoD" else "dst", counts,
+                                   PARALLEL_SHARE)
+                       for way, counts in large.items()) + _saved_by_growing(self._rates, grown)
+        gain = estimate if self._costs is not None else 0
         if self._costs is not None and not gain:
             return
         pageable = both.moved_bytes - grown.moved_bytes
@@ -307,12 +323,12 @@ class Finder:
                 "speed of the link"] if pageable else []
         if grown.moved_bytes:
             does.append(f"{_arrays(grown)} would be remapped instead")
-        now = self._share(both).replace(", ", "; these copies now take ", 1)
+        now = self._share(both).replace(", ", ". These copies now take ", 1)
         yield Finding("everyday", both.blocked_ns,
                       f"preset everyday needs no promise about the program: {', and '.join(does)}"
                       f"{self._gain(gain)}{now}",
                       "", "", gain,
-                      f"zc run -p {EVERYDAY} {self._command or 'COMMAND'}", pageable,
+                      f"zc run -p {EVERYDAY} {self._command or 'COMMAND'}", estimate, pageable,
                       grown.moved_bytes)
 
     def _large(self) -> dict[str, Counts]:
@@ -334,10 +350,6 @@ class Finder:
                 found[flow.dir] = large
         return found
 
-    def _saved_by_growing(self, grown: Counts) -> int:
-        return max(round(self._costs.copy_ns("DtoD", False, grown.moved_bytes)),
-                   grown.blocked_ns) if self._costs is not None else 0
-
     def _growing(self) -> Iterator[Finding]:
         """Arrays that are allocated anew, copied and freed."""
         sums = self._totals.covered.grown
@@ -348,9 +360,9 @@ class Finder:
             return
         natives = sorted({native for name in sites
                           for native in self._totals.sites[name].natives or (name,)})
-        gain = self._saved_by_growing(grown)
+        gain = _saved_by_growing(self._costs, grown)
         yield Finding("growing", grown.blocked_ns,
-                      f"{_arrays(grown)}, which then were freed{self._share(grown)}; rule `place = "
+                      f"{_arrays(grown)}, which then were freed{self._share(grown)}. Rule `place = "
                       f"vmm` with `grow = yes` hands their memory over instead{self._gain(gain)}",
                       f"[rule arrays]\nsite = {', '.join(natives)}\nsize = 2M..\n"
                       "place = vmm, device\ngrow = yes\n", "", gain)
@@ -368,7 +380,7 @@ class Finder:
                           f"asynchronous copies from or to pageable memory "
                           f"({units.count(waiting.moved_calls)}) blocked for "
                           f"{units.duration(waiting.blocked_ns)}{self._share(waiting)}, as "
-                          "synchronous ones do; pinned memory lets them overlap", "", "")
+                          "synchronous ones do. Pinned memory lets them overlap", "", "")
 
     def _by_memory(self) -> Iterator[Finding]:
         """What the driver moved from or to pageable memory; each kind has its own cure."""
@@ -388,23 +400,24 @@ class Finder:
             yield self._pageable(heap, " of malloc" if large else "", bool(large) or in_force)
         if counts.moved_bytes and self._matters(counts):
             names = dict.fromkeys(MEMORIES[side.memory] for side in large)
-            gain = sum(self._saved(side.side, one.counts, PARALLEL_SHARE)
+            gain = sum(self._saved(self._costs, side.side, one.counts, PARALLEL_SHARE)
                        for side, one in large.items())
             yield Finding("pageable", counts.blocked_ns,
                           f"{units.size(counts.moved_bytes)} copied from or to "
-                          f"{' and '.join(names)}{self._share(counts)}, which malloc never saw; "
-                          "`pageable_copy = parallel` has threads copy it beside the link"
+                          f"{' and '.join(names)}{self._share(counts)}, which malloc never saw. "
+                          "With `pageable_copy = parallel` threads copy it beside the link"
                           f"{self._gain(gain)}",
                           "[defaults]\npageable_copy = parallel\n", "", gain)
 
-    def _saved(self, side: str, counts: Counts, share: float = 1.0) -> int:
-        """The time that copies would save at this share of the rate of pinned memory; 0 where the
-        machine's rates were not measured."""
-        if self._costs is None or not counts.asked_bytes:
+    @staticmethod
+    def _saved(rates: costs.Costs | None, side: str, counts: Counts, share: float = 1.0) -> int:
+        """The time that copies would save at this share of the rate of pinned memory; 0 without
+        rates."""
+        if rates is None or not counts.asked_bytes:
             return 0
         way = "HtoD" if side == "src" else "DtoH"
         now = _moved_part(counts).blocked_ns
-        return max(round(now - self._costs.copy_ns(way, False, counts.moved_bytes) / share), 0)
+        return max(round(now - rates.copy_ns(way, False, counts.moved_bytes) / share), 0)
 
     def _gain(self, gain_ns: int, most: str = "") -> str:
         """A gain in words, where one is known."""
@@ -459,9 +472,9 @@ class Finder:
                            f"{units.size(PINNED_BYTES)}, for which no rule pins memory", "", "")
         sides = {side.side: one.counts for side, one in self._totals.memory.items()
                  if side.memory == HEAP}
-        gain = sum(self._saved(side, one) for side, one in sides.items())
+        gain = sum(self._saved(self._costs, side, one) for side, one in sides.items())
         return Finding("pageable", counts.blocked_ns,
-                       f"{text}; rule `place = pinned` for the program's buffers lets them run at "
+                       f"{text}. Rule `place = pinned` for the program's buffers lets them run at "
                        f"the speed of the link{self._gain(gain)}",
                        f"[rule host-buffers]\napi = {HOST_APIS}\nsize = {at_least(size)}\n"
                        "place = pinned, pageable\n", "", gain)
@@ -477,8 +490,14 @@ class Finder:
         yield Finding("small", counts.blocked_ns,
                       f"{counts.moved_calls} copies {flow.dir} ({flow.src} to {flow.dst}) of "
                       f"{units.size(typical)} {word}, {units.duration(each)} each"
-                      f"{self._share(counts)}: their time is that of the calls, which `place = "
+                      f"{self._share(counts)}. Their time is that of the calls, which `place = "
                       "mapped` or fewer, larger copies avoid", "", "")
+
+
+def _saved_by_growing(rates: costs.Costs | None, grown: Counts) -> int:
+    """The time of copies that are not made; 0 without rates."""
+    return max(round(rates.copy_ns("DtoD", False, grown.moved_bytes)), grown.blocked_ns) \
+        if rates is not None and grown.moved_bytes else 0
 
 
 def _arrays(grown: Counts) -> str:

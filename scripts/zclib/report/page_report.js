@@ -54,7 +54,9 @@ function head() {
 function policy(chosen) {
   const lines = [`# Proposed by ${document.title}.`,
                  "# Compare it: zc run --compare policy.conf COMMAND", ""];
-  for (const finding of data.findings.filter((each, i) => each.rule && chosen(i)))
+  // Of two rules that take one request the first counts, so those that name sites come first.
+  const rules = data.findings.filter((each, i) => each.rule && chosen(i));
+  for (const finding of rules.sort((a, b) => !a.site - !b.site))
     lines.push(...wrapped(finding.text), finding.rule.trimEnd(), "");
   return lines.join("\n");
 }
@@ -76,7 +78,6 @@ function findings() {
     return;
   }
   const ticks = [], said = make("span", {class: "soft", role: "status"});
-  const seen = new Set();
   const copied = done => { said.textContent = done ? "Copied." : "Copying was refused."; };
   main.append(make("ol", {class: "findings", id: "findings"}, ...data.findings.map((finding, i) => {
     const item = make("li", {}, ...sentence(finding.text + "."));
@@ -87,10 +88,10 @@ function findings() {
       item.append(make("div", {class: "rule"}, make("pre", {}, finding.command),
           make("div", {class: "tools"}, button("Copy", () => copyText(finding.command, copied)))));
     if (!finding.rule) return item;
-    // Of several rules for one site the first is proposed; the others are other ways.
+    // Rules for sites are other ways for bytes that a general one is about, and what promises
+    // something about the program is for who knows that.
     const tick = make("input", {type: "checkbox"});
-    tick.checked = !finding.site || !seen.has(finding.site);
-    seen.add(finding.site);
+    tick.checked = !finding.site && !/^access = /m.test(finding.rule);
     ticks[i] = tick;
     item.append(make("div", {class: "rule"}, make("pre", {}, finding.rule),
         make("div", {class: "tools"}, button("Copy", () => copyText(finding.rule, copied)),

@@ -7,6 +7,7 @@ import shlex
 import sys
 from typing import Iterable, NamedTuple
 
+from .. import names
 from ..counters import NOT_COPIES
 from ..logs import Record, number, string, strings
 from ..refusals import Refusals
@@ -172,14 +173,15 @@ class Pair:
 class Process:
     """What one log says of its process as a whole."""
 
-    __slots__ = ("path", "host", "rank", "pid", "exe", "hides_python", "arguments", "command",
-                 "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns", "wall_ns",
-                 "end_ns", "driver_start_ns", "counts",
-                 "pageable_asked", "pageable_moved", "untracked", "lost_lines", "refusals",
-                 "missed", "peaks", "level", "state", "job", "world", "launcher")
+    __slots__ = ("path", "host", "rank", "pid", "exe", "program", "hides_python", "arguments",
+                 "command", "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns",
+                 "wall_ns", "end_ns", "driver_start_ns", "counts", "pageable_asked",
+                 "pageable_moved", "untracked", "lost_lines", "refusals", "missed", "peaks",
+                 "level", "state", "job", "world", "launcher")
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.program = ""                          # What people call it (names.program()).
         self.host = self.exe = self.arguments = self.policy = self.policy_hash = self.gpu = ""
         self.driver = self.libzc = self.command = ""
         self.hides_python = False
@@ -201,6 +203,7 @@ class Process:
         policy = meta.get("policy")
         self.host = sys.intern(string(meta, "host"))
         self.exe = sys.intern(string(meta, "exe"))
+        self.program = sys.intern(names.program(self.exe, strings(meta, "argv")))
         # An interpreter, and nobody has asked for Python's functions.
         self.hides_python = self.exe.startswith("python") and "python" not in meta
         self.arguments = sys.intern(" ".join(strings(meta, "argv"))[:MOST_ARGUMENTS])

@@ -63,7 +63,7 @@ def groups(processes: Iterable[Process]) -> list[Group]:
     """The greatest first."""
     found: dict[tuple[str, str, str], list[Process]] = {}
     for process in processes:
-        key = process.job, process.exe, process.launcher
+        key = process.job, process.program, process.launcher
         found.setdefault(key, []).append(process)
     return [Group(*key[:2], ones) for key, ones in
             sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))]

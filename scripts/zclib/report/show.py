@@ -71,6 +71,8 @@ class Text:
             self._say(run["refused_text"])
         if run["missed_text"]:
             self._say(run["missed_text"])
+        self._out += [screen.styled(line, "bold") for line in names.wrap(
+            "", names.shown(self._data["headline"]), self._width)]
         count = run["processes"]
         programs = few(run["programs"], "?")
         where = f"{count} processes of {programs}" if count != 1 else f"1 process of {programs}"
@@ -266,7 +268,7 @@ class Text:
                 table.text("Program"), table.Column("Wall"), table.Column("Asked"),
                 table.Column("Moved"), table.text("State"),
             ], [[row["host"] or "?", "-" if in_job and not row["rank_source"] else row["rank"],
-                 row["pid"], row["exe"] or "?", units.duration(row["wall_ns"]),
+                 row["pid"], row["program"] or "?", units.duration(row["wall_ns"]),
                  units.size(row["asked_bytes"]), units.size(row["moved_bytes"]), row["state"]]
                 for row in rows])
         for state, count in run["states"].items():
@@ -280,9 +282,8 @@ class Text:
 
     def _next(self) -> None:
         """The last line, which a terminal shows: what to type next."""
-        command = next(filter(None, (one["command"] for one in self._data["findings"])), None)
-        if command is not None:
-            self._out += ["", f"Try first: {names.shown(command)}"]
+        if self._data["try_first"]:
+            self._out += ["", f"Try first: {names.shown(self._data['try_first'])}"]
 
 
 def _metric(row: Data, name: str) -> str:

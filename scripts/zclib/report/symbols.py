@@ -20,6 +20,8 @@ DEBUG_FOLDER = "/usr/lib/debug/.build-id"
 # Functions of a statically linked runtime, which is a part of the program's own file, and the
 # templates of its headers.
 RUNTIME = re.compile(r"(void |cudaError )?(libcudart_static_|_*cuda[A-Z])")
+# Where Python keeps what was installed, and its own modules.
+INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|<frozen ")
 BUILD_ID = re.compile(r"[0-9a-f]{4,64}")
 FRAME = re.compile(r"^(.*)\+0x([0-9a-f]+)$")
 
@@ -84,10 +86,11 @@ class Symbols:
         return f"{place.function} ({frame})" if place.function else frame
 
     def innermost(self, frames: Iterable[str]) -> str:
-        """The innermost frame of Python, else the innermost that is not CUDA's; empty without
-        frames."""
+        """The innermost frame of Python that is not a package's, else of Python, else the innermost
+        that is not CUDA's; empty without frames."""
         frames = list(frames)
-        mine = [*filter(PYTHON_FRAME, frames),
+        python = [*filter(PYTHON_FRAME, frames)]
+        mine = [*(frame for frame in python if not INSTALLED.search(frame)), *python,
                 *(frame for frame in frames if not RUNTIME.match(self.place(frame).function))]
         return (mine or frames or [""])[0]
 

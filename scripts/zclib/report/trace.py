@@ -87,7 +87,7 @@ class Trace:
             self._process = process
             self._processes += 1
             self._one = OneProcess(self._processes)
-            self._name("process_name", self._one.pid, 0, f"{process.exe} ({process.name})")
+            self._name("process_name", self._one.pid, 0, f"{process.program} ({process.name})")
         return self._one
 
     def _slice(self, one: OneProcess, tid: int, start_ns: int, end_ns: int,

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""How long a command took when it last ran under `zc run` without a policy, in
+$XDG_STATE_HOME/libzc/runs.json: so that a run under one can say what it gained."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import time
+from typing import Sequence
+
+from . import output
+
+MOST_RUNS = 256         # Commands that are remembered, the latest ones.
+MOST_BYTES = 64 << 10   # Of the file; a larger one is not ours.
+
+
+def _file() -> str | None:
+    """The file's name; None where this user has no folder for it."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state, "libzc", "runs.json") if os.path.isabs(state) else None
+
+
+def _key(command: Sequence[str]) -> str:
+    """The same words mean another program in another folder."""
+    words = "\0".join([os.getcwd(), *command])
+    return hashlib.sha256(words.encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def _runs() -> dict[str, list[int]]:
+    """Wall time in nanoseconds and day, in seconds of Unix time, by command.  A file that is
+    another user's, a link, or damaged holds none."""
+    name = _file()
+    try:
+        with open(os.open(name or "", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK),
+                  encoding="utf-8") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or \
+                    about.st_size > MOST_BYTES:
+                return {}
+            kept = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {key: run for key, run in kept.items() if isinstance(run, list) and len(run) == 2
+            and all(isinstance(one, int) and one > 0 for one in run)} \
+        if isinstance(kept, dict) else {}
+
+
+def keep(command: Sequence[str], wall_ns: int) -> None:
+    """Keeps the time of a run without a policy.  Where that can't be, the next run has nothing to
+    compare with."""
+    name = _file()
+    if name is None:
+        return
+    runs = {**_runs(), _key(command): [wall_ns, int(time.time())]}
+    latest = sorted(runs, key=lambda key: -runs[key][1])[:MOST_RUNS]
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
+        with output.written(name, 0o600) as file:
+            json.dump({key: runs[key] for key in latest}, file)
+
+
+def of(command: Sequence[str]) -> int | None:
+    """The wall time of the last run without a policy, in nanoseconds; None where none is known."""
+    run = _runs().get(_key(command))
+    return run[0] if run else None
