@@ -145,8 +145,8 @@ static bool retreat_from(struct zc_extent *e, uintptr_t low, uintptr_t high, int
 {
     enum zc_extent_pin pin = zc_pinned_hold(e);
     (void)low, (void)high;
-    if (!if_known || e->fd || (pin == ZC_PIN_DONE && zc_hostheap_mine(e))) {
-        if (e->fd)
+    if (!if_known || e->inode || (pin == ZC_PIN_DONE && zc_hostheap_mine(e))) {
+        if (e->inode)
             zc_memfile_freeze(e);
         __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
         if (!programs_own(e, pin)) {
@@ -183,14 +183,14 @@ static bool discard(struct zc_extent *e, uintptr_t low, uintptr_t high, int advi
         return true;
     retreat_from(e, low, high, true);
     for (; done && low < high; low = (uintptr_t)r.end) {
-        if (e->fd && !zc_maps_find(low, &r)) {
+        if (e->inode && !zc_maps_find(low, &r)) {
             errno = ENOMEM;
             return false;
         }
         r.end = r.end < high ? r.end : high;
         size_t n = (size_t)r.end - low;
-        done = e->fd && r.inode == e->inode ? map_fresh((void *)low, n, r.rights)
-                                            : next.madvise((void *)low, n, advice) == 0;
+        done = e->inode && r.inode == e->inode ? map_fresh((void *)low, n, r.rights)
+                                               : next.madvise((void *)low, n, advice) == 0;
     }
     return done;
 }
@@ -271,7 +271,7 @@ static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
     struct zc_maps_mapping r;
     if (!retreat(at, n))
         return MAP_FAILED;
-    bool of_file = e->fd && zc_maps_find((uintptr_t)at, &r) && r.end >= (uintptr_t)at + n &&
+    bool of_file = e->inode && zc_maps_find((uintptr_t)at, &r) && r.end >= (uintptr_t)at + n &&
                    r.inode == e->inode;
     return of_file ? move_content(at, n, now, flags, to, r.rights)
                    : move_mappings(at, n, now, flags, to);
@@ -329,7 +329,7 @@ static bool harmless(int advice)
 static bool is_file(const void *at)
 {
     const struct zc_extent *e = zc_hostheap_extent((uintptr_t)at);
-    return e && e->fd;
+    return e && e->inode;
 }
 
 SLOW int advise(void *at, size_t n, int advice)

@@ -236,7 +236,7 @@ void zc_extent_bury(struct zc_extent *extent)
 static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
 {
     return e->units >= units && e->units - units <= units / 4 && e->node == want->node && !e->odd &&
-           (e->fd != 0) == want->shareable;
+           (e->inode != 0) == want->shareable;
 }
 
 static bool registered(const struct zc_extent *e)
@@ -336,8 +336,8 @@ void zc_extent_unback(struct zc_extent *extent)
 
 void zc_extent_prefault(const struct zc_extent *extent, size_t from, size_t to)
 {
-    if (extent->fd || to >= from + PREFAULT_FROM)
-        zc_workers_prefault((char *)zc_extent_base(extent) + from, to - from, extent->fd);
+    if (extent->inode || to >= from + PREFAULT_FROM)
+        zc_workers_prefault((char *)zc_extent_base(extent) + from, to - from, extent->inode);
 }
 
 /* The old addresses must stay reserved, so nothing is unmapped (mremap(2), MREMAP_DONTUNMAP, Linux

@@ -71,7 +71,7 @@ ZC_LOCK_FOR_FORKS(zc_heap)
  * while a child has them, too.  Of what is in the pool a child needs nothing. */
 static void advise_pooled(struct zc_extent *e, void *advice)
 {
-    if (e->use == ZC_EXTENT_FREE && !e->fd)
+    if (e->use == ZC_EXTENT_FREE && !e->inode)
         zc_memory_advise((void *)zc_extent_base(e), zc_extent_span(e), *(const int *)advice);
 }
 
@@ -429,7 +429,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
         zc_heap_unlock();
     *slot_out = &e->slot[0];
     /* Programs take large tables of calloc(3) because they cost what is used of them. */
-    bool all = want->owner || e->fd, waits = want->zero && !all;
+    bool all = want->owner || e->inode, waits = want->zero && !all;
     if (!e->slot[0].dirty && !waits)
         zc_extent_prefault(e, 0, all ? lead + want->size : zc_heap_lend(e, lead + want->size));
     return (void *)(zc_extent_base(e) + lead);

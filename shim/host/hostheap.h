@@ -86,9 +86,8 @@ struct zc_extent {
     uint32_t pin;     /* enum zc_extent_pin. */
     uint32_t program; /* Registrations of the program's own in it. */
     uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
-    int32_t fd;       /* Of the file that its memory is, 0 for private memory: host/memfile.h. */
-    uint64_t inode;   /* Of that file. */
-    void *view;       /* Address of a private view of it that is not used; NULL in children. */
+    uint64_t inode;   /* Of the file that its memory is, 0 for private memory: host/memfile.h. */
+    void *view;       /* Mappings of it that are not used; NULL in children. */
     uint64_t elided, parted; /* BLOCK: bytes of copies between it and device blocks that were one
                               * with it that nobody copied, and that the CPU did.  Under the lock of
                               * that device block. */

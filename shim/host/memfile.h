@@ -18,19 +18,19 @@
  * then. */
 void zc_memfile_open(struct zc_extent *extent);
 
-/* Closes the file; the memory lives on wherever it is mapped. */
+/* Forgets the file, whose memory lives on wherever else it is mapped. */
 void zc_memfile_close(struct zc_extent *extent);
 
 /* True while the file may be written for what the extent holds: it has one, which no child of
  * fork(2) sees, and the program has changed no mapping of the extent. */
 static inline bool zc_memfile_shareable(const struct zc_extent *extent)
 {
-    return extent->fd && !__atomic_load_n(&extent->frozen, __ATOMIC_ACQUIRE);
+    return extent->inode && !__atomic_load_n(&extent->frozen, __ATOMIC_ACQUIRE);
 }
 
 /* Shows the file at [at, at + span of the extent) as well, in the place of what is mapped there;
- * the CPU may read and write there, and children do not get it.  On failure false, with errno, and
- * only the reservation is there. */
+ * the CPU may read and write there, and children do not get it.  On failure false, and only the
+ * reservation is there. */
 bool zc_memfile_show(const struct zc_extent *extent, uintptr_t at);
 
 /* Leaves nothing at [at, at + n) but the reservation. */

@@ -74,7 +74,7 @@ static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_
         why = "its host block is one with another device block";
     else if (zc_coherent_cooling(e))
         why = REWRITES;
-    else if (!e->fd)
+    else if (!e->inode)
         why = "the kernel or a limit gives its host block no file";
     else if (!zc_memfile_shareable(e))
         why = "its host block has private pages since a fork or its registration";
