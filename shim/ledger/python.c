@@ -13,6 +13,8 @@
 #define FRAMES_MAX 64  /* Of the interpreter, those that are no function's included. */
 #define OFFSET_MAX 512 /* Larger offsets are not believed. */
 
+#define FRAME_LINE "PyUnstable_InterpreterFrame_GetLine"
+
 /* Offsets in CPython's structures.  They are the same in all releases of a minor version. */
 struct layout {
     uint16_t cframe;         /* Of the thread state: what has the current frame, 0 for itself. */
@@ -24,17 +26,23 @@ struct layout {
     uint16_t type;               /* Of every object. */
 };
 
-/* Frames are objects here, without an owner: their byte in its place says that they run. */
-static const struct layout python_3_9 = {0, 24, 32, 24, 104, 116, 104, 112, 0, 8};
-static const struct layout python_3_10 = {0, 24, 32, 24, 96, 108, 104, 112, 0, 8};
-static const struct layout python_3_11 = {56, 8, 32, 48, 56, 69, 112, 128, 184, 8};
-static const struct layout python_3_12 = {56, 0, 0, 8, 56, 70, 112, 128, 192, 8};
-
-/* From 3.13 on _PyRuntime begins with the offsets, made for profilers: struct _Py_DebugOffsets, of
- * 64-bit words.  Each version has its own; these are the words that have the layout's fields.  They
+/* By minor version.  Before 3.11 frames are objects, without an owner: their byte in its place says
+ * that they run.  From 3.13 on _PyRuntime begins with the offsets, made for profilers: struct
+ * _Py_DebugOffsets, of 64-bit words; then these are the words that have the layout's fields.  They
  * are right for builds without the GIL, too. */
-static const struct layout words_3_13 = {0, 23, 30, 29, 31, 33, 35, 37, 43, 45};
-static const struct layout words_3_14 = {0, 26, 33, 32, 34, 36, 40, 42, 48, 51};
+static const struct python {
+    uint16_t version;
+    bool words;       /* The layout's fields are numbers of words. */
+    const char *line; /* Function that tells a frame's line; NULL: 3.11 has none. */
+    struct layout layout;
+} pythons[] = {
+    {0x309, false, "PyFrame_GetLineNumber", {0, 24, 32, 24, 104, 116, 104, 112, 0, 8}},
+    {0x30a, false, "PyFrame_GetLineNumber", {0, 24, 32, 24, 96, 108, 104, 112, 0, 8}},
+    {0x30b, false, NULL, {56, 8, 32, 48, 56, 69, 112, 128, 184, 8}},
+    {0x30c, false, FRAME_LINE, {56, 0, 0, 8, 56, 70, 112, 128, 192, 8}},
+    {0x30d, true, FRAME_LINE, {0, 23, 30, 29, 31, 33, 35, 37, 43, 45}},
+    {0x30e, true, FRAME_LINE, {0, 26, 33, 32, 34, 36, 40, 42, 48, 51}},
+};
 
 /* Frames of this owner or a greater one stand for calls from C: 3.12 to 3.14. */
 #define OWNED_BY_C 3
@@ -47,7 +55,7 @@ static struct {
     struct layout at;
     char *(*thread)(void);                           /* PyGILState_GetThisThreadState */
     int (*finalizing)(void);                         /* Py_IsFinalizing */
-    int (*line)(const char *frame);                  /* See find_layout(). */
+    int (*line)(const char *frame);                  /* See struct python. */
     int (*code_line)(const char *code, int offset);  /* PyCode_Addr2Line */
     ptrdiff_t (*length)(const char *text);           /* PyUnicode_GetLength */
     uint32_t (*read)(const char *text, ptrdiff_t i); /* PyUnicode_ReadChar */
@@ -97,31 +105,17 @@ static bool told_layout(const uint64_t *runtime, const struct layout *words)
 
 static bool find_layout(void *(*look_up)(void *handle, const char *name))
 {
-    const uint64_t *runtime = look_up(RTLD_DEFAULT, "_PyRuntime");
-    void *line =
-        look_up(RTLD_DEFAULT, api.version < 0x030b0000 ? "PyFrame_GetLineNumber"
-                                                       : "PyUnstable_InterpreterFrame_GetLine");
-    memcpy(&api.line, &line, sizeof(line));
-    switch (api.version >> 16) {
-    case 0x309:
-        api.at = python_3_9;
-        return line != NULL;
-    case 0x30a:
-        api.at = python_3_10;
-        return line != NULL;
-    case 0x30b: /* Has no such function. */
-        api.at = python_3_11;
-        return true;
-    case 0x30c:
-        api.at = python_3_12;
-        return line != NULL;
-    case 0x30d:
-        return line != NULL && told_layout(runtime, &words_3_13);
-    case 0x30e:
-        return line != NULL && told_layout(runtime, &words_3_14);
-    default:
-        return false;
+    for (size_t i = 0; i < sizeof(pythons) / sizeof(pythons[0]); i++) {
+        const struct python *p = &pythons[i];
+        if (api.version >> 16 != p->version)
+            continue;
+        void *line = p->line != NULL ? look_up(RTLD_DEFAULT, p->line) : NULL;
+        memcpy(&api.line, &line, sizeof(line));
+        api.at = p->layout;
+        return (line != NULL || p->line == NULL) &&
+               (!p->words || told_layout(look_up(RTLD_DEFAULT, "_PyRuntime"), &p->layout));
     }
+    return false;
 }
 
 /* From Py_GetVersion(), which begins with "3.10.2": 0x030a02f0. */

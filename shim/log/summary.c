@@ -12,7 +12,6 @@
 #include "log/budgets.h"
 #include "log/log.h"
 #include "log/lines.h"
-#include "log/pairs.h"
 #include "log/refusals.h"
 #include "policy/policy.h"
 

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "ledger/rules.h"
 #include "log/log.h"
-#include "log/pairs.h"
+#include "log/lines.h"
 #include "log/refusals.h"
 #include "log/summary.h"
 #include "policy/policy.h"

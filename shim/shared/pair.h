@@ -8,7 +8,7 @@
 #include "driver/real.h"
 #include "host/hostheap.h"
 #include "ledger/block.h"
-#include "log/pairs.h"
+#include "log/lines.h"
 #include "memory/place.h"
 #include "shared/coherence.h"
 
