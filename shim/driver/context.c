@@ -58,7 +58,7 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
     if (other && zc_real.cuCtxPushCurrent_v2(other) != CUDA_SUCCESS)
         return NULL;
     CUevent event = zc_stream_mark_here(stream, flavour);
-    zc_stream_lent(other);
+    zc_context_leave(other);
     return event;
 }
 
@@ -78,11 +78,11 @@ CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *de
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_real.cuCtxGetDevice(device);
-    zc_stream_lent(other);
+    zc_context_leave(other);
     return result;
 }
 
-CUresult zc_stream_enter(CUcontext context, bool *entered)
+CUresult zc_context_enter(CUcontext context, bool *entered)
 {
     CUcontext current = NULL;
     zc_real.cuCtxGetCurrent(&current);
@@ -91,14 +91,14 @@ CUresult zc_stream_enter(CUcontext context, bool *entered)
     return result;
 }
 
-bool zc_stream_lend(CUcontext context)
+bool zc_context_lend(CUcontext context)
 {
     CUcontext current = NULL;
     bool none = context && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && !current;
     return none && zc_real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
 }
 
-void zc_stream_lent(bool lent)
+void zc_context_leave(bool lent)
 {
     CUcontext popped;
     if (lent)
@@ -106,7 +106,7 @@ void zc_stream_lent(bool lent)
 }
 
 /* Retains the context for a moment, because no other call returns its handle. */
-CUcontext zc_stream_primary(int device)
+CUcontext zc_context_primary(int device)
 {
     CUcontext context = NULL;
     unsigned flags;

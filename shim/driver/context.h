@@ -16,15 +16,15 @@ bool zc_stream_here(CUstream stream, enum zc_flavour flavour);
  * Makes a context current in a thread that has none but may free memory (a finaliser, a worker),
  * because most driver calls need one.  Returns true if it did; then the caller has to undo it.
  */
-bool zc_stream_lend(CUcontext context);
-void zc_stream_lent(bool lent);
+bool zc_context_lend(CUcontext context);
+void zc_context_leave(bool lent);
 
-/* Makes a context current for some calls; *entered says whether that is for zc_stream_lent() to
+/* Makes a context current for some calls; *entered says whether that is for zc_context_leave() to
  * undo.  Returns the driver's code. */
-CUresult zc_stream_enter(CUcontext context, bool *entered);
+CUresult zc_context_enter(CUcontext context, bool *entered);
 
 /* A device's primary context; NULL unless it is active. */
-CUcontext zc_stream_primary(int device);
+CUcontext zc_context_primary(int device);
 
 /* Returns an event recorded on the stream now, which the caller destroys; NULL if the driver
  * refuses. */

@@ -10,12 +10,12 @@
 
 #define ARGUMENTS 64        /* Most arguments of a kernel that are looked at, */
 #define ARGUMENT_BYTES 4096 /* and bytes of them: CUDA C++ Programming Guide, "Parameters". */
-#define SOON_MS 10          /* How long zc_launch_settles() waits. */
+#define SOON_MS 10          /* How long zc_launch_drain_briefly() waits. */
 
 unsigned zc_launch_watch;
 static struct {
     zc_launch_fn party[ZC_LAUNCH_PARTIES];
-    uint32_t settled;   /* Calls of zc_launch_settle().  Atomic. */
+    uint32_t drains;    /* Calls of zc_launch_drain() and zc_launch_recheck().  Atomic. */
     uint32_t under_way; /* Launches that the driver is being given.  Atomic. */
 } launches;
 
@@ -38,7 +38,7 @@ void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn)
 
 /* After exit has begun libzc makes no calls of its own; but kernels must still find the memory and
  * the bytes that the program was given. */
-CUresult zc_launch_ask(const struct zc_launch *launch)
+CUresult zc_launch_prepare(const struct zc_launch *launch)
 {
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++) {
         if (zc_life_closing() && i == ZC_LAUNCH_PREFETCH)
@@ -127,18 +127,18 @@ void zc_launch_leave(void)
     zc_wake(&launches.under_way);
 }
 
-/* A launch is counted before it reads `settled`, and zc_launch_settle() reads the count after it
- * has changed `settled`: so one of both sees the other. */
+/* A launch is counted before it reads `drains`, and zc_launch_drain() reads the count after it
+ * has changed `drains`: so one of both sees the other. */
 CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg)
 {
     for (;;) {
-        uint32_t before = __atomic_load_n(&launches.settled, __ATOMIC_SEQ_CST);
+        uint32_t before = __atomic_load_n(&launches.drains, __ATOMIC_SEQ_CST);
         CUresult result = ready(arg);
         if (result != CUDA_SUCCESS)
             return result;
         mine.under_way++;
         __atomic_fetch_add(&launches.under_way, 1, __ATOMIC_SEQ_CST);
-        if (__atomic_load_n(&launches.settled, __ATOMIC_SEQ_CST) == before)
+        if (__atomic_load_n(&launches.drains, __ATOMIC_SEQ_CST) == before)
             return CUDA_SUCCESS;
         zc_launch_leave();
     }
@@ -146,7 +146,7 @@ CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg)
 
 static CUresult launch_ready(const void *launch)
 {
-    return zc_launch_ask(launch);
+    return zc_launch_prepare(launch);
 }
 
 CUresult zc_launch_begin(const struct zc_launch *launch)
@@ -163,22 +163,22 @@ void zc_launch_end(const struct zc_launch *launch)
     zc_launch_leave();
 }
 
-void zc_launch_ask_again(void)
+void zc_launch_recheck(void)
 {
-    __atomic_fetch_add(&launches.settled, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&launches.drains, 1, __ATOMIC_SEQ_CST);
 }
 
-void zc_launch_settle(void)
+void zc_launch_drain(void)
 {
     uint32_t now;
-    zc_launch_ask_again();
+    zc_launch_recheck();
     while ((now = __atomic_load_n(&launches.under_way, __ATOMIC_SEQ_CST)) != mine.under_way)
         zc_wait(&launches.under_way, now);
 }
 
-bool zc_launch_settles(void)
+bool zc_launch_drain_briefly(void)
 {
-    zc_launch_ask_again();
+    zc_launch_recheck();
     return zc_wait_until(&launches.under_way, mine.under_way, SOON_MS);
 }
 

@@ -59,7 +59,7 @@ extern unsigned zc_launch_watch;
 void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn);
 
 /* Calls the parties until one refuses. */
-CUresult zc_launch_ask(const struct zc_launch *launch);
+CUresult zc_launch_prepare(const struct zc_launch *launch);
 
 /* The same for a launch that zc_launch_end() follows, if this returns CUDA_SUCCESS. */
 CUresult zc_launch_begin(const struct zc_launch *launch);
@@ -73,7 +73,7 @@ bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t word,
 /* Called by a party: the thread's launch calls the function once more after the driver. */
 void zc_launch_when_done(void (*done)(const struct zc_launch *launch));
 
-/* After the driver has answered what zc_launch_ask() was told of, or somebody refused it. */
+/* After the driver has answered the launch of zc_launch_prepare(), or a party refused it. */
 void zc_launch_done(const struct zc_launch *launch);
 
 /* The same after zc_launch_begin(). */
@@ -81,22 +81,22 @@ void zc_launch_end(const struct zc_launch *launch);
 
 /*
  * For a call that uses memory in its thread, or gives it to the driver: until zc_launch_leave(),
- * others' zc_launch_settle() waits for it.  `ready` says whether the memory is as the call needs
- * it, and is asked again where somebody settles meanwhile.  Returns its error, and then the call
- * has not begun.  Nothing that takes driver/lock.h may come in between.
+ * others' zc_launch_drain() waits for it.  `ready` says whether the memory is as the call needs
+ * it, and is called again after a zc_launch_drain() meanwhile.  Returns its error, and then the
+ * call has not begun.  Nothing that takes driver/lock.h may come in between.
  */
 CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg);
 void zc_launch_leave(void);
 
-/* Those that are being asked are asked again whether they are ready. */
-void zc_launch_ask_again(void);
+/* Calls `ready` again of those that are entering. */
+void zc_launch_recheck(void);
 
-/* Waits until the driver has what other threads' launches are giving it, and until what they
- * entered has been left.  Those that come later are asked again. */
-void zc_launch_settle(void);
+/* Waits until the driver has been given what other threads' launches are giving it, and until they
+ * have left what they entered.  For later ones `ready` is called again. */
+void zc_launch_drain(void);
 
 /* The same, but gives up soon where the driver does not answer them.  True if it has. */
-bool zc_launch_settles(void);
+bool zc_launch_drain_briefly(void);
 
 /* The same for calls that launch no kernels, fast for the common case that no party is
  * registered. */
@@ -105,7 +105,7 @@ static inline CUresult zc_launch_before(enum zc_fn fn, enum zc_flavour flavour, 
     if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))
         return CUDA_SUCCESS;
     const struct zc_launch launch = {.fn = fn, .flavour = flavour, .stream = stream};
-    return zc_launch_ask(&launch);
+    return zc_launch_prepare(&launch);
 }
 
 void zc_launch_reset(void); /* For the child of fork(2): no party is registered. */

@@ -103,10 +103,10 @@ static CUresult wait_beside_capture(void)
 CUresult zc_stream_wait_context(CUcontext context)
 {
     bool entered;
-    CUresult result = zc_stream_enter(context, &entered);
+    CUresult result = zc_context_enter(context, &entered);
     if (result == CUDA_SUCCESS)
         result = zc_capture_any() ? wait_beside_capture() : zc_real.cuCtxSynchronize();
-    zc_stream_lent(entered);
+    zc_context_leave(entered);
     return result;
 }
 
@@ -126,10 +126,10 @@ CUresult zc_stream_refusal(void)
 static CUevent mark_context(CUcontext context)
 {
     bool entered;
-    if (zc_stream_enter(context, &entered) != CUDA_SUCCESS)
+    if (zc_context_enter(context, &entered) != CUDA_SUCCESS)
         return NULL;
     CUevent event = zc_stream_mark_here(CU_STREAM_LEGACY, ZC_LEGACY);
-    zc_stream_lent(entered);
+    zc_context_leave(entered);
     return event;
 }
 

@@ -130,7 +130,7 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
 /* NULL while the process exits: the kernel will free everything. */
 static CUcontext primary_of(CUdevice device)
 {
-    return zc_life_on() && !zc_life_closing() ? zc_stream_primary(device) : NULL;
+    return zc_life_on() && !zc_life_closing() ? zc_context_primary(device) : NULL;
 }
 
 ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
@@ -148,7 +148,7 @@ ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
     CUcontext context = primary_of(device);
     begin(&leaving, NULL);
     CUresult result = real(device);
-    bool gone = result == CUDA_SUCCESS && context && !zc_stream_primary(device);
+    bool gone = result == CUDA_SUCCESS && context && !zc_context_primary(device);
     return end(&leaving, result, gone ? context : NULL, false);
 }
 

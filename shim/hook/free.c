@@ -167,9 +167,9 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
         return refused_for_host(real(0));
     if (block && (block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_POOLED)) == ZC_BLOCK_CONVERTED) {
         /* Pool memory may have outlived its context. */
-        bool lent = zc_stream_lend(block->flags & ZC_BLOCK_STREAM ? NULL : block->context);
+        bool lent = zc_context_lend(block->flags & ZC_BLOCK_STREAM ? NULL : block->context);
         CUresult result = free_converted(real, entry->fn, block, dptr);
-        zc_stream_lent(lent);
+        zc_context_leave(lent);
         return result;
     }
     struct zc_untracked untracked;

@@ -351,7 +351,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
                                      .kernels = true,
                                      .graph = graph.count ? &graph : NULL};
     bool watched = __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED);
-    CUresult result = watched ? zc_launch_ask(&launch) : CUDA_SUCCESS;
+    CUresult result = watched ? zc_launch_prepare(&launch) : CUDA_SUCCESS;
     uint64_t start = zc_ticks();
     if (result == CUDA_SUCCESS && __atomic_load_n(&zc_shared_ones, __ATOMIC_RELAXED))
         result = make_own(entry, nodes, count);

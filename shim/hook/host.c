@@ -114,9 +114,9 @@ ZC_BODY(cuMemFreeHost, (void *p))
 {
     struct zc_block *block = hosted(p);
     if (block) { /* Host memory can be freed without a context (measured). */
-        bool lent = zc_stream_lend(block->context);
+        bool lent = zc_context_lend(block->context);
         CUresult result = free_hosted(entry->fn, block, p);
-        zc_stream_lent(lent);
+        zc_context_leave(lent);
         return result;
     }
     if (is_converted(p))

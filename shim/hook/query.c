@@ -120,10 +120,10 @@ static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct
 {
     uint64_t unknown[8];
     void *answers = unknown;
-    bool lent = zc_stream_lend(b->context);
+    bool lent = zc_context_lend(b->context);
     CUresult result =
         zc_real.cuPointerGetAttributes(1, &attribute, &answers, (CUdeviceptr)&unknown);
-    zc_stream_lent(lent);
+    zc_context_leave(lent);
     if (result != CUDA_ERROR_INVALID_VALUE)
         result = make_known(b, ZC_FN_cuPointerGetAttribute);
     return result == CUDA_SUCCESS

@@ -303,9 +303,9 @@ const char zc_pinned_pageable[64];
 
 bool zc_pinned_unregister(struct zc_extent *e)
 {
-    bool lent = zc_stream_lend(e->context);
+    bool lent = zc_context_lend(e->context);
     CUresult result = zc_real.cuMemHostUnregister((void *)zc_extent_base(e));
-    zc_stream_lent(lent);
+    zc_context_leave(lent);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
         return false;
     __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
@@ -391,8 +391,8 @@ static bool rests(CUcontext context)
     if (!zc_await_any() || zc_capture_any())
         return true;
     bool mine = zc_driver_lock();
-    bool rest = zc_stream_enter(context, &entered) == CUDA_SUCCESS && zc_stream_rests(RESTS_MS);
-    zc_stream_lent(entered);
+    bool rest = zc_context_enter(context, &entered) == CUDA_SUCCESS && zc_stream_rests(RESTS_MS);
+    zc_context_leave(entered);
     if (mine)
         zc_driver_unlock();
     return rest;

@@ -101,7 +101,7 @@ static CUresult managed_alone(const struct zc_want *want, struct zc_backing *out
     bool entered = zc_place_enter(want, out);
     CUresult result =
         zc_real.cuMemAllocManaged(&out->base, want->size + 2 * margin, CU_MEM_ATTACH_GLOBAL);
-    zc_stream_lent(entered);
+    zc_context_leave(entered);
     out->base += margin;
     out->before = (uint16_t)(margin / ZC_BLOCK_PAGE);
     out->room = want->size + margin;

@@ -69,7 +69,7 @@ static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, 
     out->before = (uint16_t)(zc_margin(want->size) / ZC_BLOCK_PAGE);
     bool entered = zc_place_enter(want, out);
     CUresult result = by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
-    zc_stream_lent(entered);
+    zc_context_leave(entered);
     return result;
 }
 

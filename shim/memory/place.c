@@ -8,7 +8,7 @@
 CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place)
 {
     bool goes = want->stream_ordered && (place == ZC_PLACE_MAPPED || place == ZC_PLACE_MANAGED);
-    CUcontext primary = goes ? zc_stream_primary(want->device) : NULL;
+    CUcontext primary = goes ? zc_context_primary(want->device) : NULL;
     return primary ? primary : want->context;
 }
 

@@ -198,9 +198,9 @@ CUresult zc_place_detach(struct zc_backing *backing)
     const struct zc_place *place = zc_place_of(backing->place);
     if (backing->detached || !place->detach)
         return CUDA_SUCCESS;
-    bool lent = zc_stream_lend(backing->context);
+    bool lent = zc_context_lend(backing->context);
     CUresult result = place->detach(backing);
-    zc_stream_lent(lent);
+    zc_context_leave(lent);
     backing->detached = result == CUDA_SUCCESS;
     return result;
 }
@@ -229,9 +229,9 @@ static CUresult untry(struct zc_backing *backing, bool gone)
         say_stays(backing, result);
         return result;
     }
-    bool lent = !gone && zc_stream_lend(backing->context);
+    bool lent = !gone && zc_context_lend(backing->context);
     result = place->unmake(backing, gone);
-    zc_stream_lent(lent);
+    zc_context_leave(lent);
     if (!place->counts)
         give_limit(backing->place, backing->device, backing->size - zc_spilled(backing));
     give_limit(ZC_PLACE_MAPPED, backing->device, zc_spilled(backing));

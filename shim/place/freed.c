@@ -409,10 +409,10 @@ struct sweep {
 static bool freed_end_if_due(struct freed *p, void *arg)
 {
     const struct sweep *s = arg;
-    bool lent = zc_stream_lend(p->backing->context), ended = s->due(p, s->place);
+    bool lent = zc_context_lend(p->backing->context), ended = s->due(p, s->place);
     if (ended)
         freed_release(p);
-    zc_stream_lent(lent);
+    zc_context_leave(lent);
     return ended;
 }
 

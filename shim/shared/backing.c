@@ -60,13 +60,13 @@ static bool enter_context(const struct zc_shared *p, CUstreamCaptureMode *mode)
 {
     bool entered;
     *mode = zc_capture_relax();
-    zc_stream_enter(p->vmm->va.context, &entered);
+    zc_context_enter(p->vmm->va.context, &entered);
     return entered;
 }
 
 static void leave_context(bool entered, CUstreamCaptureMode mode)
 {
-    zc_stream_lent(entered);
+    zc_context_leave(entered);
     zc_capture_restore(mode);
 }
 
@@ -139,7 +139,7 @@ static bool decide(struct zc_shared *p, const struct zc_extent *e)
     __atomic_store_n(&p->undecided, false, __ATOMIC_RELEASE);
     if (!p->one)
         zc_lazy_update(p->vmm);
-    zc_launch_ask_again();
+    zc_launch_recheck();
     __atomic_fetch_sub(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
     return ready;
 }
@@ -354,7 +354,7 @@ static CUresult become_own(struct zc_shared *p, const char **why)
     struct zc_extent *spare = p->spare;
     CUresult result = CUDA_SUCCESS;
     zc_lazy_update(v);
-    zc_launch_settle();
+    zc_launch_drain();
     *why = "work that may write it has failed";
     if (zc_shared_writable(p))
         result = zc_stream_wait_context(v->va.context);

@@ -83,7 +83,7 @@ static void unregister(struct zc_early *w)
     CUstreamCaptureMode mode = zc_capture_relax();
     bool lent = zc_real.cuCtxPushCurrent_v2(w->context) == CUDA_SUCCESS;
     zc_real.cuMemHostUnregister((void *)w->base);
-    zc_stream_lent(lent);
+    zc_context_leave(lent);
     zc_capture_restore(mode);
     zc_memfile_reserve(w->base, w->span);
 }
@@ -110,7 +110,7 @@ static CUcontext likely_context(void)
     if (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
         return NULL;
     for (int i = 0; i < devices; i++) {
-        CUcontext context = zc_stream_primary(i);
+        CUcontext context = zc_context_primary(i);
         if ((context && found) ||
             !zc_device_has(i, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED) ||
             zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))

@@ -6,7 +6,7 @@
 #include "base/module.h"
 #include "driver/call.h"
 #include "ledger/rules.h"
-#include "log/pairs.h"
+#include "log/lines.h"
 #include "log/refusals.h"
 
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)

@@ -84,13 +84,13 @@ static CUresult copy_now(struct zc_growth *g, const char **why)
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
-    result = zc_stream_enter(new->va.context, &entered);
+    result = zc_context_enter(new->va.context, &entered);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_real.cuMemcpyDtoDAsync_v2(new->va.base, old->va.base, bytes, CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
-    zc_stream_lent(entered);
+    zc_context_leave(entered);
     if (result == CUDA_SUCCESS)
         end_copy(g, ZC_MOVED);
     return result;

@@ -88,7 +88,7 @@ CUresult zc_move_never(const struct zc_block *block)
 bool zc_move_begin(unsigned most_ms)
 {
     __atomic_store_n(&moving, 1, __ATOMIC_SEQ_CST);
-    bool rests = zc_stream_rests(most_ms) && zc_launch_settles() &&
+    bool rests = zc_stream_rests(most_ms) && zc_launch_drain_briefly() &&
                  zc_wait_until(&users, 0, USERS_MS) && zc_stream_rests(most_ms);
     if (!rests)
         zc_move_end();

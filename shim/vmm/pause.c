@@ -112,7 +112,7 @@ static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_
 {
     bool entered;
     *why = "its context does not answer";
-    CUresult result = zc_stream_enter(zc_vmm_of(block)->va.context, &entered);
+    CUresult result = zc_context_enter(zc_vmm_of(block)->va.context, &entered);
     if (result != CUDA_SUCCESS)
         return result;
     if (out)
@@ -126,7 +126,7 @@ static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
     if (result == CUDA_SUCCESS)
         count_own(stash, bytes, out);
-    zc_stream_lent(entered);
+    zc_context_leave(entered);
     return result;
 }
 

@@ -265,7 +265,7 @@ static void *launch(void *unused)
 
 static void *settle(void *before)
 {
-    zc_launch_settle();
+    zc_launch_drain();
     *(unsigned *)before = forwarded;
     return NULL;
 }
@@ -295,7 +295,7 @@ static void who_settles_waits_for_launches_that_the_driver_is_being_given(void *
 static CUresult grow_and_settle_once(const struct zc_launch *launch)
 {
     if (strlen(letters) == 0)
-        zc_launch_settle();
+        zc_launch_drain();
     return grow(launch);
 }
 
