@@ -28,13 +28,28 @@ struct batch {
     size_t count; /* 0 if the program gives no elements. */
     CUstream stream;
     size_t *fail_index; /* Receives the index of the first element that fails; or NULL. */
-    bool held;          /* Blocks stay where they are from begin() to end() (vmm/move.h). */
+    bool held; /* Blocks stay where they are from begin_batch() to end_batch() (vmm/move.h). */
 };
 
-static void describe(const struct batch *b, size_t i, struct zc_copy *c)
+/* The size that a decompression expects is optional; it writes no further than its block. */
+static void describe_packed(struct zc_copy *c, const CUmemDecompressParams *p)
+{
+    CUdeviceptr dst = (CUdeviceptr)p->dst;
+    zc_describe_line(c, ZC_SIDE_ANY, dst, ZC_SIDE_ANY, (CUdeviceptr)p->src, p->srcNumBytes);
+    const struct zc_block *block = p->dstNumBytes ? NULL : zc_block_find(dst);
+    c->dst.span = block ? block->base + block->size - dst : p->dstNumBytes;
+}
+
+/* Describes an element, as part of a call. */
+static void describe_element(const struct zc_entry *entry, const struct batch *b, size_t i,
+                             struct zc_copy *c)
 {
     CUDA_MEMCPY3D as;
-    if (b->ops) {
+    zc_copy_init(c, entry->fn, entry->flavour);
+    zc_copy_on_stream(c, b->stream);
+    if (b->packed) {
+        describe_packed(c, &b->packed[i]);
+    } else if (b->ops) {
         zc_describe_op(c, &as, &b->ops[i], 0);
         c->given = NULL;
     } else if (b->fabric) {
@@ -46,39 +61,9 @@ static void describe(const struct batch *b, size_t i, struct zc_copy *c)
     }
 }
 
-/* The size that a decompression expects is optional; it writes no further than its block. */
-static struct zc_operand unpacked_to(const CUmemDecompressParams *p)
-{
-    struct zc_operand o = {
-        .side = ZC_SIDE_ANY, .address = (CUdeviceptr)p->dst, .span = p->dstNumBytes};
-    const struct zc_block *block = o.span ? NULL : zc_block_find(o.address);
-    if (block)
-        o.span = block->base + block->size - o.address;
-    return o;
-}
-
-/* One side of an element: its destination if `side` is 0, else its source. */
-static struct zc_operand operand_of(const struct batch *b, size_t i, int side)
-{
-    if (b->packed && side)
-        return (struct zc_operand){.side = ZC_SIDE_ANY,
-                                   .address = (CUdeviceptr)b->packed[i].src,
-                                   .span = b->packed[i].srcNumBytes};
-    if (b->packed)
-        return unpacked_to(&b->packed[i]);
-    if (b->ops || b->fabric) {
-        struct zc_copy c;
-        zc_copy_init(&c, ZC_FN_cuMemcpy3DBatchAsync_v2, ZC_LEGACY);
-        describe(b, i, &c);
-        return side ? c.src : c.dst;
-    }
-    return (struct zc_operand){
-        .side = ZC_SIDE_ANY, .address = (side ? b->srcs : b->dsts)[i], .span = b->sizes[i]};
-}
-
 /* Records the elements of a batch that the driver took as a whole.  They share the call's time
  * evenly.  A batch that names a block of the host heap is complete when the call returns. */
-static CUresult record(const struct zc_entry *entry, const struct batch *b, uint64_t start)
+static CUresult record_batch(const struct zc_entry *entry, const struct batch *b, uint64_t start)
 {
     struct zc_copy staged = {.async = false};
     if (!start)
@@ -86,12 +71,10 @@ static CUresult record(const struct zc_entry *entry, const struct batch *b, uint
     uint64_t share = b->count ? (zc_ticks() - start) / b->count : 0;
     for (size_t i = 0; i < b->count; i++) {
         struct zc_copy c;
-        zc_copy_init(&c, entry->fn, entry->flavour);
+        describe_element(entry, b, i, &c);
         c.frame = entry->frame;
         c.pc = entry->pc;
         c.start = zc_ticks() - share;
-        zc_copy_on_stream(&c, b->stream);
-        describe(b, i, &c);
         zc_copy_resolve(&c);
         if (c.shape != ZC_SHAPE_PREFETCH && zc_copy_staged(&c))
             staged = c;
@@ -117,7 +100,7 @@ static CUresult leave_to_graph(const struct zc_entry *entry, const struct zc_ope
 }
 
 /* The code for a batch with a range that leaves its block. */
-static CUresult refused(const struct zc_entry *entry, const struct batch *b)
+static CUresult refuse_batch(const struct zc_entry *entry, const struct batch *b)
 {
     struct zc_copy c;
     zc_copy_init(&c, entry->fn, entry->flavour);
@@ -127,14 +110,14 @@ static CUresult refused(const struct zc_entry *entry, const struct batch *b)
 }
 
 /* Prepares an operand for the driver; returns an error if the driver may not be given it. */
-static CUresult leave(const struct zc_entry *entry, const struct batch *b,
-                      const struct zc_operand *operand, bool written)
+static CUresult leave_operand(const struct zc_entry *entry, const struct batch *b,
+                              const struct zc_operand *operand, bool written)
 {
     struct zc_operand o = *operand;
     if (!o.address || !zc_life_on())
         return CUDA_SUCCESS;
     if (zc_copy_leaves(o.address, o.span))
-        return refused(entry, b);
+        return refuse_batch(entry, b);
     if (crosses(b, &o))
         return zc_diagnose(entry->fn, zc_parts_placed(&o), CUDA_ERROR_INVALID_VALUE);
     CUresult result = written ? zc_shared_forward(entry->fn, o.address) : CUDA_SUCCESS;
@@ -148,46 +131,36 @@ static CUresult leave(const struct zc_entry *entry, const struct batch *b,
     return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, o.address, result);
 }
 
-/* True for a box of another kind than libzc knows. */
-static bool is_unknown(const struct batch *b, size_t i)
+/* The same for both sides of an element, and for the word where a decompression counts. */
+static CUresult leave_element(const struct zc_entry *entry, const struct batch *b, size_t i)
 {
     struct zc_copy c;
-    CUDA_MEMCPY3D as;
-    if (!b->ops)
-        return false;
-    zc_copy_init(&c, ZC_FN_cuMemcpy3DBatchAsync_v2, ZC_LEGACY);
-    zc_describe_op(&c, &as, &b->ops[i], 0);
-    return c.unknown && c.on;
-}
-
-/* The same for both sides of an element, and for the word where a decompression counts. */
-static CUresult leave_both(const struct zc_entry *entry, const struct batch *b, size_t i)
-{
-    CUresult result = is_unknown(b, i) ? zc_unknown_value(entry->fn) : CUDA_SUCCESS;
-    for (int side = 0; side < 2 && result == CUDA_SUCCESS; side++) {
-        const struct zc_operand o = operand_of(b, i, side);
-        result = leave(entry, b, &o, !side);
-    }
+    describe_element(entry, b, i, &c);
+    CUresult result = c.unknown && c.on ? zc_unknown_value(entry->fn) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = leave_operand(entry, b, &c.dst, true);
+    if (result == CUDA_SUCCESS)
+        result = leave_operand(entry, b, &c.src, false);
     if (result != CUDA_SUCCESS || !b->packed)
         return result;
     const struct zc_operand word = {.side = ZC_SIDE_ANY,
                                     .address = (CUdeviceptr)b->packed[i].dstActBytes,
                                     .span = sizeof(cuuint32_t)};
-    return leave(entry, b, &word, true);
+    return leave_operand(entry, b, &word, true);
 }
 
 /* The start time of the call; 0 if libzc is off. */
-static uint64_t started(void)
+static uint64_t batch_started(void)
 {
     return zc_life_on() ? zc_ticks() : 0;
 }
 
 /* Prepares all operands, and what a launch needs. */
-static CUresult begin(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
+static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
 {
     b->held = zc_move_enter();
     for (size_t i = 0; i < b->count; i++) {
-        CUresult result = leave_both(entry, b, i);
+        CUresult result = leave_element(entry, b, i);
         if (result == CUDA_SUCCESS)
             continue;
         if (b->fail_index)
@@ -198,24 +171,26 @@ static CUresult begin(const struct zc_entry *entry, struct batch *b, uint64_t *s
     CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream);
     if (result != CUDA_SUCCESS)
         zc_move_leave(b->held);
-    *start_out = result == CUDA_SUCCESS ? started() : 0;
+    *start_out = result == CUDA_SUCCESS ? batch_started() : 0;
     return result;
 }
 
 /* A refused batch names its first converted block.  An invalid value is invalid in any memory, but
  * not every memory can be decompressed or sent over a fabric. */
-static CUresult end(const struct zc_entry *entry, const struct batch *b, uint64_t start,
-                    CUresult result)
+static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, uint64_t start,
+                          CUresult result)
 {
     zc_move_leave(b->held);
     if (result == CUDA_SUCCESS)
-        return b->packed ? result : record(entry, b, start);
+        return b->packed ? result : record_batch(entry, b, start);
     if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed && !b->fabric) || !zc_life_on())
         return result;
-    for (size_t i = 0; i < 2 * b->count; i++) {
-        const struct zc_operand o = operand_of(b, i / 2, i % 2);
-        if (zc_placed_at(o.address))
-            return zc_diagnose(entry->fn, o.address, result);
+    for (size_t i = 0; i < b->count; i++) {
+        struct zc_copy c;
+        describe_element(entry, b, i, &c);
+        CUdeviceptr placed = zc_placed_at(c.dst.address) ? c.dst.address : c.src.address;
+        if (zc_placed_at(placed))
+            return zc_diagnose(entry->fn, placed, result);
     }
     return result;
 }
@@ -287,7 +262,7 @@ static CUresult end_lines(const struct zc_entry *entry, const struct cut *cut,
             i++;
         *b->fail_index = i;
     }
-    result = end(entry, &cut->b, start, result);
+    result = end_batch(entry, &cut->b, start, result);
     if (cut->words)
         zc_arena_put(cut->b.dsts, cut->words * sizeof(*cut->b.dsts));
     return result;
@@ -303,7 +278,7 @@ static CUresult end_lines(const struct zc_entry *entry, const struct cut *cut,
                           .stream = stream,                                                        \
                           .fail_index = fails};                                                    \
         uint64_t start;                                                                            \
-        CUresult result = begin(entry, &b, &start);                                                \
+        CUresult result = begin_batch(entry, &b, &start);                                          \
         if (result != CUDA_SUCCESS)                                                                \
             return result;                                                                         \
         struct cut cut = cut_lines(&b, attr_indices, attr_count);                                  \
@@ -327,8 +302,8 @@ COPY_LINES(fail_index, fail_index, stream)
         struct batch b = {                                                                         \
             .list = name, .count = (name) ? count : 0, .stream = stream, .fail_index = fails};     \
         uint64_t start;                                                                            \
-        CUresult result = begin(entry, &b, &start);                                                \
-        return result == CUDA_SUCCESS ? end(entry, &b, start, real(__VA_ARGS__)) : result;         \
+        CUresult result = begin_batch(entry, &b, &start);                                          \
+        return result == CUDA_SUCCESS ? end_batch(entry, &b, start, real(__VA_ARGS__)) : result;   \
     }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
@@ -369,9 +344,9 @@ ZC_BODY(cuMemPrefetchBatchAsync,
     if (any_converted(ptrs, count))
         return CUDA_ERROR_INVALID_VALUE;
     const struct batch b = {.dsts = ptrs, .sizes = sizes, .count = count, .stream = stream};
-    uint64_t start = started();
+    uint64_t start = batch_started();
     CUresult result = real(ptrs, sizes, count, locations, indices, location_count, flags, stream);
-    return result == CUDA_SUCCESS ? record(entry, &b, start) : result;
+    return result == CUDA_SUCCESS ? record_batch(entry, &b, start) : result;
 }
 
 ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count,

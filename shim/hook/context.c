@@ -83,14 +83,15 @@ static void forget_context(CUcontext context, bool primary)
 }
 
 /* Before and after a call that may destroy a context; NULL if it is unknown. */
-static void begin(struct zc_leaving *leaving, CUcontext context)
+static void begin_leaving(struct zc_leaving *leaving, CUcontext context)
 {
     if (context)
         zc_leaving_begin(leaving, context);
     zc_early_pause();
 }
 
-static CUresult end(struct zc_leaving *leaving, CUresult result, CUcontext gone, bool primary)
+static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUcontext gone,
+                            bool primary)
 {
     if (result == CUDA_SUCCESS && gone)
         forget_context(gone, primary);
@@ -123,8 +124,8 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
 {
     struct zc_leaving leaving = {0};
     CUcontext known = zc_life_on() ? context : NULL;
-    begin(&leaving, known);
-    return end(&leaving, real(context), known, false);
+    begin_leaving(&leaving, known);
+    return end_leaving(&leaving, real(context), known, false);
 }
 
 /* NULL while the process exits: the kernel will free everything. */
@@ -137,8 +138,8 @@ ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
 {
     struct zc_leaving leaving = {0};
     CUcontext context = primary_of(device);
-    begin(&leaving, context);
-    return end(&leaving, real(device), context, true);
+    begin_leaving(&leaving, context);
+    return end_leaving(&leaving, real(device), context, true);
 }
 
 /* Only the last release destroys the context. */
@@ -146,10 +147,10 @@ ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
 {
     struct zc_leaving leaving = {0};
     CUcontext context = primary_of(device);
-    begin(&leaving, NULL);
+    begin_leaving(&leaving, NULL);
     CUresult result = real(device);
     bool gone = result == CUDA_SUCCESS && context && !zc_context_primary(device);
-    return end(&leaving, result, gone ? context : NULL, false);
+    return end_leaving(&leaving, result, gone ? context : NULL, false);
 }
 
 /* If the rights of a block can't be changed, the program gets that code, and its call has not

@@ -36,7 +36,19 @@ struct exec {
 static ZC_LOCK(lock, ZC_RANK_GRAPH);
 static ZC_OWN struct exec *execs;
 
-static void drop(struct exec *x)
+/* Takes the lock if the executable graph is known; else NULL, without the lock. */
+static struct exec *open_exec(CUgraphExec handle)
+{
+    struct exec *x = NULL;
+    if (!__atomic_load_n(&execs, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
+        return NULL;
+    HASH_FIND_PTR(execs, &handle, x);
+    if (!x)
+        zc_lock_drop(&lock);
+    return x;
+}
+
+static void drop_exec(struct exec *x)
 {
     if (!x)
         return;
@@ -47,26 +59,24 @@ static void drop(struct exec *x)
 /* Removes an executable graph from the table; the caller frees it. */
 static struct exec *take_exec(CUgraphExec handle)
 {
-    struct exec *x = NULL;
-    if (!zc_lock_take(&lock))
+    struct exec *x = open_exec(handle);
+    if (!x)
         return NULL;
-    HASH_FIND_PTR(execs, &handle, x);
-    if (x)
-        HASH_DELETE(hh, execs, x);
+    HASH_DELETE(hh, execs, x);
     zc_lock_drop(&lock);
     return x;
 }
 
 void zc_graph_note(CUgraphExec handle, CUgraph graph)
 {
-    drop(take_exec(handle));
+    drop_exec(take_exec(handle));
     struct exec *x = zc_arena_get(sizeof(*x));
     if (!x)
         return;
     x->handle = handle;
     zc_graph_read(&x->nodes, graph, graph);
     if (!zc_lock_take(&lock)) {
-        drop(x);
+        drop_exec(x);
         return;
     }
     HASH_ADD_PTR(execs, handle, x);
@@ -94,12 +104,10 @@ static void take_out(struct zc_graph_nodes *from, const struct zc_graph_nodes *c
 /* Notes that nodes of an executable graph were given other parameters.  `changed` is dropped. */
 static void change(CUgraphExec handle, struct zc_graph_nodes *changed)
 {
-    struct exec *x = NULL;
-    if (zc_lock_take(&lock)) {
-        HASH_FIND_PTR(execs, &handle, x);
-        if (x)
-            take_out(&x->nodes, changed);
-        for (unsigned i = 0; x && i < changed->count; i++)
+    struct exec *x = open_exec(handle);
+    if (x) {
+        take_out(&x->nodes, changed);
+        for (unsigned i = 0; i < changed->count; i++)
             if (zc_arena_extend(&x->nodes.copy, &x->nodes.cap, x->nodes.count,
                                 sizeof(*x->nodes.copy), 8))
                 x->nodes.copy[x->nodes.count++] = changed->copy[i];
@@ -111,18 +119,17 @@ static void change(CUgraphExec handle, struct zc_graph_nodes *changed)
 /* True for a node that an executable graph does not have; changing one fails in any memory. */
 static bool is_stranger(CUgraphExec handle, CUgraphNode id)
 {
-    struct exec *x = NULL;
-    if (!zc_lock_take(&lock))
+    struct exec *x = open_exec(handle);
+    if (!x)
         return false;
-    HASH_FIND_PTR(execs, &handle, x);
-    bool stranger = x && !has_node(&x->nodes, id);
+    bool stranger = !has_node(&x->nodes, id);
     zc_lock_drop(&lock);
     return stranger;
 }
 
 /* Prepares for each copy that a node will make; NULL: for a node that makes none.  The error for
  * the program. */
-static CUresult before(const struct zc_entry *entry, const CUgraphNodeParams *params)
+static CUresult before_node(const struct zc_entry *entry, const CUgraphNodeParams *params)
 {
     struct zc_copy c;
     zc_copy_init(&c, entry->fn, entry->flavour);
@@ -137,8 +144,8 @@ static CUresult before(const struct zc_entry *entry, const CUgraphNodeParams *pa
 }
 
 /* Explains the driver's answer by the first copy that meets a block of libzc's. */
-static CUresult after(const struct zc_entry *entry, const CUgraphNodeParams *params,
-                      const struct zc_behind *behind, CUresult result)
+static CUresult after_node(const struct zc_entry *entry, const CUgraphNodeParams *params,
+                           const struct zc_behind *behind, CUresult result)
 {
     struct zc_copy c;
     zc_copy_init(&c, entry->fn, entry->flavour);
@@ -159,7 +166,7 @@ static CUresult replaced(const struct zc_entry *entry, CUgraphExec exec, CUgraph
     struct zc_graph_nodes changed = {.count = 0};
     struct zc_copy c;
     if (result != CUDA_SUCCESS || !params || !zc_life_on())
-        return is_stranger(exec, node) ? result : after(entry, params, NULL, result);
+        return is_stranger(exec, node) ? result : after_node(entry, params, NULL, result);
     zc_copy_init(&c, entry->fn, entry->flavour);
     for (size_t i = 0; zc_describe_part(&c, params, i); i++) {
         zc_graph_add(&changed, node, &c);
@@ -182,39 +189,36 @@ static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child
     return result;
 }
 
-#define AS_ANY(p) ((const CUgraphNodeParams *)(p))
+/* A call that gives a node parameters, unless these are refused; `...` is the rest of its answer.
+ */
+#define PREPARED(params, ...)                                                                      \
+    __extension__({                                                                                \
+        CUresult refused_ = before_node(entry, params);                                            \
+        refused_ == CUDA_SUCCESS ? (__VA_ARGS__) : refused_;                                       \
+    })
+
+/* A body of a call for one type of nodes in executable graphs; `...` are the driver's arguments. */
+#define EXEC_SET(node_type, member, ...)                                                           \
+    {                                                                                              \
+        struct zc_node_params any = {.type = node_type};                                           \
+        if (params)                                                                                \
+            any.member.params = *params;                                                           \
+        const CUgraphNodeParams *p =                                                               \
+            params ? zc_describe_if(node, (const CUgraphNodeParams *)&any) : NULL;                 \
+        return PREPARED(p, replaced(entry, exec, node, p, real(__VA_ARGS__)));                     \
+    }
 
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
-{
-    struct zc_node_params any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
-    if (params)
-        any.copy.params = *params;
-    const CUgraphNodeParams *p = params ? zc_describe_if(node, AS_ANY(&any)) : NULL;
-    CUresult refused = before(entry, p);
-    return refused == CUDA_SUCCESS
-               ? replaced(entry, exec, node, p, real(exec, node, params, context))
-               : refused;
-}
+EXEC_SET(CU_GRAPH_NODE_TYPE_MEMCPY, copy, exec, node, params, context)
 
 ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
                                          const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))
-{
-    struct zc_node_params any = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
-    if (params)
-        any.set.params = *params;
-    const CUgraphNodeParams *p = params ? zc_describe_if(node, AS_ANY(&any)) : NULL;
-    CUresult refused = before(entry, p);
-    return refused == CUDA_SUCCESS
-               ? replaced(entry, exec, node, p, real(exec, node, params, context))
-               : refused;
-}
+EXEC_SET(CU_GRAPH_NODE_TYPE_MEMSET, set, exec, node, params, context)
 
 ZC_BODY(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child))
 {
-    CUresult refused = before(entry, NULL);
-    return refused == CUDA_SUCCESS ? replaced_child(exec, node, child, real(exec, node, child))
-                                   : refused;
+    return PREPARED(NULL, replaced_child(exec, node, child, real(exec, node, child)));
 }
 
 static CUresult added(const struct zc_entry *entry, const CUgraphNode *node,
@@ -223,7 +227,7 @@ static CUresult added(const struct zc_entry *entry, const CUgraphNode *node,
 {
     const struct zc_node_params *p = (const struct zc_node_params *)params;
     if (result != CUDA_SUCCESS || !p || !zc_life_on())
-        return after(entry, params, behind, result);
+        return after_node(entry, params, behind, result);
     if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
                          ZC_KIND_DEVICE);
@@ -236,10 +240,8 @@ ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *d
                          size_t count, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = node && graph ? params : NULL;
-    CUresult refused = before(entry, p);
-    return refused == CUDA_SUCCESS ? added(entry, node, p, ZC_BEHIND(graph, dependencies, count),
-                                           real(node, graph, dependencies, count, params))
-                                   : refused;
+    return PREPARED(p, added(entry, node, p, ZC_BEHIND(graph, dependencies, count),
+                             real(node, graph, dependencies, count, params)));
 }
 
 ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
@@ -247,37 +249,30 @@ ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode
 {
     const CUgraphNodeParams *p = node && graph ? params : NULL;
     const struct zc_behind behind = {graph, dependencies, edges, count};
-    CUresult refused = before(entry, p);
-    return refused == CUDA_SUCCESS ? added(entry, node, p, &behind,
-                                           real(node, graph, dependencies, edges, count, params))
-                                   : refused;
+    return PREPARED(
+        p, added(entry, node, p, &behind, real(node, graph, dependencies, edges, count, params)));
 }
 
 ZC_BODY(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = zc_describe_if(node, params);
-    CUresult refused = before(entry, p);
-    return refused == CUDA_SUCCESS ? after(entry, p, NULL, ZC_HOLDING_STILL(real(node, params)))
-                                   : refused;
+    return PREPARED(p, after_node(entry, p, NULL, ZC_HOLDING_STILL(real(node, params))));
 }
 
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = zc_describe_if(node, params);
     const struct zc_node_params *any = (const struct zc_node_params *)p;
-    CUresult result = before(entry, p);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = real(exec, node, params);
-    return any && any->type == CU_GRAPH_NODE_TYPE_GRAPH
-               ? replaced_child(exec, node, any->child.graph, result)
-               : replaced(entry, exec, node, p, result);
+    bool child = any && any->type == CU_GRAPH_NODE_TYPE_GRAPH;
+    return PREPARED(p, child
+                           ? replaced_child(exec, node, any->child.graph, real(exec, node, params))
+                           : replaced(entry, exec, node, p, real(exec, node, params)));
 }
 
 ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
 {
-    if (zc_life_on() && __atomic_load_n(&execs, __ATOMIC_RELAXED))
-        drop(take_exec(exec));
+    if (zc_life_on())
+        drop_exec(take_exec(exec));
     return real(exec);
 }
 
@@ -308,16 +303,15 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, struct zc
 static struct zc_graph_copy *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out,
                                       struct zc_launch_graph *launch_out)
 {
-    struct exec *x = NULL;
+    struct exec *x = zc_life_on() ? open_exec(handle) : NULL;
     struct zc_graph_copy *copies = NULL;
-    if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
+    if (!x)
         return NULL;
-    HASH_FIND_PTR(execs, &handle, x);
-    const struct zc_graph_nodes *n = x ? &x->nodes : NULL;
-    *awaits_out = n && n->awaits;
-    if (n && n->launch.count)
+    const struct zc_graph_nodes *n = &x->nodes;
+    *awaits_out = n->awaits;
+    if (n->launch.count)
         *launch_out = n->launch;
-    if (n && n->count && (copies = zc_arena_get(n->count * sizeof(*copies))) != NULL) {
+    if (n->count && (copies = zc_arena_get(n->count * sizeof(*copies))) != NULL) {
         *count_out = n->count;
         memcpy(copies, n->copy, n->count * sizeof(*copies));
     }

@@ -16,13 +16,15 @@
 #include "place/fallback.h"
 
 static ZC_LOCK(lock, ZC_RANK_HANDLE);
-static ZC_OWN struct zc_handle *handles; /* By handle; under the lock. */
-static ZC_OWN unsigned records;          /* Atomic: programs without such rules need no lock. */
+static ZC_OWN struct {
+    struct zc_handle *known; /* By handle; under the lock. */
+    unsigned records;        /* Atomic: programs without such rules need no lock. */
+} handles;
 
 /* Under the lock. */
 static bool link_in(struct zc_handle *h)
 {
-    HASH_ADD(hh, handles, handle, sizeof(h->handle), h);
+    HASH_ADD(hh, handles.known, handle, sizeof(h->handle), h);
     return h->hh.tbl;
 }
 
@@ -34,14 +36,14 @@ static bool remember_handle(struct zc_handle *h)
     zc_lock_drop(&lock);
     if (!added)
         return false;
-    __atomic_fetch_add(&records, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&handles.records, 1, __ATOMIC_RELEASE);
     return true;
 }
 
 /* Frees the record: nothing uses the memory any more, and it no longer counts. */
 static void forget_handle(struct zc_handle *h)
 {
-    __atomic_fetch_sub(&records, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&handles.records, 1, __ATOMIC_RELEASE);
     if (h->backing)
         zc_place_release(h->backing, true);
     if (h->budget)
@@ -51,7 +53,7 @@ static void forget_handle(struct zc_handle *h)
 
 bool zc_handle_any(void)
 {
-    return __atomic_load_n(&records, __ATOMIC_ACQUIRE) && zc_life_on();
+    return __atomic_load_n(&handles.records, __ATOMIC_ACQUIRE) && zc_life_on();
 }
 
 struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle)
@@ -59,7 +61,7 @@ struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle)
     if (!zc_handle_any() || !zc_lock_take(&lock))
         return NULL;
     struct zc_handle *h;
-    HASH_FIND(hh, handles, &handle, sizeof(handle), h);
+    HASH_FIND(hh, handles.known, &handle, sizeof(handle), h);
     if (h)
         h->mapped++;
     zc_lock_drop(&lock);
@@ -74,35 +76,6 @@ void zc_handle_unmap(struct zc_handle *h)
     zc_lock_drop(&lock);
     if (last)
         forget_handle(h);
-}
-
-bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute, CUresult *result)
-{
-    const struct zc_block *b = zc_mapping_at(ptr);
-    if (!b || !data)
-        return false;
-    *result = CUDA_SUCCESS;
-    switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *(int *)data = CU_MEMORYTYPE_DEVICE;
-        return true;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)data = b->device;
-        return true;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        *result = CUDA_ERROR_INVALID_VALUE;
-        return true;
-    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-        memset(data, 0, ZC_P2P_TOKENS);
-        return true;
-    default:
-        if (attribute != CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL)
-            return false;
-        *result = zc_device_since(13040);
-        if (*result == CUDA_SUCCESS)
-            *(int *)data = -1;
-        return true;
-    }
 }
 
 /* If memory is short, what libzc keeps for later is given back first.  What is in managed memory is
@@ -208,7 +181,7 @@ ZC_BODY(cuMemRelease, (CUmemGenericAllocationHandle handle))
     if (!h || !zc_lock_take(&lock))
         return real(handle);
     if (--h->held == 0)
-        HASH_DEL(handles, h);
+        HASH_DEL(handles.known, h);
     zc_lock_drop(&lock);
     CUresult result = real(handle);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED && zc_lock_take(&lock)) {

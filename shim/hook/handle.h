@@ -32,12 +32,3 @@ struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle);
 
 /* A mapping is gone, or could not be made. */
 void zc_handle_unmap(struct zc_handle *handle);
-
-/* What the driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS (measured). */
-#define ZC_P2P_TOKENS 12
-
-/*
- * Answers for an address in such a mapping as the driver would for device memory.  True if the
- * attribute needs that, with the answer stored.
- */
-bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute, CUresult *result);

@@ -19,17 +19,18 @@
 /* Most different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
 
-static uint32_t ready; /* 1: the threshold is the policy's; atomic. */
 static ZC_LOCK(opening, ZC_RANK_OPENING);
-static const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
-static const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
-
-/* Every GPU reaches libc's memory, which is what `managed` asks for then (CUDA C++ Programming
- * Guide, "Unified Memory").  Atomic. */
-static bool reachable;
-static bool shares;          /* Device blocks may be one with host blocks; set before `ready`. */
-static const char *disabled; /* Why this process converts nothing, or NULL.  Atomic. */
-static const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
+static struct {
+    uint32_t ready;                          /* 1: the threshold is the policy's; atomic. */
+    const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
+    const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
+    /* Every GPU reaches libc's memory, which is what `managed` asks for then (CUDA C++ Programming
+     * Guide, "Unified Memory").  Atomic. */
+    bool reachable;
+    bool shares;          /* Device blocks may be one with host blocks; set before `ready`. */
+    const char *disabled; /* Why this process converts nothing, or NULL.  Atomic. */
+    const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
+} hostrules;
 
 static const uint64_t host_apis =
     UINT64_C(1) << ZC_API_malloc | UINT64_C(1) << ZC_API_calloc | UINT64_C(1) << ZC_API_realloc |
@@ -87,9 +88,9 @@ void zc_hostrule_note(const char *why, const struct zc_rule *rule)
 {
     for (unsigned i = 0; i < CAUSES; i++) {
         const char *there = NULL;
-        if (__atomic_compare_exchange_n(&causes[i], &there, why, false, __ATOMIC_ACQ_REL,
+        if (__atomic_compare_exchange_n(&hostrules.causes[i], &there, why, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
-            __atomic_store_n(&caused_by[i], rule, __ATOMIC_RELEASE);
+            __atomic_store_n(&hostrules.caused_by[i], rule, __ATOMIC_RELEASE);
             if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
                 zc_hostrule_announce();
             return;
@@ -102,8 +103,9 @@ void zc_hostrule_note(const char *why, const struct zc_rule *rule)
 void zc_hostrule_announce(void)
 {
     for (unsigned i = 0; i < CAUSES; i++) {
-        const char *why = __atomic_load_n(&causes[i], __ATOMIC_ACQUIRE);
-        const struct zc_rule *rule = __atomic_exchange_n(&caused_by[i], NULL, __ATOMIC_ACQ_REL);
+        const char *why = __atomic_load_n(&hostrules.causes[i], __ATOMIC_ACQUIRE);
+        const struct zc_rule *rule =
+            __atomic_exchange_n(&hostrules.caused_by[i], NULL, __ATOMIC_ACQ_REL);
         if (why && rule)
             zc_message(ZC_WARN, "fallback", "requests of rule %s (%s:%u) stay pageable: %s",
                        rule->name, zc_rules()->file, rule->line, why);
@@ -112,7 +114,7 @@ void zc_hostrule_announce(void)
 
 void zc_hostrule_disable(const char *why)
 {
-    __atomic_store_n(&disabled, why, __ATOMIC_RELEASE);
+    __atomic_store_n(&hostrules.disabled, why, __ATOMIC_RELEASE);
 }
 
 void zc_hostrule_behind(const void *its, const void *libcs)
@@ -134,36 +136,36 @@ void zc_hostrule_behind(const void *its, const void *libcs)
 void zc_hostrule_say_disabled(void)
 {
     const struct zc_rule *rule = first_rule(converts);
-    const char *why = __atomic_load_n(&disabled, __ATOMIC_ACQUIRE);
+    const char *why = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
     if (rule && why)
         zc_hostrule_note(why, rule);
 }
 
 void zc_hostrule_leave(const char *why)
 {
-    __atomic_store_n(&left, why, __ATOMIC_RELEASE);
+    __atomic_store_n(&hostrules.left, why, __ATOMIC_RELEASE);
 }
 
 static void get_ready(void)
 {
     const char *why = "";
     size_t threshold = smallest(zc_rules(), converts);
-    shares = first_rule(promises);
+    hostrules.shares = first_rule(promises);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
-        const char *off = __atomic_load_n(&disabled, __ATOMIC_ACQUIRE);
+        const char *off = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
         if (off || !zc_hostheap_open(&why)) {
             zc_hostrule_note(off ? off : why, first_rule(converts));
             threshold = SIZE_MAX;
         }
     }
     __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
-    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&hostrules.ready, 1, __ATOMIC_RELEASE);
 }
 
 bool zc_hostrule_ready(void)
 {
-    if (__builtin_expect(__atomic_load_n(&ready, __ATOMIC_ACQUIRE), 1))
+    if (__builtin_expect(__atomic_load_n(&hostrules.ready, __ATOMIC_ACQUIRE), 1))
         return true;
     if (!zc_rules_load())
         return false;
@@ -171,7 +173,7 @@ bool zc_hostrule_ready(void)
     bool locked = zc_rules_in_use();
     if (locked && !zc_lock_take(&opening))
         return false;
-    if (!ready)
+    if (!hostrules.ready)
         get_ready();
     if (locked)
         zc_lock_drop(&opening);
@@ -221,14 +223,14 @@ void zc_hostrule_ask_devices(void)
     bool all = zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
     for (int d = 0; d < devices; d++)
         all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-    __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&hostrules.reachable, all && devices > 0, __ATOMIC_RELAXED);
 }
 
 /* No device ever reads the memory of a child that inherited CUDA, such as a worker that loads data.
  */
 static bool stays_left(const struct zc_rule *rule)
 {
-    const char *why = __atomic_load_n(&left, __ATOMIC_ACQUIRE);
+    const char *why = __atomic_load_n(&hostrules.left, __ATOMIC_ACQUIRE);
     if (why)
         zc_hostrule_note(why, rule);
     return why || zc_life_inherited();
@@ -241,7 +243,7 @@ bool zc_hostrule_to_heap(const struct zc_rule *rule)
         if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
             return !stays_left(rule);
         if (place == ZC_PLACE_PAGEABLE ||
-            (place == ZC_PLACE_MANAGED && __atomic_load_n(&reachable, __ATOMIC_RELAXED)))
+            (place == ZC_PLACE_MANAGED && __atomic_load_n(&hostrules.reachable, __ATOMIC_RELAXED)))
             return false;
     }
     return false;
@@ -249,5 +251,5 @@ bool zc_hostrule_to_heap(const struct zc_rule *rule)
 
 bool zc_hostrule_shares(const struct zc_rule *rule)
 {
-    return shares && zc_rule_has_place(rule, ZC_PLACE_SHARED);
+    return hostrules.shares && zc_rule_has_place(rule, ZC_PLACE_SHARED);
 }

@@ -87,7 +87,7 @@ static void write_meta(void)
 
 /* POSIX allows only async-signal-safe functions in the child of a threaded process: everything here
  * is plain stores, system calls and mmap(2). */
-static void child(void)
+static void process_child(void)
 {
     zc_thread_id_reset();
     zc_modules_after_fork();
@@ -188,7 +188,7 @@ void zc_process_watch_forks(void)
     static uint32_t watching;
     if (__atomic_exchange_n(&watching, 1, __ATOMIC_RELAXED))
         return;
-    pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, child);
+    pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, process_child);
     zc_libc_find();
     real_fork = (pid_t(*)(void))zc_real_dlsym(RTLD_NEXT, "_Fork");
 }
@@ -204,7 +204,7 @@ __attribute__((visibility("default"))) pid_t _Fork(void)
     zc_modules_before_fork();
     pid_t pid = real_fork();
     int saved = errno;
-    (pid == 0 ? child : zc_modules_after_fork)();
+    (pid == 0 ? process_child : zc_modules_after_fork)();
     errno = saved;
     return pid;
 }

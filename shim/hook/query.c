@@ -8,7 +8,7 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "hook/diagnose.h"
-#include "hook/handle.h"
+#include "hook/placed.h"
 #include "hook/request.h"
 #include "host/pinned.h"
 #include "ledger/rules.h"
@@ -22,6 +22,9 @@
 #include "vmm/lazy.h"
 #include "vmm/move.h"
 #include "vmm/vmm.h"
+
+/* What the driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS (measured). */
+#define P2P_TOKENS 12
 
 /* The driver maps device memory in pages of this size. */
 #define HUGE_PAGE ((CUdeviceptr)2 << 20)
@@ -50,26 +53,6 @@ static CUresult put_int_since(int version, void *data, int value)
 {
     CUresult result = zc_device_since(version);
     return result == CUDA_SUCCESS ? put_int(data, value) : result;
-}
-
-/* Attributes for which pinned host memory has other answers than device memory. */
-static bool answer_hosted(void *data, CUpointer_attribute attribute, CUdeviceptr ptr,
-                          CUresult *result)
-{
-    *result = CUDA_SUCCESS;
-    switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        *result = put_int(data, CU_MEMORYTYPE_HOST);
-        return true;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        *result = put_word(data, ptr);
-        return true;
-    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-        *result = CUDA_ERROR_INVALID_VALUE;
-        return true;
-    default:
-        return false;
-    }
 }
 
 /* The rights of the current context's device to a block.  Pool memory has the rights of its pool; a
@@ -140,12 +123,9 @@ static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct
 static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                        void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-    bool pool = b->flags & ZC_BLOCK_STREAM;
-    CUresult result;
+    bool pool = b->flags & ZC_BLOCK_STREAM, hosted = zc_block_hosted(b);
     if (!data || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_INVALID_VALUE;
-    if (zc_block_hosted(b) && answer_hosted(data, attribute, ptr, &result))
-        return result;
     switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
@@ -153,14 +133,15 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         return put_word(data, pool ? 0 : (uint64_t)b->context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        return put_int(data, CU_MEMORYTYPE_DEVICE);
+        return put_int(data, hosted ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
         return put_word(data, ptr);
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        return CUDA_ERROR_INVALID_VALUE;
+        return hosted ? put_word(data, ptr) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-        memset(data, 0, ZC_P2P_TOKENS);
-        return CUDA_SUCCESS;
+        if (!hosted)
+            memset(data, 0, P2P_TOKENS);
+        return hosted ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         return put_int(data,
                        !!(__atomic_load_n(&b->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS));
@@ -197,17 +178,26 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     }
 }
 
+/* True for what the driver says of a mapping of host memory, and would not of the device memory
+ * that was requested. */
+static bool tells_of_host(CUpointer_attribute attribute)
+{
+    return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
+           attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ||
+           attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
+           attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS ||
+           attribute == CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL;
+}
+
 ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
-    const struct zc_block *b = zc_life_on() ? zc_block_find(ptr) : NULL;
-    CUresult result;
-    if (b && (b->flags & ZC_BLOCK_CONVERTED))
+    const struct zc_block *b = asked_about(ptr);
+    if (!b && zc_life_on() && tells_of_host(attribute))
+        b = zc_mapping_at(ptr);
+    if (b)
         return answer(real, b, data, attribute, ptr);
-    if (!b && zc_beside(ptr))
-        return CUDA_ERROR_INVALID_VALUE;
-    return b && (b->flags & ZC_BLOCK_MAPPING) && zc_handle_answer(ptr, data, attribute, &result)
-               ? result
-               : real(data, attribute, zc_pinned_disguise(ptr));
+    return zc_beside(ptr) ? CUDA_ERROR_INVALID_VALUE
+                          : real(data, attribute, zc_pinned_disguise(ptr));
 }
 
 /* Asks about another address instead of `ptr`.  For memory that it does not know, the driver
@@ -227,12 +217,14 @@ static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned c
 }
 
 /* For a mapping of host memory that was requested as device memory. */
-static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, unsigned count,
-                            CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, const struct zc_block *b,
+                            unsigned count, CUpointer_attribute *attributes, void **data,
+                            CUdeviceptr ptr)
 {
-    CUresult one, result = real(count, attributes, data, ptr);
+    CUresult result = real(count, attributes, data, ptr);
     for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)
-        if (zc_handle_answer(ptr, data[i], attributes[i], &one) && one != CUDA_SUCCESS)
+        if (data[i] && tells_of_host(attributes[i]) &&
+            answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS)
             put_word(data[i], 0);
     return result;
 }
@@ -245,8 +237,9 @@ ZC_BODY(cuPointerGetAttributes,
 {
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
-    if (!b && zc_mapping_at(ptr))
-        return ask_mapping(real, count, attributes, data, ptr);
+    const struct zc_block *mapping = b ? NULL : zc_mapping_at(ptr);
+    if (mapping)
+        return ask_mapping(real, mapping, count, attributes, data, ptr);
     CUdeviceptr instead = b || zc_beside(ptr) ? (CUdeviceptr)&unknown : zc_pinned_disguise(ptr);
     CUresult result = ask_instead(real, count, attributes, data, instead, ptr);
     if (result != CUDA_SUCCESS || !b || b->flags & ZC_BLOCK_QUARANTINED)

@@ -231,10 +231,10 @@ void zc_retrack(const struct zc_untracked *block)
     zc_budget_restore(&like);
 }
 
-static void context_gone(CUcontext context)
+static void request_context_gone(CUcontext context)
 {
     (void)context;
     __atomic_fetch_add(&generation, 1, __ATOMIC_RELEASE);
 }
 
-const struct zc_module zc_module_request = {.context_gone = context_gone};
+const struct zc_module zc_module_request = {.context_gone = request_context_gone};
