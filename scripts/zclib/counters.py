@@ -32,7 +32,7 @@ CELL_HEAD = struct.Struct("=IHBB")
 REFUSED_CALLS = struct.Struct("=Q")
 REFUSAL = struct.Struct("=QI52s")
 REFUSALS = 16
-SOURCE = struct.Struct("=5Q")
+SOURCE = struct.Struct("=4Q")
 SOURCES = ("heap", "anonymous", "file", "shm", "stack", "static")
 ALIGN = 64
 # Header, places, and the slots of a few threads; what comes behind the sites.
@@ -339,12 +339,12 @@ class Counters:
         for i in range(2 * len(SOURCES)):
             if len(self._tail) < at + SOURCE.size:
                 break
-            calls, asked, moved, again, ticks = SOURCE.unpack_from(self._tail, at)
+            calls, asked, moved, ticks = SOURCE.unpack_from(self._tail, at)
             at += SOURCE.size
             if calls:
                 rows.append({"memory": SOURCES[i // 2], "side": ("src", "dst")[i % 2],
                              "asked_calls": calls, "asked_bytes": asked, "moved_bytes": moved,
-                             "again_bytes": again, "blocked_ns": self._ns(ticks)})
+                             "blocked_ns": self._ns(ticks)})
         return rows
 
     def _driver_start(self) -> int:

@@ -38,17 +38,18 @@ extern void *__libc_stack_end;
 #define CHUNK_HEAD 16              /* Bytes before a block of malloc. */
 #define ARENA ((uint64_t)64 << 20) /* glibc's HEAP_MAX_SIZE: alignment of a thread's heap. */
 
-/* Memory of one source.  Under the lock. */
+/* Memory of one source. */
 struct range {
     uint64_t base, end;
-    uint64_t low, high; /* Between them lie all copies so far. */
     enum zc_source source;
 };
 
 static ZC_LOCK(lock, ZC_RANK_SOURCE);
-static ZC_OWN struct range ranges[RANGES]; /* They may overlap: the smallest one tells. */
-static ZC_OWN unsigned next;
-static ZC_OWN uint64_t questions, copied; /* Atomic. */
+static ZC_OWN struct {
+    struct range ranges[RANGES]; /* They may overlap: the smallest one tells.  Under the lock. */
+    unsigned next;
+    uint64_t questions, copied; /* Atomic. */
+} sources;
 
 /* True for the calling thread's stack.  glibc puts a thread's descriptor above its stack; the main
  * thread's is elsewhere. */
@@ -145,45 +146,32 @@ static void remember(const struct range *r)
 {
     if (!zc_lock_take(&lock))
         return;
-    ranges[next] = *r;
-    ranges[next].low = UINT64_MAX;
-    ranges[next].high = 0;
-    next = (next + 1) % RANGES;
+    sources.ranges[sources.next] = *r;
+    sources.next = (sources.next + 1) % RANGES;
     zc_lock_drop(&lock);
 }
 
-/* What was remembered of an address; NONE: nothing.  *again_out: see struct zc_transfer. */
-static enum zc_source recall(uint64_t address, uint64_t bytes, bool *again_out)
+/* What was remembered of an address; NONE: nothing. */
+static enum zc_source recall(uint64_t address)
 {
-    struct range *found = NULL;
-    enum zc_source source = ZC_SOURCE_NONE;
+    struct range found = {.end = UINT64_MAX, .source = ZC_SOURCE_NONE};
     if (!zc_lock_take(&lock))
-        return source;
-    for (struct range *r = ranges; r < ranges + RANGES; r++)
-        if (address - r->base < r->end - r->base &&
-            (!found || r->end - r->base < found->end - found->base))
-            found = r;
-    if (found) {
-        source = found->source;
-        *again_out =
-            source != ZC_SOURCE_HEAP && address < found->high && address + bytes > found->low;
-        if (found->low > address)
-            found->low = address;
-        if (found->high < address + bytes)
-            found->high = address + bytes;
-    }
+        return ZC_SOURCE_NONE;
+    for (const struct range *r = sources.ranges; r < sources.ranges + RANGES; r++)
+        if (address - r->base < r->end - r->base && r->end - r->base < found.end - found.base)
+            found = *r;
     zc_lock_drop(&lock);
-    return source;
+    return found.source;
 }
 
 /* A kernel without the query takes a while to write down all mappings. */
 static bool may_ask(void)
 {
-    uint64_t asked = __atomic_fetch_add(&questions, 1, __ATOMIC_RELAXED);
-    uint64_t earned = __atomic_load_n(&copied, __ATOMIC_RELAXED) >> QUESTION_BYTES;
+    uint64_t asked = __atomic_fetch_add(&sources.questions, 1, __ATOMIC_RELAXED);
+    uint64_t earned = __atomic_load_n(&sources.copied, __ATOMIC_RELAXED) >> QUESTION_BYTES;
     if (!zc_maps_slow() || asked < QUESTIONS + earned)
         return true;
-    __atomic_fetch_sub(&questions, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&sources.questions, 1, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -199,21 +187,19 @@ static bool find(uint64_t address, enum zc_source known, struct range *out)
     return true;
 }
 
-static enum zc_source mapped(uint64_t address, uint64_t bytes, bool *again)
+static enum zc_source mapped(uint64_t address)
 {
     struct range r;
-    enum zc_source known = recall(address, bytes, again);
+    enum zc_source known = recall(address);
     /* A block of malloc may lie beside what the program mapped, in one mapping to the kernel. */
-    if (known != ZC_SOURCE_NONE && known != ZC_SOURCE_ANONYMOUS)
-        return known;
-    if (find(address, known, &r)) {
+    if ((known == ZC_SOURCE_NONE || known == ZC_SOURCE_ANONYMOUS) && find(address, known, &r)) {
         remember(&r);
-        known = recall(address, bytes, again);
+        known = r.source;
     }
     return known != ZC_SOURCE_NONE ? known : ZC_SOURCE_HEAP;
 }
 
-static enum zc_source source_of(uint64_t address, uint64_t bytes, bool *again)
+static enum zc_source source_of(uint64_t address, uint64_t bytes)
 {
     struct zc_object object;
     if (!address)
@@ -222,14 +208,14 @@ static enum zc_source source_of(uint64_t address, uint64_t bytes, bool *again)
         return ZC_SOURCE_HEAP;
     if (on_stack(address))
         return ZC_SOURCE_STACK;
-    __atomic_fetch_add(&copied, bytes, __ATOMIC_RELAXED);
-    return zc_object_find(address, &object) ? ZC_SOURCE_STATIC : mapped(address, bytes, again);
+    __atomic_fetch_add(&sources.copied, bytes, __ATOMIC_RELAXED);
+    return zc_object_find(address, &object) ? ZC_SOURCE_STATIC : mapped(address);
 }
 
 void zc_source_tell(struct zc_transfer *t, uint64_t dst, uint64_t src)
 {
     if (zc_flow_dst(t->asked) == ZC_KIND_PAGEABLE)
-        t->dst_source = (uint8_t)source_of(dst, t->bytes, &t->dst_again);
+        t->dst_source = (uint8_t)source_of(dst, t->bytes);
     if (zc_flow_src(t->asked) == ZC_KIND_PAGEABLE)
-        t->src_source = (uint8_t)source_of(src, t->bytes, &t->src_again);
+        t->src_source = (uint8_t)source_of(src, t->bytes);
 }

@@ -127,7 +127,6 @@ struct zc_totals {
 struct zc_source_count {
     struct zc_count asked;
     uint64_t moved_bytes; /* Bytes that the driver moved as pageable memory. */
-    uint64_t again_bytes; /* Bytes of copies of what earlier ones had copied from or to. */
     uint64_t ticks;
 };
 
@@ -143,8 +142,6 @@ struct zc_transfer {
     struct zc_block *dst;    /* Destination's block, or NULL when it is not in the ledger. */
     struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
     uint8_t dst_source;      /* enum zc_source of pageable memory, */
-    uint8_t src_source;      /* else NONE; */
-    bool dst_again;          /* the copy is of a part of a mapping that was copied before. */
-    bool src_again;
-    bool continues; /* Another part of a counted transfer: bytes, but no call. */
+    uint8_t src_source;      /* else NONE. */
+    bool continues;          /* Another part of a counted transfer: bytes, but no call. */
 };

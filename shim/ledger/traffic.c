@@ -57,25 +57,21 @@ static inline void count_blocks(const struct zc_transfer *t, uint32_t slot)
 /* One side that is pageable to the program.  Such copies take microseconds, so all threads share
  * the counts. */
 static void count_source(struct zc_source_count *count, const struct zc_transfer *t,
-                         enum zc_kind real, bool again)
+                         enum zc_kind real)
 {
     zc_add_shared(&count->asked.calls, !t->continues);
     zc_add_shared(&count->asked.bytes, t->bytes);
     zc_add_shared(&count->ticks, t->ticks);
     if (t->outcome == ZC_MOVED && real == ZC_KIND_PAGEABLE)
         zc_add_shared(&count->moved_bytes, t->bytes);
-    if (again)
-        zc_add_shared(&count->again_bytes, t->bytes);
 }
 
 static void count_sources(struct zc_counters *counters, const struct zc_transfer *t)
 {
     if (t->src_source != ZC_SOURCE_NONE)
-        count_source(&counters->source[t->src_source - 1].from, t, zc_flow_src(t->real),
-                     t->src_again);
+        count_source(&counters->source[t->src_source - 1].from, t, zc_flow_src(t->real));
     if (t->dst_source != ZC_SOURCE_NONE)
-        count_source(&counters->source[t->dst_source - 1].to, t, zc_flow_dst(t->real),
-                     t->dst_again);
+        count_source(&counters->source[t->dst_source - 1].to, t, zc_flow_dst(t->real));
 }
 
 void zc_traffic_record(const struct zc_transfer *t)

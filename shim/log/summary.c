@@ -80,7 +80,6 @@ static void source_side(struct zc_line *line, unsigned source, const char *side,
     zc_line_u64(line, "asked_calls", calls);
     zc_line_u64(line, "asked_bytes", __atomic_load_n(&count->asked.bytes, __ATOMIC_RELAXED));
     zc_line_u64(line, "moved_bytes", __atomic_load_n(&count->moved_bytes, __ATOMIC_RELAXED));
-    zc_line_u64(line, "again_bytes", __atomic_load_n(&count->again_bytes, __ATOMIC_RELAXED));
     zc_line_u64(line, "blocked_ns",
                 zc_ticks_to_ns(__atomic_load_n(&count->ticks, __ATOMIC_RELAXED)));
     zc_line_close(line, '}');

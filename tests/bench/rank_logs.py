@@ -71,8 +71,7 @@ def lines(rank, ranks, sites):
                flows=[{**flow, **counts(calls, size, blocked)}],
                moved_by_kind=[{**flow, "calls": calls, "bytes": size}],
                pageable=[{"memory": "heap", "side": "src", "asked_calls": calls,
-                          "asked_bytes": size, "moved_bytes": size, "again_bytes": 0,
-                          "blocked_ns": blocked}],
+                          "asked_bytes": size, "moved_bytes": size, "blocked_ns": blocked}],
                sites=[{"site": site, "requests": 1, "requested_bytes": one, "frees": 1,
                        "traffic": [{"dir": "HtoD", **counts(n, n * one, n * one // 12)}]}
                       for site, n, one in each])

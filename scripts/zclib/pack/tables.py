@@ -27,7 +27,7 @@ _TABLES = {
     "flows": {**FLOW, **COUNTS},
     "moved_by_kind": {**FLOW, "calls": NUMBER, "bytes": NUMBER},
     "pageable": {"memory": WORD, "side": WORD, "asked_calls": NUMBER, "asked_bytes": NUMBER,
-                 "moved_bytes": NUMBER, "again_bytes": NUMBER, "blocked_ns": NUMBER},
+                 "moved_bytes": NUMBER, "blocked_ns": NUMBER},
     "sites": {"site": WORD, "frames": TEXTS, "requests": NUMBER, "requested_bytes": NUMBER,
               "frees": NUMBER},
     "site_traffic": {"site": WORD, "dir": WORD, **COUNTS},

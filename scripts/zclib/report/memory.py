@@ -20,29 +20,25 @@ class MemorySum:
     """Copies from or to memory of one kind.  What the driver did not move as pageable memory counts
     as copied by the CPU, whoever moved it."""
 
-    __slots__ = ("counts", "again_bytes")
+    __slots__ = ("counts",)
 
     def __init__(self) -> None:
         self.counts = Counts()
-        self.again_bytes = 0   # Of copies of what earlier ones had copied; of mappings alone.
 
     def add(self, other: MemorySum) -> None:
         self.counts.add(other.counts)
-        self.again_bytes += other.again_bytes
 
     def add_record(self, record: Record) -> None:
         """Adds a row of the log's summary."""
         calls, asked = number(record, "asked_calls"), number(record, "asked_bytes")
         moved = number(record, "moved_bytes")
         self.counts.add(Counts(calls, moved, 0, asked - moved, 0, 0, number(record, "blocked_ns")))
-        self.again_bytes += number(record, "again_bytes")
 
     def as_dict(self) -> dict[str, int]:
         """Under the names that the log gives them."""
         counts = self.counts
         return {"asked_calls": counts.asked_calls, "asked_bytes": counts.asked_bytes,
-                "moved_bytes": counts.moved_bytes, "again_bytes": self.again_bytes,
-                "blocked_ns": counts.blocked_ns}
+                "moved_bytes": counts.moved_bytes, "blocked_ns": counts.blocked_ns}
 
 
 def side_of(record: Record) -> Side:

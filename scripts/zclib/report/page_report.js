@@ -164,8 +164,7 @@ function reportTables() {
         {heading: "Side", show: String,
          value: row => row.side === "src" ? "source" : "destination"},
         bytes("Total", "asked_bytes"), number("Count", "asked_calls"),
-        bytes("Moved as such", "moved_bytes"), bytes("Again", "again_bytes"), time],
-        data.pageable);
+        bytes("Moved as such", "moved_bytes"), time], data.pageable);
   table("sites", "Sites", [text("Site", "site"), text("Caller", "caller"),
         number("Blocks", "requests"), number("Copies", "asked_calls"), ...outcomes, time,
         number("Repeated", "repeated_calls")], data.sites,

@@ -122,12 +122,11 @@ class Text:
     def _pageable(self) -> None:
         self._section("Pageable memory, by what it is", [
             table.text("Memory"), table.text("Side"), table.Column("Total"),
-            table.Column("Count"), table.Column("Moved as such"), table.Column("Again", drop=1),
-            table.Column("Time"),
+            table.Column("Count"), table.Column("Moved as such"), table.Column("Time"),
         ], [[row["memory"], "source" if row["side"] == "src" else "destination",
              units.size(row["asked_bytes"]), units.count(row["asked_calls"]),
-             units.size(row["moved_bytes"]), units.size(row["again_bytes"]),
-             units.duration(row["blocked_ns"])] for row in self._data["pageable"]])
+             units.size(row["moved_bytes"]), units.duration(row["blocked_ns"])]
+            for row in self._data["pageable"]])
 
     def _findings(self) -> None:
         findings = self._data["findings"]
