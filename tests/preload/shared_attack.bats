@@ -33,6 +33,11 @@ attack() {
     [[ $(grep -c '"pair"' <<<"$pairs") -eq 1 ]]
 }
 
+@test "what a thread writes while a block of a locked process is copied first stays there" {
+    attack locked
+    [[ $output == "lost writes 0" ]]
+}
+
 @test "a copy to a host block that the driver refuses has written nothing" {
     attack failed
     [[ $(ended one) -eq 1 ]]

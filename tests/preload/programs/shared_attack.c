@@ -301,13 +301,57 @@ static void exiting(void)
     last = filled_pair(SIZE, 1);
 }
 
+#define WORDS (4096 / sizeof(int))
+
+/* Each word of a block is written once, round by round one of each page. */
+struct writer {
+    int *h;
+    atomic_int rounds;
+};
+
+static void *write_once(void *arg)
+{
+    struct writer *w = arg;
+    for (size_t word = 0; word < WORDS; word++) {
+        for (size_t at = word; at < UNIT / sizeof(int); at += WORDS)
+            *(volatile int *)&w->h[at] = 1;
+        atomic_store(&w->rounds, (int)word + 1);
+    }
+    return NULL;
+}
+
+/* The program locks its memory when there are pairs, and a thread writes what is copied first. */
+static void locked(void)
+{
+    pthread_t thread;
+    int lost = 0;
+    give_back(filled_pair(UNIT, 1));
+    for (int i = 0; i < 8; i++) {
+        struct pair p = new_pair(UNIT);
+        struct writer w = {.h = (int *)p.h};
+        memset(p.h, 0, UNIT);
+        if (mlockall(i % 2 ? MCL_CURRENT : MCL_CURRENT | MCL_FUTURE) != 0)
+            TELL("the host locks no memory\n");
+        EXPECT(!pthread_create(&thread, NULL, write_once, &w));
+        while (atomic_load(&w.rounds) < 2)
+            usleep(10);
+        CHECK(cuMemcpyHtoD(p.d, p.h, UNIT));
+        EXPECT(!pthread_join(thread, NULL));
+        for (size_t at = 0; at < UNIT / sizeof(int); at++)
+            lost += !w.h[at];
+        munlockall();
+        give_back(p);
+    }
+    printf("lost writes %d\n", lost);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"called", called},     {"captured", captured},
-                                          {"emptied", emptied},   {"exiting", exiting},
-                                          {"failed", failed},     {"freed", freed},
-                                          {"held", held},         {"held_long", held_long},
-                                          {"streamed", streamed}, {"unmappable", unmappable}};
+    static const struct scenario all[] = {
+        {"called", called},     {"captured", captured},    {"emptied", emptied},
+        {"exiting", exiting},   {"failed", failed},        {"freed", freed},
+        {"held", held},         {"held_long", held_long},  {"locked", locked},
+        {"streamed", streamed}, {"unmappable", unmappable}};
     bool exits = argc > 1 && !strcmp(argv[1], "exiting");
     if (exits)
         atexit(set_last);
