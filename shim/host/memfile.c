@@ -28,7 +28,7 @@ static bool map_file(void *at, size_t n, int kind, int fd)
            zc_memory_advise(at, n, MADV_DONTFORK) == 0;
 }
 
-/* Where a file may not grow, setting its length raises SIGXFSZ (setrlimit(2), RLIMIT_FSIZE). */
+/* Beyond RLIMIT_FSIZE setting a length raises SIGXFSZ (setrlimit(2)). */
 static bool set_length(int fd, size_t span)
 {
     struct rlimit most;
@@ -109,9 +109,9 @@ static bool map_private(const struct zc_extent *e, char *view, size_t from, size
     return false;
 }
 
-/* Under the heap's lock.  What is a private view already is not mapped again: that would drop the
- * pages that were written. */
-static bool part(struct zc_extent *e, size_t bytes)
+/* Under the heap's lock.  A private view is not mapped again: that would drop the pages that were
+ * written. */
+static bool memfile_part(struct zc_extent *e, size_t bytes)
 {
     size_t had = e->apart, now = (bytes + ZC_HOST_UNIT - 1) & ~(ZC_HOST_UNIT - 1);
     if (now <= had)
@@ -128,17 +128,17 @@ bool zc_memfile_part(struct zc_extent *e, size_t bytes)
         return true;
     if (!zc_heap_lock())
         return false;
-    bool done = part(e, bytes);
+    bool done = memfile_part(e, bytes);
     zc_heap_unlock();
     return done;
 }
 
 /* Under the heap's lock. */
-static bool freeze(struct zc_extent *e)
+static bool memfile_freeze(struct zc_extent *e)
 {
     if (!zc_memfile_shareable(e))
         return true;
-    if (!part(e, zc_extent_span(e)))
+    if (!memfile_part(e, zc_extent_span(e)))
         return false;
     __atomic_store_n(&e->stale, true, __ATOMIC_RELEASE);
     __atomic_store_n(&e->frozen, true, __ATOMIC_SEQ_CST);
@@ -151,7 +151,7 @@ bool zc_memfile_freeze(struct zc_extent *e)
         return true;
     if (!zc_heap_lock())
         return false;
-    bool done = freeze(e);
+    bool done = memfile_freeze(e);
     zc_heap_unlock();
     return done;
 }
@@ -191,7 +191,7 @@ static void freeze_for_child(struct zc_extent *e, void *failed)
     if (!zc_hostheap_mine(e) || !zc_memfile_shareable(e))
         return;
     if (e->use != ZC_EXTENT_FREE) {
-        *(bool *)failed |= !freeze(e);
+        *(bool *)failed |= !memfile_freeze(e);
         return;
     }
     zc_extent_unpool(e); /* The pool counts those that nobody may get again. */

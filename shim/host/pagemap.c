@@ -96,7 +96,7 @@ static bool walk_by_reading(struct walk *w)
 
 /* The file is opened each time: it would be its parent's in a child of fork(2), and programs close
  * files that they do not know. */
-static bool walk(struct walk *w)
+static bool pagemap_walk(struct walk *w)
 {
     int error = errno;
     w->fd = zc_file_open("/proc/self/pagemap", 0);
@@ -111,7 +111,7 @@ void zc_pagemap_each(uintptr_t low, uintptr_t high,
                      void (*visit)(uintptr_t from, uintptr_t to, void *arg), void *arg)
 {
     struct walk w = {.at = low, .end = high, .visit = visit, .arg = arg};
-    if (!walk(&w))
+    if (!pagemap_walk(&w))
         visit(w.at, high, arg);
 }
 
@@ -120,7 +120,7 @@ struct probe {
     bool found, others;
 };
 
-static void note(uintptr_t from, uintptr_t to, void *arg)
+static void pagemap_note(uintptr_t from, uintptr_t to, void *arg)
 {
     struct probe *p = arg;
     p->found |= from == p->own && to == p->own + zc_page_end(1);
@@ -129,7 +129,7 @@ static void note(uintptr_t from, uintptr_t to, void *arg)
 
 /* A file of three pages, mapped privately as host/memfile.c does: read, written, and never
  * touched. */
-static bool probe(void)
+static bool pagemap_probe(void)
 {
     size_t page = zc_page_end(1), n = 3 * page;
     struct probe p = {0};
@@ -144,7 +144,7 @@ static bool probe(void)
     if (at != MAP_FAILED) {
         *(volatile char *)(at + page) = *(volatile char *)at;
         p.own = (uintptr_t)at + page;
-        zc_pagemap_each((uintptr_t)at, (uintptr_t)at + n, note, &p);
+        zc_pagemap_each((uintptr_t)at, (uintptr_t)at + n, pagemap_note, &p);
         zc_memory_unmap(at, n);
     }
     if (first != MAP_FAILED)
@@ -157,7 +157,7 @@ bool zc_pagemap_works(const char **why)
     static uint32_t answer; /* 0: not asked yet, 1: no, 2: yes.  Atomic. */
     uint32_t known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
     if (!known) {
-        known = probe() ? 2 : 1;
+        known = pagemap_probe() ? 2 : 1;
         __atomic_store_n(&answer, known, __ATOMIC_RELAXED);
     }
     *why = "the kernel does not tell which pages of a private view were written";

@@ -56,7 +56,7 @@ bool zc_shared_possible(const struct zc_want *want, const char **why)
 }
 
 /* The driver is asked in the block's own context. */
-static bool enter_context(const struct zc_shared *p, CUstreamCaptureMode *mode)
+static bool backing_enter(const struct zc_shared *p, CUstreamCaptureMode *mode)
 {
     bool entered;
     *mode = zc_capture_relax();
@@ -64,7 +64,7 @@ static bool enter_context(const struct zc_shared *p, CUstreamCaptureMode *mode)
     return entered;
 }
 
-static void leave_context(bool entered, CUstreamCaptureMode mode)
+static void backing_leave(bool entered, CUstreamCaptureMode mode)
 {
     zc_context_leave(entered);
     zc_capture_restore(mode);
@@ -88,7 +88,7 @@ static bool comes_to_rest(void)
 
 /* Gives back the memory that the block has got already, because something was launched.  Kernels
  * that run could read of it what was never written, so they end first. */
-static bool empty(struct zc_shared *p)
+static bool backing_empty(struct zc_shared *p)
 {
     struct zc_vmm *v = p->vmm;
     return !v->held || (comes_to_rest() && zc_stream_wait_context(v->va.context) == CUDA_SUCCESS &&
@@ -113,7 +113,7 @@ static bool still_shareable(const struct zc_extent *e)
     return !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && zc_memfile_shareable(e);
 }
 
-static bool join(struct zc_shared *p, struct zc_extent *e)
+static bool backing_join(struct zc_shared *p, struct zc_extent *e)
 {
     zc_word_lock(&p->owner);
     bool still = still_shareable(e);
@@ -130,7 +130,7 @@ static bool join(struct zc_shared *p, struct zc_extent *e)
 
 /* Launches may have been asked before, and look at the count next.  Returns whether the memory of
  * `e` is registered at the block's addresses: then the registration is the caller's. */
-static bool decide(struct zc_shared *p, const struct zc_extent *e)
+static bool backing_decide(struct zc_shared *p, const struct zc_extent *e)
 {
     bool ready = p->early && zc_early_end(p->early, e);
     p->early = NULL;
@@ -158,25 +158,26 @@ bool zc_shared_begin(struct zc_shared *p, struct zc_early *early)
 
 void zc_shared_drop(struct zc_shared *p)
 {
-    decide(p, NULL);
+    backing_decide(p, NULL);
 }
 
 void zc_shared_decide(struct zc_shared *p)
 {
     if (!__atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
         return;
-    decide(p, NULL);
+    backing_decide(p, NULL);
     zc_driver_unlock();
 }
 
 /* A step returns why it was not done, or NULL. */
-static const char *become_one(struct zc_shared *p, struct zc_extent *e)
+static const char *backing_become_one(struct zc_shared *p, struct zc_extent *e)
 {
     const char *why = CANT;
-    if (p->one || p->stays_own || !empty(p) || !take_pin(e))
+    if (p->one || p->stays_own || !backing_empty(p) || !take_pin(e))
         return why;
-    bool shown = decide(p, e) || zc_early_register(e, p->vmm->va.base, zc_shared_writable(p), &why);
-    bool one = shown && join(p, e);
+    bool shown =
+        backing_decide(p, e) || zc_early_register(e, p->vmm->va.base, zc_shared_writable(p), &why);
+    bool one = shown && backing_join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
         zc_memfile_reserve(p->vmm->va.base, zc_extent_span(e));
     zc_pinned_let_go(e, one ? ZC_PIN_SHARED : ZC_PIN_NONE);
@@ -190,38 +191,39 @@ static const char *become_one(struct zc_shared *p, struct zc_extent *e)
     return NULL;
 }
 
-static const char *become_one_unused(struct zc_shared *p, struct zc_extent *e)
+static const char *backing_become_one_unused(struct zc_shared *p, struct zc_extent *e)
 {
-    return p->vmm->held ? "a kernel may have written more than is copied" : become_one(p, e);
+    return p->vmm->held ? "a kernel may have written more than is copied"
+                        : backing_become_one(p, e);
 }
 
 typedef const char *(*step_fn)(struct zc_shared *p, struct zc_extent *e);
 
 /* In the block's context, where nothing keeps backings from changing.  With driver/lock.h, so that
  * no capture begins meanwhile. */
-static const char *attempt_locked(struct zc_shared *p, struct zc_extent *e, step_fn step)
+static const char *backing_attempt_locked(struct zc_shared *p, struct zc_extent *e, step_fn step)
 {
     CUstreamCaptureMode mode;
     if (zc_capture_any() || zc_await_any() || zc_life_closing())
         return CANT;
-    bool entered = enter_context(p, &mode);
+    bool entered = backing_enter(p, &mode);
     const char *why = step(p, e);
-    leave_context(entered, mode);
+    backing_leave(entered, mode);
     return why;
 }
 
-static const char *attempt(struct zc_shared *p, struct zc_extent *e, step_fn step)
+static const char *backing_attempt(struct zc_shared *p, struct zc_extent *e, step_fn step)
 {
     if (zc_capture_any() || !zc_driver_lock())
         return CANT;
-    const char *why = attempt_locked(p, e, step);
+    const char *why = backing_attempt_locked(p, e, step);
     zc_driver_unlock();
     return why;
 }
 
 const char *zc_shared_to_one(struct zc_shared *p, struct zc_extent *e, bool whole)
 {
-    return attempt(p, e, whole ? become_one : become_one_unused);
+    return backing_attempt(p, e, whole ? backing_become_one : backing_become_one_unused);
 }
 
 /* Memory of the heap's that no block of the program's has, with its pages. */
@@ -245,14 +247,14 @@ static void give_spare(struct zc_extent *e)
 }
 
 /* An output becomes ONE with memory that is no block's yet. */
-static const char *become_output(struct zc_shared *p, struct zc_extent *unused)
+static const char *backing_become_output(struct zc_shared *p, struct zc_extent *unused)
 {
     (void)unused;
     if (p->stays_own)
         return CANT;
     struct zc_extent *e = spare_extent(p->device_size, zc_node_wanted(p->rule, p->vmm->device));
-    bool one =
-        e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span && !become_one(p, e);
+    bool one = e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span &&
+               !backing_become_one(p, e);
     if (one)
         p->spare = e;
     else
@@ -261,7 +263,7 @@ static const char *become_output(struct zc_shared *p, struct zc_extent *unused)
 }
 
 /* From here on the host block's content is that of the device block. */
-static bool exchange(struct zc_shared *p, struct zc_extent *e)
+static bool backing_exchange(struct zc_shared *p, struct zc_extent *e)
 {
     struct zc_extent *spare = p->spare;
     if (!still_shareable(e) || !zc_memfile_exchange(spare, e))
@@ -274,7 +276,7 @@ static bool exchange(struct zc_shared *p, struct zc_extent *e)
     return true;
 }
 
-static const char *deliver(struct zc_shared *p, struct zc_extent *e)
+static const char *backing_deliver(struct zc_shared *p, struct zc_extent *e)
 {
     struct zc_extent *spare = p->spare;
     if (!p->one || !spare || spare->units != e->units || !zc_memfile_shareable(spare) ||
@@ -284,7 +286,7 @@ static const char *deliver(struct zc_shared *p, struct zc_extent *e)
     zc_early_forget(e);
     zc_early_forget(spare);
     zc_word_lock(&p->owner);
-    bool done = exchange(p, e);
+    bool done = backing_exchange(p, e);
     zc_word_unlock(&p->owner);
     zc_pinned_let_go(e, done ? ZC_PIN_SHARED : ZC_PIN_NONE);
     if (done)
@@ -294,12 +296,12 @@ static const char *deliver(struct zc_shared *p, struct zc_extent *e)
 
 bool zc_shared_deliver(struct zc_shared *p, struct zc_extent *e)
 {
-    return !attempt(p, e, deliver);
+    return !backing_attempt(p, e, backing_deliver);
 }
 
 /* The host block is the CPU's alone, and nothing but reserved addresses lies behind the device
  * block.  With the pair's lock. */
-static void detach(struct zc_shared *p)
+static void backing_detach(struct zc_shared *p)
 {
     struct zc_extent *e = p->extent;
     if (e) {
@@ -318,7 +320,7 @@ void zc_shared_detach(struct zc_shared *p)
 {
     struct zc_extent *spare = p->spare;
     zc_word_lock(&p->owner);
-    detach(p);
+    backing_detach(p);
     zc_word_unlock(&p->owner);
     give_spare(spare);
 }
@@ -342,13 +344,13 @@ static CUresult carry_over(struct zc_shared *p, const char **why)
     *why = "the driver keeps the host block";
     result = zc_shared_unregister(p);
     if (result == CUDA_SUCCESS)
-        detach(p);
+        backing_detach(p);
     return result;
 }
 
 /* Launches find the block open, and wait for driver/lock.h, while nothing lies behind it.  Those
  * that found it closed reach the driver first. */
-static CUresult become_own(struct zc_shared *p, const char **why)
+static CUresult backing_become_own(struct zc_shared *p, const char **why)
 {
     struct zc_vmm *v = p->vmm;
     struct zc_extent *spare = p->spare;
@@ -373,16 +375,18 @@ static CUresult become_own(struct zc_shared *p, const char **why)
 }
 
 /* With driver/lock.h.  `gently`: not where the context does not come to rest. */
-static CUresult change(struct zc_shared *p, const char *why, bool gently, const char **refused)
+static CUresult backing_change(struct zc_shared *p, const char *why, bool gently,
+                               const char **refused)
 {
     CUstreamCaptureMode mode;
     if (!p->one || p->freed)
         return CUDA_SUCCESS;
-    bool entered = enter_context(p, &mode);
-    CUresult result = gently && !comes_to_rest() ? CUDA_ERROR_NOT_READY : become_own(p, refused);
+    bool entered = backing_enter(p, &mode);
+    CUresult result =
+        gently && !comes_to_rest() ? CUDA_ERROR_NOT_READY : backing_become_own(p, refused);
     if (result == CUDA_SUCCESS)
         p->why = why;
-    leave_context(entered, mode);
+    backing_leave(entered, mode);
     return result;
 }
 
@@ -397,7 +401,7 @@ CUresult zc_shared_to_own(struct zc_shared *p, enum zc_fn fn, const char *why)
         p->why = stayed ? p->why : why;
     if (!zc_shared_is_one(p) || !zc_driver_lock())
         return CUDA_SUCCESS;
-    CUresult result = change(p, why, false, &refused);
+    CUresult result = backing_change(p, why, false, &refused);
     zc_driver_unlock();
     return result == CUDA_SUCCESS ? result : zc_shared_refused(p, fn, result, refused);
 }
@@ -407,26 +411,26 @@ bool zc_shared_demote(struct zc_shared *p, const char *why)
     const char *refused;
     if (!zc_shared_is_one(p) || !zc_driver_lock())
         return false;
-    bool done = !zc_capture_any() && change(p, why, true, &refused) == CUDA_SUCCESS;
+    bool done = !zc_capture_any() && backing_change(p, why, true, &refused) == CUDA_SUCCESS;
     zc_driver_unlock();
     if (done)
         __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
     return done;
 }
 
-static bool is_one(const struct zc_shared *p)
+static bool backing_is_one(const struct zc_shared *p)
 {
     return zc_shared_is_one(p) && !p->freed;
 }
 
 /* A host block has got its content. */
-static bool is_delivered(const struct zc_shared *p)
+static bool backing_is_delivered(const struct zc_shared *p)
 {
-    return is_one(p) && zc_shared_writable(p) && !p->spare;
+    return backing_is_one(p) && zc_shared_writable(p) && !p->spare;
 }
 
 /* Before it stands in the ledger the program has no address of it. */
-static bool is_undecided(const struct zc_shared *p)
+static bool backing_is_undecided(const struct zc_shared *p)
 {
     return __atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&p->block, __ATOMIC_ACQUIRE) && !zc_leaving(p->vmm->va.context);
@@ -442,7 +446,7 @@ static CUresult all_own(enum zc_fn fn, bool (*fits)(const struct zc_shared *p), 
         return CUDA_SUCCESS;
     for (struct zc_shared *p; result == CUDA_SUCCESS && (p = zc_shared_find(fits));) {
         __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
-        result = change(p, why, false, &refused);
+        result = backing_change(p, why, false, &refused);
         if (result != CUDA_SUCCESS)
             zc_shared_refused(p, fn, result, refused);
     }
@@ -459,9 +463,11 @@ static CUresult decide_all(enum zc_fn fn, bool kernels)
     if (!__atomic_load_n(&zc_shared_undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
         return CUDA_SUCCESS;
     __atomic_fetch_add(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
-    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = zc_shared_find(is_undecided));) {
-        bool one = kernels && zc_shared_writable(p) && !attempt_locked(p, NULL, become_output);
-        decide(p, NULL);
+    for (struct zc_shared *p;
+         result == CUDA_SUCCESS && (p = zc_shared_find(backing_is_undecided));) {
+        bool one = kernels && zc_shared_writable(p) &&
+                   !backing_attempt_locked(p, NULL, backing_become_output);
+        backing_decide(p, NULL);
         if (kernels && !one)
             result = zc_lazy_attach(p->vmm, 0, p->vmm->span, &why);
         if (result != CUDA_SUCCESS)
@@ -476,7 +482,7 @@ static CUresult decide_all(enum zc_fn fn, bool kernels)
 CUresult zc_shared_quiesce(enum zc_fn fn)
 {
     decide_all(fn, false);
-    CUresult result = all_own(fn, is_one, "a stream may wait for the CPU");
+    CUresult result = all_own(fn, backing_is_one, "a stream may wait for the CPU");
     return result == CUDA_SUCCESS ? zc_quiesce(fn) : result;
 }
 
@@ -485,7 +491,7 @@ CUresult zc_shared_before_kernels(enum zc_fn fn)
     CUresult result = decide_all(fn, true);
     if (result != CUDA_SUCCESS || !__atomic_load_n(&zc_shared_outputs, __ATOMIC_ACQUIRE))
         return result; /* Launches with tables alone look at no list. */
-    return all_own(fn, is_delivered, "kernels may write it again");
+    return all_own(fn, backing_is_delivered, "kernels may write it again");
 }
 
 CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address)

@@ -7,7 +7,7 @@
 
 #include "shared/pair.h"
 
-/* What a device must have, whatever the block is.  False, with the reason in *why. */
+/* Whether a request may be shared at all.  False, with the reason in *why. */
 bool zc_shared_possible(const struct zc_want *want, const char **why);
 
 /* A new device block is undecided where kernels may write it, or where `early` has its addresses:

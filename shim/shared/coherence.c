@@ -24,50 +24,36 @@ static void on_apart(struct zc_extent *h, uint64_t low, uint64_t high,
     zc_pagemap_each(zc_page_start(base + low), zc_page_end(base + high), visit, arg);
 }
 
-/* A child that was made after the kernel was asked for the page has it of its own.  One that was
- * made before shows G. */
-static bool may_write(const struct work *w)
-{
-    return !w->in || zc_memfile_shareable(w->h);
-}
-
 static void copy_run(uintptr_t from, uintptr_t to, void *arg)
 {
     struct work *w = arg;
     uint64_t low = from > w->host + w->low ? from - w->host : w->low;
     uint64_t high = to < w->host + w->high ? to - w->host : w->high;
     void *h = (void *)(w->host + low), *d = (void *)(w->device + low);
-    w->stuck = w->stuck || !may_write(w);
+    /* A child that was made after the kernel was asked for the page has it of its own; one that
+     * was made before shows G. */
+    w->stuck = w->stuck || (w->in && !zc_memfile_shareable(w->h));
     if (w->stuck)
         return;
     zc_workers_copy(w->in ? d : h, w->in ? h : d, high - low);
     w->copied += high - low;
 }
 
-static bool copy(struct work *w, struct zc_moved *moved)
+bool zc_coherent_copy(struct zc_extent *h, uintptr_t d, uint64_t low, uint64_t high, bool in,
+                      struct zc_moved *moved)
 {
-    w->host = zc_extent_base(w->h);
-    on_apart(w->h, w->low, w->high, copy_run, w);
-    moved->copied += w->copied;
-    moved->elided += w->high - w->low - w->copied;
-    return !w->stuck;
+    struct work w = {
+        .h = h, .host = zc_extent_base(h), .device = d, .low = low, .high = high, .in = in};
+    if (in && !zc_memfile_part(h, high))
+        return false;
+    on_apart(h, low, high, copy_run, &w);
+    *moved = (struct zc_moved){.elided = high - low - w.copied, .copied = w.copied};
+    h->elided += moved->elided;
+    h->parted += moved->copied;
+    return !w.stuck;
 }
 
-bool zc_coherent_to_device(struct zc_extent *h, uintptr_t d, uint64_t low, uint64_t high,
-                           struct zc_moved *moved)
-{
-    struct work w = {.h = h, .device = d, .low = low, .high = high, .in = true};
-    return zc_memfile_part(h, high) && copy(&w, moved);
-}
-
-void zc_coherent_to_host(struct zc_extent *h, uintptr_t d, uint64_t low, uint64_t high,
-                         struct zc_moved *moved)
-{
-    struct work w = {.h = h, .device = d, .low = low, .high = high};
-    copy(&w, moved);
-}
-
-static void note(uintptr_t from, uintptr_t to, void *arg)
+static void coherent_note(uintptr_t from, uintptr_t to, void *arg)
 {
     *(bool *)arg = from < to;
 }
@@ -75,7 +61,7 @@ static void note(uintptr_t from, uintptr_t to, void *arg)
 bool zc_coherent_differs(const struct zc_extent *h, uint64_t low, uint64_t high)
 {
     bool differs = false;
-    on_apart((struct zc_extent *)h, low, high, note, &differs);
+    on_apart((struct zc_extent *)h, low, high, coherent_note, &differs);
     return differs;
 }
 

@@ -4,7 +4,7 @@
  *
  * The program believes in two memories: h, the host block, and d, the device block.  Each has an
  * address of its own.  G is a page of the file that h was made of.  d always shows G, to the GPU,
- * which may only read it, and to libzc.  What h shows is the kernel's to know (host/memfile.h,
+ * which may only read it, and to libzc.  The kernel knows which page h shows (host/memfile.h,
  * host/pagemap.h):
  *
  *   page    h shows          the CPU writes h    a copy from h to d            from d to h
@@ -27,18 +27,16 @@
 
 #include "host/hostheap.h"
 
-/* What a copy between h and d came to: bytes that nobody had to copy, and that the CPU copied. */
+/* Bytes of a copy between h and d that did not have to be copied, and that the CPU copied. */
 struct zc_moved {
     uint64_t elided, copied;
 };
 
-/* Copies of the program's from h, the block of an extent, to d, and from d to h: the bytes
- * [low, high) of both.  The first returns false where h is frozen and differs, or can't become a
- * private view: then not all was copied. */
-bool zc_coherent_to_device(struct zc_extent *h, uintptr_t d, uint64_t low, uint64_t high,
-                           struct zc_moved *moved);
-void zc_coherent_to_host(struct zc_extent *h, uintptr_t d, uint64_t low, uint64_t high,
-                         struct zc_moved *moved);
+/* A copy of the program's from h, the block of an extent, to d (`in`), or from d to h: the bytes
+ * [low, high) of both.  With the lock of the device block; counts in the extent.  False where h is
+ * frozen and differs, or can't become a private view: then not all was copied to d. */
+bool zc_coherent_copy(struct zc_extent *h, uintptr_t d, uint64_t low, uint64_t high, bool in,
+                      struct zc_moved *moved);
 
 /* True where a copy from h to d would have to copy bytes into G. */
 bool zc_coherent_differs(const struct zc_extent *h, uint64_t low, uint64_t high);

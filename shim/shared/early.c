@@ -78,7 +78,7 @@ static void leave_extent(struct zc_early *w)
     w->extent = NULL;
 }
 
-static void unregister(struct zc_early *w)
+static void early_unregister(struct zc_early *w)
 {
     CUstreamCaptureMode mode = zc_capture_relax();
     bool lent = zc_real.cuCtxPushCurrent_v2(w->context) == CUDA_SUCCESS;
@@ -89,10 +89,10 @@ static void unregister(struct zc_early *w)
 }
 
 /* Of what is taken the device block keeps the addresses. */
-static void end(struct zc_early *w)
+static void early_end(struct zc_early *w)
 {
     if (state_of(w) == READY)
-        unregister(w);
+        early_unregister(w);
     if (w->base && !is_taken(w))
         zc_real.cuMemAddressFree(w->base, w->span);
     leave_extent(w);
@@ -121,7 +121,7 @@ static CUcontext likely_context(void)
 }
 
 /* In the context. */
-static bool reserve(struct zc_early *w, CUcontext context)
+static bool early_reserve(struct zc_early *w, CUcontext context)
 {
     CUdeviceptr base;
     w->context = context;
@@ -138,7 +138,7 @@ static void add_owed(struct zc_shared *p, void *owed)
 
 /* Linux gives the CPU a page of its own for each one that it writes after the copy, and where a
  * control group or the host has none it ends the process. */
-static bool has_room(size_t span)
+static bool early_has_room(size_t span)
 {
     uint64_t owed = span;
     zc_shared_each(add_owed, &owed);
@@ -152,7 +152,7 @@ bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable, con
 {
     size_t span = zc_extent_span(e);
     *why = "no memory is left for the pages that the CPU writes after the copy";
-    if (!has_room(span))
+    if (!early_has_room(span))
         return false;
     *why = "its host block can't be mapped for the device now";
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
@@ -182,14 +182,14 @@ static bool make_ready(struct zc_early *w)
     if (!context || !may_share(w->extent) || zc_await_any() ||
         zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
         return false;
-    bool made = reserve(w, context) && zc_early_register(w->extent, w->base, false, &why);
+    bool made = early_reserve(w, context) && zc_early_register(w->extent, w->base, false, &why);
     zc_real.cuCtxPopCurrent_v2(&popped);
     return made;
 }
 
 /* While `busy` nobody destroys a context or leaves, unless it is `paused`; and no capture begins
  * while the thread has the lock. */
-static void serve(struct zc_early *w)
+static void early_serve(struct zc_early *w)
 {
     __atomic_store_n(&early.busy, 1, __ATOMIC_SEQ_CST);
     bool may = !__atomic_load_n(&early.paused, __ATOMIC_SEQ_CST) && !zc_life_closing() &&
@@ -199,7 +199,7 @@ static void serve(struct zc_early *w)
     else if (is_taken(w))
         set_state(w, REFUSED);
     else
-        end(w);
+        early_end(w);
     __atomic_store_n(&early.busy, 0, __ATOMIC_SEQ_CST);
     zc_wake(&early.busy);
 }
@@ -214,13 +214,13 @@ static struct zc_early *next_wanted(void)
     return zc_life_closing() ? NULL : first;
 }
 
-static bool begin(void)
+static bool early_begin(void)
 {
     return !__atomic_exchange_n(&early.running, 1, __ATOMIC_SEQ_CST);
 }
 
-/* What a capture in global mode forbids other threads is allowed to this one (measured). */
-static void *run(void *unused)
+/* In relaxed mode this thread may do what a capture in global mode forbids to others (measured). */
+static void *early_run(void *unused)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pthread_detach(pthread_self());
@@ -231,11 +231,11 @@ static void *run(void *unused)
             if (age < DELAY_US)
                 zc_nap(DELAY_US - (unsigned)age);
             if (zc_driver_lock() && state_of(w) == WANTED)
-                serve(w);
+                early_serve(w);
             zc_driver_unlock();
         }
         __atomic_store_n(&early.running, 0, __ATOMIC_SEQ_CST);
-    } while (next_wanted() && begin());
+    } while (next_wanted() && early_begin());
     return unused;
 }
 
@@ -271,7 +271,7 @@ void zc_early_used(const struct zc_extent *e)
         __atomic_store_n(vain_of(e), 0, __ATOMIC_RELAXED);
 }
 
-static void fill(struct zc_early *w, struct zc_extent *e)
+static void early_fill(struct zc_early *w, struct zc_extent *e)
 {
     __atomic_fetch_add(&zc_early_entries, 1, __ATOMIC_RELAXED);
     w->extent = e;
@@ -296,9 +296,9 @@ void zc_early_want(struct zc_extent *e)
             if (!__atomic_compare_exchange_n(&w->state, &state, FILLING, false, __ATOMIC_ACQ_REL,
                                              __ATOMIC_RELAXED))
                 continue;
-            fill(w, e);
-            if (begin() &&
-                !zc_workers_start(&thread, run, NULL)) /* The next block tries it again. */
+            early_fill(w, e);
+            if (early_begin() &&
+                !zc_workers_start(&thread, early_run, NULL)) /* The next block tries it again. */
                 __atomic_store_n(&early.running, 0, __ATOMIC_SEQ_CST);
             break;
         }
@@ -316,7 +316,7 @@ bool zc_early_covers_any(CUdeviceptr address)
     return false;
 }
 
-static bool suits(const struct zc_early *w, const struct zc_want *want)
+static bool early_suits(const struct zc_early *w, const struct zc_want *want)
 {
     enum state state = state_of(w);
     return (state == WANTED || state == READY) && !is_taken(w) &&
@@ -332,9 +332,9 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base, si
         return NULL;
     for
         EACH(w)
-    if (suits(w, want) && (!best || w->since < best->since))
+    if (early_suits(w, want) && (!best || w->since < best->since))
         best = w;
-    if (best && reserve(best, want->context)) {
+    if (best && early_reserve(best, want->context)) {
         __atomic_store_n(&best->taken, true, __ATOMIC_RELEASE);
         *base = best->base;
         *bytes = best->span;
@@ -350,7 +350,7 @@ void zc_early_spurn(struct zc_early *w)
     bool mine = zc_driver_lock();
     __atomic_store_n(&w->taken, false, __ATOMIC_RELEASE);
     if (state_of(w) != READY)
-        end(w);
+        early_end(w);
     if (mine)
         zc_driver_unlock();
 }
@@ -360,7 +360,7 @@ bool zc_early_end(struct zc_early *w, const struct zc_extent *e)
     bool ready = state_of(w) == READY && e && w->extent == e;
     if (ready)
         set_state(w, REFUSED);
-    end(w);
+    early_end(w);
     return ready;
 }
 
@@ -373,7 +373,7 @@ void zc_early_forget(const struct zc_extent *e)
             if (state_of(w) <= FILLING || w->extent != e)
                 continue;
             if (!is_taken(w)) {
-                end(w);
+                early_end(w);
                 continue;
             }
             leave_extent(w);
@@ -390,7 +390,7 @@ void zc_early_trim(void)
     for
         EACH(w)
     if (state_of(w) == READY && !is_taken(w) && zc_hostheap_too_much(w->extent))
-        end(w);
+        early_end(w);
     zc_driver_unlock();
 }
 
@@ -407,8 +407,8 @@ void zc_early_resume(void)
     __atomic_fetch_sub(&early.paused, 1, __ATOMIC_SEQ_CST);
 }
 
-/* What was registered in it is not any more; the addresses are of no context. */
-static void context_lost(CUcontext context)
+/* The registrations went with the context; the addresses are of none. */
+static void early_context_lost(CUcontext context)
 {
     if (!zc_driver_lock())
         return;
@@ -420,10 +420,11 @@ static void context_lost(CUcontext context)
             zc_memfile_reserve(w->base, w->span);
             set_state(w, REFUSED);
             if (!is_taken(w))
-                end(w);
+                early_end(w);
         }
     zc_driver_unlock();
 }
 
-const struct zc_module zc_module_early = {
-    .before_fork = zc_early_pause, .after_fork = zc_early_resume, .context_lost = context_lost};
+const struct zc_module zc_module_early = {.before_fork = zc_early_pause,
+                                          .after_fork = zc_early_resume,
+                                          .context_lost = early_context_lost};

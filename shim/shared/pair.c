@@ -13,9 +13,10 @@
 #include "vmm/vmm.h"
 
 static ZC_LOCK(list, ZC_RANK_PAIRS);
-static ZC_OWN struct zc_shared *pairs;    /* Live ones; under the lock. */
-static ZC_OWN struct zc_shared *resting;  /* Ended ones, for reuse; under the lock. */
-static ZC_OWN struct zc_pair_counts past; /* Of ended ones; under the lock. */
+static ZC_OWN struct {
+    struct zc_shared *live, *ended; /* Ended ones are for reuse. */
+    struct zc_pair_counts past;     /* Of ended ones. */
+} pairs;                            /* Under the lock. */
 ZC_OWN uint32_t zc_shared_ones;
 ZC_OWN uint32_t zc_shared_outputs;
 ZC_OWN uint32_t zc_shared_undecided;
@@ -52,48 +53,39 @@ struct zc_shared *zc_shared_new(struct zc_vmm *v, const struct zc_rule *rule)
 {
     if (!zc_lock_take(&list))
         return NULL;
-    struct zc_shared *p = resting ? resting : zc_arena_get(sizeof(*p));
+    struct zc_shared *p = pairs.ended ? pairs.ended : zc_arena_get(sizeof(*p));
     if (p) {
-        resting = resting ? p->next : NULL;
+        pairs.ended = pairs.ended ? p->next : NULL;
         /* A thread that came too late may hold the lock, and give it back at any time. */
         memset((char *)p + sizeof(p->owner), 0, sizeof(*p) - sizeof(p->owner));
         p->era = zc_extent_era;
         p->vmm = v;
         p->rule = rule;
+        p->counts.pairs = 1;
         p->why = "no host block of place 'shared' was copied into it first";
-        DL_PREPEND2(pairs, p, before, next);
+        DL_PREPEND2(pairs.live, p, before, next);
     }
     zc_lock_drop(&list);
     return p;
 }
 
-struct zc_pair_counts zc_shared_counts(const struct zc_shared *p)
-{
-    return (struct zc_pair_counts){.pairs = 1,
-                                   .elided_copies = p->elided_copies,
-                                   .elided_bytes = p->elided_bytes,
-                                   .copied_bytes =
-                                       __atomic_load_n(&p->copied_bytes, __ATOMIC_RELAXED)};
-}
-
 /* All of struct zc_pair_counts is 64-bit counts, so that it is summed as an array of them. */
-static void add_totals(struct zc_pair_counts *t, const struct zc_shared *p)
+static void add_counts(struct zc_pair_counts *sum, const struct zc_shared *p)
 {
-    struct zc_pair_counts one = zc_shared_counts(p);
-    uint64_t *sum = (uint64_t *)t;
-    const uint64_t *count = (const uint64_t *)&one;
-    for (size_t i = 0; i < sizeof(one) / sizeof(*count); i++)
-        sum[i] += count[i];
+    uint64_t *to = (uint64_t *)sum;
+    const uint64_t *from = (const uint64_t *)&p->counts;
+    for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+        to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
 void zc_shared_end(struct zc_shared *p)
 {
     if (!zc_lock_take(&list))
         return;
-    add_totals(&past, p);
-    DL_DELETE2(pairs, p, before, next);
-    p->next = resting;
-    resting = p;
+    add_counts(&pairs.past, p);
+    DL_DELETE2(pairs.live, p, before, next);
+    p->next = pairs.ended;
+    pairs.ended = p;
     zc_lock_drop(&list);
 }
 
@@ -101,7 +93,7 @@ void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
 {
     if (!zc_lock_take(&list))
         return;
-    for (struct zc_shared *p = pairs; p; p = p->next)
+    for (struct zc_shared *p = pairs.live; p; p = p->next)
         visit(p, arg);
     zc_lock_drop(&list);
 }
@@ -110,7 +102,7 @@ struct zc_shared *zc_shared_find(bool (*fits)(const struct zc_shared *pair))
 {
     if (!zc_lock_take(&list))
         return NULL;
-    struct zc_shared *p = pairs;
+    struct zc_shared *p = pairs.live;
     while (p && !fits(p))
         p = p->next;
     zc_lock_drop(&list);
@@ -119,12 +111,12 @@ struct zc_shared *zc_shared_find(bool (*fits)(const struct zc_shared *pair))
 
 void zc_shared_totals(struct zc_pair_counts *out)
 {
-    *out = past;
+    *out = pairs.past;
     if (!zc_lock_take(&list))
         return;
-    *out = past;
-    for (const struct zc_shared *p = pairs; p; p = p->next)
-        add_totals(out, p);
+    *out = pairs.past;
+    for (const struct zc_shared *p = pairs.live; p; p = p->next)
+        add_counts(out, p);
     zc_lock_drop(&list);
 }
 

@@ -43,14 +43,12 @@ struct zc_shared {
     uint32_t device_site;       /* Public id of its site; set once. */
     uint64_t host_id;           /* Serial number of the last host block, as in the log; 0: none. */
     uint32_t host_site;         /* Public id of its site; 0: unknown. */
-    uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
-    uint64_t used;         /* ONE: microseconds of kernels that were given it.  Atomic. */
-    uint64_t last;         /* Of the last of them that was timed, and 1; 0: none was.  Atomic. */
-    uint64_t role;         /* ONE, `access = write`: as what the first kernel got it (heat.c);
-                            * 0: none did.  Atomic. */
-    bool crowded;          /* ONE: the device had no memory when it was to be OWN.  Atomic. */
-    uint64_t copied_bytes; /* That the CPU copied between both, because the program had written
-                            * them.  Atomic. */
+    uint64_t used;              /* ONE: microseconds of kernels that were given it.  Atomic. */
+    uint64_t last; /* Of the last of them that was timed, and 1; 0: none was.  Atomic. */
+    uint64_t role; /* ONE, `access = write`: as what the first kernel got it (heat.c);
+                    * 0: none did.  Atomic. */
+    bool crowded;  /* ONE: the device had no memory when it was to be OWN.  Atomic. */
+    struct zc_pair_counts counts; /* Of copies between both sides.  Atomics. */
 };
 
 /* The device block of a ledger block, NULL for others. */
@@ -63,7 +61,7 @@ struct zc_shared *zc_shared_at(uint64_t address);
 /* Device blocks that are one with a host block.  Atomic. */
 extern uint32_t zc_shared_ones;
 
-/* Those of them that kernels may write.  Atomic. */
+/* Device blocks with `access = write` that are one with a host block.  Atomic. */
 extern uint32_t zc_shared_outputs;
 
 static inline bool zc_shared_is_one(const struct zc_shared *p)
@@ -71,7 +69,7 @@ static inline bool zc_shared_is_one(const struct zc_shared *p)
     return __atomic_load_n(&p->one, __ATOMIC_ACQUIRE);
 }
 
-/* Those that are undecided.  Atomic. */
+/* Device blocks that are undecided.  Atomic. */
 extern uint32_t zc_shared_undecided;
 
 /* Takes the pair's lock where it is one with the host block of an extent; else false, and nothing
@@ -101,6 +99,5 @@ void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
 /* One that fits() says true of, which takes no lock; NULL if there is none. */
 struct zc_shared *zc_shared_find(bool (*fits)(const struct zc_shared *pair));
 
-/* The counts of one; and of all that were, and are. */
-struct zc_pair_counts zc_shared_counts(const struct zc_shared *pair);
+/* The counts of all that were, and are. */
 void zc_shared_totals(struct zc_pair_counts *out);

@@ -9,7 +9,7 @@
 #include "shared/report.h"
 #include "vmm/vmm.h"
 
-static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     struct zc_want lazy = *want;
     if (!zc_shared_possible(want, why))
@@ -41,7 +41,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
 
 /* The caller has waited for the device.  The lock is for another thread that makes all blocks
  * OWN. */
-static CUresult detach(struct zc_backing *backing)
+static CUresult shared_detach(struct zc_backing *backing)
 {
     struct zc_shared *p = backing->vmm->pair;
     bool mine = zc_driver_lock(), one = zc_shared_is_one(p);
@@ -54,7 +54,7 @@ static CUresult detach(struct zc_backing *backing)
     return result;
 }
 
-static CUresult unmake(struct zc_backing *backing, bool gone)
+static CUresult shared_unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_shared *p = backing->vmm->pair;
     zc_shared_report(p);
@@ -72,6 +72,6 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,
                                          .real = ZC_KIND_DEVICE,
                                          .waits = true,
-                                         .make = make,
-                                         .detach = detach,
-                                         .unmake = unmake};
+                                         .make = shared_make,
+                                         .detach = shared_detach,
+                                         .unmake = shared_unmake};

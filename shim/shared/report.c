@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What libzc says of device blocks of `shared`. */
+/* Messages and log lines about device blocks of `shared`. */
 #include "shared/report.h"
 
 #include "base/message.h"
@@ -57,8 +57,7 @@ void zc_shared_report(const struct zc_shared *p)
                                         .why = p->why,
                                         .bytes = p->device_size,
                                         .one = zc_shared_is_one(p)};
-    const struct zc_pair_counts counts = zc_shared_counts(p);
-    zc_log_pair(&names, &counts);
+    zc_log_pair(&names, &p->counts);
 }
 
 static void report_live(struct zc_shared *p, void *unused)
@@ -68,10 +67,10 @@ static void report_live(struct zc_shared *p, void *unused)
 }
 
 /* The lines of all live ones, and the sum. */
-static void finish(void)
+static void report_finish(void)
 {
     zc_shared_totals(&zc_log_pairs);
     zc_shared_each(report_live, NULL);
 }
 
-const struct zc_module zc_module_shared_report = {.finish = finish};
+const struct zc_module zc_module_shared_report = {.finish = report_finish};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What libzc says of device blocks of `shared`: refusals, and a line in the log for each. */
+/* Messages about device blocks of `shared`, and the line of each in the log. */
 #pragma once
 
 #include "shared/pair.h"

@@ -36,9 +36,10 @@ bool zc_shared_meets(const struct zc_operand *b)
     return b->block && b->block->place == ZC_PLACE_SHARED;
 }
 
-/* Programs round the sizes of device blocks up, and copy large ones part by part.  What is copied
+/* Programs round the sizes of device blocks up, and copy large ones part by part.  A copy
  * into the middle of a larger block, or a small piece of it, says little of the rest. */
-static bool suits(const struct zc_copy *c, const struct zc_shared *p, const struct zc_extent *e)
+static bool transfer_suits(const struct zc_copy *c, const struct zc_shared *p,
+                           const struct zc_extent *e)
 {
     const struct zc_block *d = c->dst.block;
     size_t span = zc_extent_span(e), held = e->slot[0].size;
@@ -49,7 +50,7 @@ static bool suits(const struct zc_copy *c, const struct zc_shared *p, const stru
 }
 
 /* Nobody else is at the host block: its only visit is this copy's. */
-static bool available(const struct zc_extent *e)
+static bool transfer_available(const struct zc_extent *e)
 {
     return e->use == ZC_EXTENT_BLOCK && !e->lead && zc_hostheap_mine(e) && !e->odd &&
            zc_memfile_shareable(e) && __atomic_load_n(&e->visits, __ATOMIC_ACQUIRE) == 1;
@@ -65,7 +66,7 @@ static void name_host(struct zc_shared *p, const struct zc_block *host)
 }
 
 /* Returns why not, or NULL. */
-static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_extent *e)
+static const char *transfer_become_one(struct zc_copy *c, struct zc_shared *p, struct zc_extent *e)
 {
     const char *why = "its host block is in use, or the program changed its pages";
     if (!zc_hostheap_claim_for_device(e))
@@ -78,7 +79,7 @@ static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_
         why = "the kernel or a limit gives its host block no file";
     else if (!zc_memfile_shareable(e))
         why = "its host block has private pages since a fork or its registration";
-    else if (available(e))
+    else if (transfer_available(e))
         why = zc_shared_to_one(p, e, c->bytes >= c->dst.block->size);
     if (!why) {
         zc_heat_watch();
@@ -96,7 +97,7 @@ static bool delivers(struct zc_copy *c, struct zc_shared *p)
         c->dst.address != zc_extent_base(e) || c->bytes < e->slot[0].size ||
         !zc_hostheap_claim_for_device(e))
         return false;
-    bool done = !host_side(&c->dst) && available(e) && zc_shared_deliver(p, e);
+    bool done = !host_side(&c->dst) && transfer_available(e) && zc_shared_deliver(p, e);
     if (done)
         name_host(p, c->dst.block);
     zc_hostheap_unclaim(e);
@@ -108,9 +109,9 @@ static bool is_odd(const struct zc_extent *e)
     return __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
 }
 
-/* Nothing may be copied into the pages that the device block shows, or too much would be: then each
- * side has its own. */
-static const char *reason_to_part(struct zc_shared *p, uint64_t low, uint64_t high)
+/* Why each side must have its own memory: nothing may be copied into the pages that the device
+ * block shows, or too much would be.  NULL if it need not. */
+static const char *reason_to_unshare(struct zc_shared *p, uint64_t low, uint64_t high)
 {
     const char *why = NULL;
     struct zc_extent *e = p->extent;
@@ -128,7 +129,7 @@ static const char *reason_to_part(struct zc_shared *p, uint64_t low, uint64_t hi
     return why;
 }
 
-static bool straight(const struct zc_copy *c, const struct zc_shared *p)
+static bool transfer_is_straight(const struct zc_copy *c, const struct zc_shared *p)
 {
     const struct zc_operand *d =
         c->dst.block && zc_shared_of(c->dst.block) == p ? &c->dst : &c->src;
@@ -137,50 +138,49 @@ static bool straight(const struct zc_copy *c, const struct zc_shared *p)
            h->address - zc_extent_base(h->extent) == d->address - p->vmm->va.base;
 }
 
+/* In bytes from the device block's beginning. */
+static uint64_t first_byte(const struct zc_copy *c, const struct zc_shared *p, bool in)
+{
+    return (in ? c->dst.address : c->src.address) - p->vmm->va.base;
+}
+
 /* Between the two sides of one pair, at the same offset.  False where the device block has got
  * memory of its own meanwhile, or must. */
-static bool step(struct zc_copy *c, struct zc_shared *p, bool in, struct zc_moved *moved)
+static bool transfer_step(struct zc_copy *c, struct zc_shared *p, bool in, struct zc_moved *moved)
 {
     struct zc_extent *e = in ? c->src.extent : c->dst.extent;
-    uint64_t low = (in ? c->dst.address : c->src.address) - p->vmm->va.base;
-    uint64_t high = low + c->bytes;
-    bool done = true;
+    uint64_t low = first_byte(c, p, in);
     if (!zc_shared_lock_host(p, e))
         return false;
-    if (in)
-        done = zc_coherent_to_device(e, p->vmm->va.base, low, high, moved);
-    else
-        zc_coherent_to_host(e, p->vmm->va.base, low, high, moved);
-    e->elided += moved->elided;
-    e->parted += moved->copied;
+    bool done = zc_coherent_copy(e, p->vmm->va.base, low, low + c->bytes, in, moved);
     zc_word_unlock(&p->owner);
     return done;
 }
 
-/* Nothing that is still to run on a stream writes pages that both sides show, so that an
- * asynchronous copy of them has nothing to wait for. */
+/* No queued work can write pages that both sides show, so an asynchronous copy of them has nothing
+ * to wait for. */
 static CUresult wait_for_stream(struct zc_copy *c, struct zc_shared *p, bool in)
 {
     CUdevice device;
-    uint64_t low = (in ? c->dst.address : c->src.address) - p->vmm->va.base;
+    uint64_t low = first_byte(c, p, in);
     if (c->async && !zc_coherent_differs(in ? c->src.extent : c->dst.extent, low, low + c->bytes))
         return zc_stream_device(c->stream, c->flavour, &device);
     return zc_capture_any() ? zc_staged_wait(c) : zc_copy_drain(c);
 }
 
-static void look_again(struct zc_operand *b)
+static void transfer_look_again(struct zc_operand *b)
 {
     if (b->block)
         b->real = (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED);
 }
 
 /* The device block gets memory of its own, and the driver copies. */
-static uint32_t hand_over(struct zc_copy *c, struct zc_shared *p, const char *why)
+static uint32_t transfer_hand_over(struct zc_copy *c, struct zc_shared *p, const char *why)
 {
     c->result = zc_shared_to_own(p, c->fn, why);
     c->answered = c->result != CUDA_SUCCESS;
-    look_again(&c->dst);
-    look_again(&c->src);
+    transfer_look_again(&c->dst);
+    transfer_look_again(&c->src);
     return ZC_FACT_IF(FAILED, c->answered);
 }
 
@@ -192,18 +192,19 @@ static uint32_t into_device(struct zc_copy *c, struct zc_shared *p, bool capture
     bool first = !zc_shared_is_one(p) && !zc_shared_writable(p) &&
                  !__atomic_load_n(&p->stays_own, __ATOMIC_ACQUIRE);
     if (first && e && !captured)
-        kept = suits(c, p, e) ? become_one(c, p, e) : "the host block copied into it does not fit";
-    if (!zc_shared_is_one(p) || host_side(&c->src) != p || !straight(c, p) || captured)
-        return hand_over(c, p, kept ? kept : why);
-    uint64_t low = c->dst.address - p->vmm->va.base;
-    why = reason_to_part(p, low, low + c->bytes);
-    return why ? hand_over(c, p, why) : (uint32_t)ZC_FACT_PAIR;
+        kept = transfer_suits(c, p, e) ? transfer_become_one(c, p, e)
+                                       : "the host block copied into it does not fit";
+    if (!zc_shared_is_one(p) || host_side(&c->src) != p || !transfer_is_straight(c, p) || captured)
+        return transfer_hand_over(c, p, kept ? kept : why);
+    uint64_t low = first_byte(c, p, true);
+    why = reason_to_unshare(p, low, low + c->bytes);
+    return why ? transfer_hand_over(c, p, why) : (uint32_t)ZC_FACT_PAIR;
 }
 
 /* From a device block that is ONE to the host block that shows its pages, or may. */
 static bool reads_back(struct zc_copy *c, struct zc_shared *from)
 {
-    return (host_side(&c->dst) == from && straight(c, from)) || delivers(c, from);
+    return (host_side(&c->dst) == from && transfer_is_straight(c, from)) || delivers(c, from);
 }
 
 uint32_t zc_shared_facts(struct zc_copy *c)
@@ -215,7 +216,7 @@ uint32_t zc_shared_facts(struct zc_copy *c)
     bool captured = c->async && zc_capture_holds(c->stream, c->flavour);
     if (from)
         zc_shared_decide(from);
-    if (from && captured && hand_over(c, from, "a graph copies it"))
+    if (from && captured && transfer_hand_over(c, from, "a graph copies it"))
         return ZC_FACT_FAILED;
     if (to)
         return into_device(c, to, captured);
@@ -223,10 +224,10 @@ uint32_t zc_shared_facts(struct zc_copy *c)
         return 0;
     if (!is_odd(c->dst.extent))
         return ZC_FACT_PAIR;
-    return hand_over(c, from, "the program changed the pages of its host block");
+    return transfer_hand_over(c, from, "the program changed the pages of its host block");
 }
 
-/* Who gives a block memory of its own has made it pending, and holds driver/lock.h. */
+/* A thread that gives the block memory of its own has made it pending, and holds driver/lock.h. */
 static CUresult stays_one(const void *pair)
 {
     const struct zc_shared *p = pair;
@@ -243,7 +244,7 @@ bool zc_shared_keep(struct zc_copy *c)
     if (!from || !reads || c->src.real != ZC_KIND_PINNED)
         return true;
     c->kept = zc_launch_enter(stays_one, from) == CUDA_SUCCESS;
-    look_again(&c->src);
+    transfer_look_again(&c->src);
     return c->kept;
 }
 
@@ -254,15 +255,15 @@ void zc_shared_let_go(struct zc_copy *c)
     c->kept = false;
 }
 
-static void record(struct zc_copy *c, struct zc_shared *p, const struct zc_moved *moved)
+static void transfer_record(struct zc_copy *c, struct zc_shared *p, const struct zc_moved *moved)
 {
     c->part[ZC_MOVED] = 0;
     c->part[ZC_ELIDED] = moved->elided;
     c->part[ZC_CPU] = moved->copied;
-    __atomic_fetch_add(&p->elided_bytes, moved->elided, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&p->copied_bytes, moved->copied, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&p->counts.elided_bytes, moved->elided, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&p->counts.copied_bytes, moved->copied, __ATOMIC_RELAXED);
     if (moved->elided == c->bytes)
-        __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&p->counts.elided_copies, 1, __ATOMIC_RELAXED);
 }
 
 bool zc_shared_copy(struct zc_copy *c)
@@ -273,12 +274,12 @@ bool zc_shared_copy(struct zc_copy *c)
     bool done = true;
     c->result = wait_for_stream(c, p, to != NULL);
     if (c->result == CUDA_SUCCESS)
-        done = step(c, p, to != NULL, &moved);
+        done = transfer_step(c, p, to != NULL, &moved);
     zc_capture_restore(mode);
     if (!done)
-        return hand_over(c, p, "the host block is private after a fork");
+        return transfer_hand_over(c, p, "the host block is private after a fork");
     c->answered = true;
     if (c->result == CUDA_SUCCESS)
-        record(c, p, &moved);
+        transfer_record(c, p, &moved);
     return true;
 }

@@ -168,7 +168,7 @@ static bool copy_in(uint32_t low, uint32_t high)
     struct zc_moved moved = {0, 0};
     low = low < known ? low : known; /* No byte of d stays unknown before one that is not. */
     bool differs = zc_coherent_differs(extent, low, high);
-    if (!zc_coherent_to_device(extent, (uintptr_t)gpu, low, high, &moved)) {
+    if (!zc_coherent_copy(extent, (uintptr_t)gpu, low, high, true, &moved)) {
         assert_true(frozen && differs);
         same(gpu, d, 0, known);
         return false;
@@ -185,7 +185,7 @@ static void copy_out(uint32_t low, uint32_t high)
     struct zc_moved moved = {0, 0};
     if (high > known)
         return;
-    zc_coherent_to_host(extent, (uintptr_t)gpu, low, high, &moved);
+    zc_coherent_copy(extent, (uintptr_t)gpu, low, high, false, &moved);
     assert_int_equal(moved.elided + moved.copied, high - low);
     memcpy(h + low, d + low, high - low);
 }
@@ -288,7 +288,7 @@ static void what_any_writer_writes_is_the_host_blocks_alone(void **unused)
         assert_false(zc_coherent_differs(extent, 0, 5 * PAGE));
         assert_false(zc_coherent_differs(extent, 6 * PAGE, BYTES));
         assert_true(
-            zc_coherent_to_device(extent, (uintptr_t)gpu, 5 * PAGE - 1, 5 * PAGE + 12, &moved));
+            zc_coherent_copy(extent, (uintptr_t)gpu, 5 * PAGE - 1, 5 * PAGE + 12, true, &moved));
         assert_int_equal(moved.copied, 12); /* Of the page, what is asked for. */
         assert_int_equal(moved.elided, 1);
         same(gpu, d, 0, 5 * PAGE + 9);
@@ -324,7 +324,7 @@ static void a_copy_loses_no_write_of_another_thread(void **unused)
         struct zc_moved moved = {0, 0};
         unsigned char mark = (unsigned char)i;
         at[PAGE * (i % 16)] = h[PAGE * (i % 16)] = mark;
-        assert_true(zc_coherent_to_device(extent, (uintptr_t)gpu, 0, BYTES, &moved));
+        assert_true(zc_coherent_copy(extent, (uintptr_t)gpu, 0, BYTES, true, &moved));
         same(gpu, h, 0, SPAN / 2);
         if (i == 150)
             fork_now();
@@ -376,7 +376,7 @@ static void where_the_kernel_can_not_be_asked_all_is_copied(void **unused)
     none.rlim_max = had.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     assert_true(zc_coherent_differs(extent, 0, PAGE));
-    assert_true(zc_coherent_to_device(extent, (uintptr_t)gpu, 0, BYTES, &moved));
+    assert_true(zc_coherent_copy(extent, (uintptr_t)gpu, 0, BYTES, true, &moved));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
     assert_int_equal(moved.copied, BYTES);
     memcpy(d, h, BYTES);

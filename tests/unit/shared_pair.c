@@ -67,9 +67,8 @@ void *zc_memory_move(void *from, size_t n, size_t to_n, int flags, void *to)
 /* What the host and control groups leave. */
 static uint64_t available = UINT64_MAX;
 
-uint64_t zc_available(struct zc_available *out)
+uint64_t zc_available(void)
 {
-    *out = (struct zc_available){.host = available};
     return available;
 }
 
@@ -129,7 +128,8 @@ static void copy_in(void)
 {
     struct zc_moved moved = {0};
     assert_true(zc_shared_lock_host(pair, extent));
-    assert_true(zc_coherent_to_device(extent, (uintptr_t)zc_shared_address(pair), 0, SIZE, &moved));
+    assert_true(
+        zc_coherent_copy(extent, (uintptr_t)zc_shared_address(pair), 0, SIZE, true, &moved));
     zc_word_unlock(&pair->owner);
     memcpy(want_d, want_h, SIZE);
 }
@@ -366,7 +366,8 @@ static void waits_for_a_copy(void *(*other)(void *unused))
     assert_true(zc_shared_lock_host(pair, extent));
     assert_int_equal(pthread_create(&thread, NULL, other, NULL), 0);
     nanosleep(&moment, NULL); /* Mostly it waits by now. */
-    assert_true(zc_coherent_to_device(extent, (uintptr_t)zc_shared_address(pair), 0, SIZE, &moved));
+    assert_true(
+        zc_coherent_copy(extent, (uintptr_t)zc_shared_address(pair), 0, SIZE, true, &moved));
     memcpy(want_d, want_h, SIZE);
     zc_word_unlock(&pair->owner);
     pthread_join(thread, NULL);
