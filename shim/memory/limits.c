@@ -45,12 +45,12 @@ static struct {
     uint64_t host_ranks, gpu_ranks; /* Processes of the job that share the host, and a GPU. */
     bool strict; /* Strict overcommit, proc_sys_vm(5): every writable page counts, used or not. */
 } limits = {
-    .mapped = {&limits.pinned, UINT64_MAX},
-    .registered = {&limits.pinned, UINT64_MAX},
-    .managed = {NULL, UINT64_MAX},
-    .managed_for = {[EACH_DEVICE] = {&limits.managed, UINT64_MAX}},
-    .devices = {NULL, UINT64_MAX},
-    .device = {[EACH_DEVICE] = {&limits.devices, UINT64_MAX}},
+    .mapped = {.parent = &limits.pinned, .most = UINT64_MAX},
+    .registered = {.parent = &limits.pinned, .most = UINT64_MAX},
+    .managed = {.most = UINT64_MAX},
+    .managed_for = {[EACH_DEVICE] = {.parent = &limits.managed, .most = UINT64_MAX}},
+    .devices = {.most = UINT64_MAX},
+    .device = {[EACH_DEVICE] = {.parent = &limits.devices, .most = UINT64_MAX}},
     .host_ranks = 1,
     .gpu_ranks = 1,
 };
