@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -45,27 +44,8 @@ static inline uintptr_t zc_page_end(uintptr_t address)
 
 /* For libzc's own use, because libc's functions are hooked for changes that the program makes
  * (hook/memory.c).  Results and errno are as in libc. */
-static inline void *zc_memory_map(void *at, size_t n, int protection, int flags, int fd, off_t from)
-{
-    return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, from);
-}
-
-static inline int zc_memory_unmap(void *at, size_t n)
-{
-    return (int)syscall(SYS_munmap, at, n);
-}
-
-static inline void *zc_memory_move(void *at, size_t n, size_t now, int flags, void *to)
-{
-    return (void *)syscall(SYS_mremap, at, n, now, flags, to);
-}
-
-static inline int zc_memory_protect(void *at, size_t n, int protection)
-{
-    return (int)syscall(SYS_mprotect, at, n, protection);
-}
-
-static inline int zc_memory_advise(void *at, size_t n, int advice)
-{
-    return (int)syscall(SYS_madvise, at, n, advice);
-}
+void *zc_memory_map(void *at, size_t n, int protection, int flags, int fd, off_t from);
+int zc_memory_unmap(void *at, size_t n);
+void *zc_memory_move(void *at, size_t n, size_t now, int flags, void *to);
+int zc_memory_protect(void *at, size_t n, int protection);
+int zc_memory_advise(void *at, size_t n, int advice);
