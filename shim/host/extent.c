@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The reserved range of addresses, and the extents that are carved out of it. */
 #include "host/extent.h"
-#include "host/memfile.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -133,6 +132,11 @@ void zc_extent_fit(bool carved_only)
     cut_off((void *)zc_hostheap.base, units << ZC_HOST_UNIT_SHIFT, all << ZC_HOST_UNIT_SHIFT);
     cut_off(heads, units * sizeof(*heads), all * sizeof(*heads));
     cut_off(extents, units * sizeof(*extents), all * sizeof(*extents));
+}
+
+bool zc_hostheap_mine(const struct zc_extent *extent)
+{
+    return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
 }
 
 uintptr_t zc_extent_base(const struct zc_extent *extent)
@@ -320,11 +324,20 @@ void zc_extent_pages(struct zc_extent *extent, bool small)
                      small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
+/* The memory lives on wherever the file is mapped. */
+static void forget_file(struct zc_extent *e)
+{
+    if (e->view)
+        zc_memory_unmap(e->view, 2 * zc_extent_span(e));
+    e->view = NULL;
+    e->inode = 0;
+}
+
 /* A fresh mapping drops the pages and their binding to a node.  Replacing a whole mapping can't
  * fail for want of memory; if it does, at least the pages are dropped. */
 void zc_extent_unback(struct zc_extent *extent)
 {
-    zc_memfile_close(extent);
+    forget_file(extent);
     void *base = (void *)zc_extent_base(extent);
     size_t span = zc_extent_span(extent);
     if (zc_memory_map(base, span, PROT_NONE,

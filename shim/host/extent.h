@@ -3,7 +3,7 @@
  * heap. */
 #pragma once
 
-#include "host/hostheap.h"
+#include "host/heap.h"
 
 /* The heap's lock.  zc_heap_lock() is false in a signal handler that interrupted the heap. */
 bool zc_heap_lock(void);

@@ -3,6 +3,7 @@
 #include "host/hostblock.h"
 
 #include "base/own.h"
+#include "host/hostheap.h"
 #include "host/extent.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"

@@ -131,11 +131,6 @@ bool zc_hostheap_open(const char **why)
     return __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) != 0;
 }
 
-bool zc_hostheap_mine(const struct zc_extent *extent)
-{
-    return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
-}
-
 /* Under the lock.  Other pinned memory than the heap's counts as always live. */
 static uint64_t live_bytes(void)
 {

@@ -58,14 +58,6 @@ void zc_memfile_open(struct zc_extent *e)
     }
 }
 
-void zc_memfile_close(struct zc_extent *e)
-{
-    if (e->view)
-        zc_memory_unmap(e->view, 2 * zc_extent_span(e));
-    e->view = NULL;
-    e->inode = 0;
-}
-
 void zc_memfile_reserve(uintptr_t at, size_t n)
 {
     zc_memory_map((void *)at, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,

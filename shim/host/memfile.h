@@ -11,15 +11,12 @@
 
 #include <stdbool.h>
 
-#include "host/hostheap.h"
+#include "host/heap.h"
 
 /* Maps a file of the extent's size over its addresses, which have no memory yet; without rights.
  * Where the kernel or a limit of the process refuses, nothing changes: the extent is private memory
  * then. */
 void zc_memfile_open(struct zc_extent *extent);
-
-/* Forgets the file, whose memory lives on wherever else it is mapped. */
-void zc_memfile_close(struct zc_extent *extent);
 
 /* True while the file may be written for what the extent holds: it has one, which no child of
  * fork(2) sees, and the program has changed no mapping of the extent. */

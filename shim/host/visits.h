@@ -3,7 +3,7 @@
  * its block. */
 #pragma once
 
-#include "host/hostheap.h"
+#include "host/heap.h"
 
 /* A copy from or to a block of the extent begins: until it ends no device block becomes one with
  * it.  Waits for one that is about to. */

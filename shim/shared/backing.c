@@ -9,6 +9,7 @@
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
+#include "host/hostheap.h"
 #include "host/extent.h"
 #include "host/memfile.h"
 #include "host/pagemap.h"

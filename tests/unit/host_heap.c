@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "base/memory.h"
+#include "host/hostheap.h"
 #include "host/visits.h"
 
 /* In place of libzc's own: these count. */

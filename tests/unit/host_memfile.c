@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/module.h"
+#include "host/hostheap.h"
 #include "host/extent.h"
 #include "host/memfile.h"
 
