@@ -40,22 +40,22 @@ struct zc_early {
     uint32_t state;           /* enum state.  Atomic. */
     bool taken;               /* A device block has the addresses.  Atomic. */
     struct zc_extent *extent; /* NULL: its memory has gone elsewhere. */
-    uint64_t since;    /* When the program got the block, in ticks: the oldest comes first. */
-    CUdeviceptr base;  /* 0: it has no addresses yet.  Atomic. */
-    size_t span;       /* Bytes of the extent. */
-    CUcontext context; /* Of the addresses. */
+    uint64_t since;           /* When the program got the block, in ticks; the oldest is first. */
+    CUdeviceptr base;         /* 0: it has no addresses yet.  Atomic. */
+    size_t span;              /* Bytes of the extent. */
+    CUcontext context;        /* Of the addresses. */
 };
 
 static ZC_OWN struct {
     struct zc_early entry[ENTRIES];
     uint32_t running;     /* There is a thread.  Atomic, as all that follow. */
     uint32_t busy;        /* It may call the driver. */
-    uint32_t paused;      /* How many keep it from that. */
+    uint32_t paused;      /* Threads that keep it from that. */
     uint32_t vain[SITES]; /* Sites that guess wrong, by their index; 0: none. */
 } early;
 ZC_OWN uint32_t zc_early_entries;
 
-#define EACH(w) (struct zc_early *w = early.entry; w < early.entry + ENTRIES; w++)
+#define END (early.entry + ENTRIES)
 
 static enum state state_of(const struct zc_early *w)
 {
@@ -143,9 +143,8 @@ static bool early_has_room(size_t span)
 {
     uint64_t owed = span;
     zc_shared_each(add_owed, &owed);
-    for
-        EACH(w)
-    owed += state_of(w) == READY ? w->span : 0;
+    for (struct zc_early *w = early.entry; w != END; w++)
+        owed += state_of(w) == READY ? w->span : 0;
     return zc_available() >= owed;
 }
 
@@ -208,10 +207,9 @@ static void early_serve(struct zc_early *w)
 static struct zc_early *next_wanted(void)
 {
     struct zc_early *first = NULL;
-    for
-        EACH(w)
-    if (state_of(w) == WANTED && (!first || w->since < first->since))
-        first = w;
+    for (struct zc_early *w = early.entry; w != END; w++)
+        if (state_of(w) == WANTED && (!first || w->since < first->since))
+            first = w;
     return zc_life_closing() ? NULL : first;
 }
 
@@ -290,30 +288,25 @@ void zc_early_want(struct zc_extent *e)
     if (!on || zc_life_closing() || !zc_memfile_shareable(e) || e->odd || guesses_wrong(e) ||
         __atomic_load_n(&e->early, __ATOMIC_ACQUIRE) || !any_rule_reads())
         return;
-    for
-        EACH(w)
-        {
-            uint32_t state = FREE;
-            if (!__atomic_compare_exchange_n(&w->state, &state, FILLING, false, __ATOMIC_ACQ_REL,
-                                             __ATOMIC_RELAXED))
-                continue;
-            early_fill(w, e);
-            if (early_begin() &&
-                !zc_workers_start(&thread, early_run, NULL)) /* The next block tries it again. */
-                __atomic_store_n(&early.running, 0, __ATOMIC_SEQ_CST);
-            break;
-        }
+    for (struct zc_early *w = early.entry; w != END; w++) {
+        uint32_t state = FREE;
+        if (!__atomic_compare_exchange_n(&w->state, &state, FILLING, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED))
+            continue;
+        early_fill(w, e);
+        if (early_begin() && !zc_workers_start(&thread, early_run, NULL))
+            __atomic_store_n(&early.running, 0, __ATOMIC_SEQ_CST); /* The next block tries again. */
+        break;
+    }
 }
 
 bool zc_early_covers_any(CUdeviceptr address)
 {
-    for
-        EACH(w)
-        {
-            CUdeviceptr base = __atomic_load_n(&w->base, __ATOMIC_ACQUIRE);
-            if (base && !is_taken(w) && address - base < w->span)
-                return true;
-        }
+    for (struct zc_early *w = early.entry; w != END; w++) {
+        CUdeviceptr base = __atomic_load_n(&w->base, __ATOMIC_ACQUIRE);
+        if (base && !is_taken(w) && address - base < w->span)
+            return true;
+    }
     return false;
 }
 
@@ -331,10 +324,9 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base, si
     if (want->rule->access != ZC_ACCESS_READ || zc_capture_any() || zc_await_any() ||
         !__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || !zc_driver_lock())
         return NULL;
-    for
-        EACH(w)
-    if (early_suits(w, want) && (!best || w->since < best->since))
-        best = w;
+    for (struct zc_early *w = early.entry; w != END; w++)
+        if (early_suits(w, want) && (!best || w->since < best->since))
+            best = w;
     if (best && early_reserve(best, want->context)) {
         __atomic_store_n(&best->taken, true, __ATOMIC_RELEASE);
         *base = best->base;
@@ -368,19 +360,17 @@ bool zc_early_end(struct zc_early *w, const struct zc_extent *e)
 void zc_early_forget(const struct zc_extent *e)
 {
     zc_early_freed(e);
-    for
-        EACH(w)
-        {
-            if (state_of(w) <= FILLING || w->extent != e)
-                continue;
-            if (!is_taken(w)) {
-                early_end(w);
-                continue;
-            }
-            leave_extent(w);
-            if (state_of(w) == WANTED)
-                set_state(w, REFUSED);
+    for (struct zc_early *w = early.entry; w != END; w++) {
+        if (state_of(w) <= FILLING || w->extent != e)
+            continue;
+        if (!is_taken(w)) {
+            early_end(w);
+            continue;
         }
+        leave_extent(w);
+        if (state_of(w) == WANTED)
+            set_state(w, REFUSED);
+    }
 }
 
 void zc_early_trim(void)
@@ -388,10 +378,9 @@ void zc_early_trim(void)
     if (!__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || zc_capture_any() ||
         zc_life_closing() || !zc_driver_lock())
         return;
-    for
-        EACH(w)
-    if (state_of(w) == READY && !is_taken(w) && zc_hostheap_too_much(w->extent))
-        early_end(w);
+    for (struct zc_early *w = early.entry; w != END; w++)
+        if (state_of(w) == READY && !is_taken(w) && zc_hostheap_too_much(w->extent))
+            early_end(w);
     zc_driver_unlock();
 }
 
@@ -413,16 +402,14 @@ static void early_context_lost(CUcontext context)
 {
     if (!zc_driver_lock())
         return;
-    for
-        EACH(w)
-        {
-            if (state_of(w) <= FILLING || !w->base || w->context != context)
-                continue;
-            zc_memfile_reserve(w->base, w->span);
-            set_state(w, REFUSED);
-            if (!is_taken(w))
-                early_end(w);
-        }
+    for (struct zc_early *w = early.entry; w != END; w++) {
+        if (state_of(w) <= FILLING || !w->base || w->context != context)
+            continue;
+        zc_memfile_reserve(w->base, w->span);
+        set_state(w, REFUSED);
+        if (!is_taken(w))
+            early_end(w);
+    }
     zc_driver_unlock();
 }
 
