@@ -126,7 +126,7 @@ CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char 
     else if (rule && unfit)
         why = unfit;
     else if (rule && zc_stream_state() != CUDA_SUCCESS)
-        why = "a kernel has failed"; /* Which virtual memory management does not report. */
+        why = "a kernel has failed"; /* Virtual memory management does not report it. */
     else if (rule && exported(rule, ask->site))
         why = "a library that exports memory requests it (rules with 'module' place it)";
     else if (rule) {

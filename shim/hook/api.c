@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What programs call by zc.h. */
+/* The functions of zc.h. */
 #include "include/zc.h"
 
 #include <string.h>

@@ -92,7 +92,7 @@ static bool crosses(const struct batch *b, struct zc_operand *o)
     return (b->ops || b->fabric || b->packed) && zc_parts_border(o);
 }
 
-/* What a graph copies is read and written at its launches. */
+/* A captured copy is made at the launches of its graph. */
 static CUresult leave_to_graph(const struct zc_entry *entry, const struct zc_operand *o)
 {
     CUresult result = zc_shared_source(entry->fn, o->address);

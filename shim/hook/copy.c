@@ -161,7 +161,8 @@ bool zc_copy_staged(const struct zc_copy *c)
     return keeps_meaning(&c->dst) || keeps_meaning(&c->src);
 }
 
-/* What the driver knows of a host heap block decides how its meaning as pageable memory is kept. */
+/* Registers a host block if that is worth it; then libzc has to keep its meaning as pageable
+ * memory. */
 static void use_host(struct zc_operand *b, uint64_t bytes)
 {
     if (!b->extent)
@@ -191,7 +192,7 @@ static void visit(struct zc_operand *b)
     b->visited = b->extent;
 }
 
-/* What is known of a copy that threads make instead of registering its host block. */
+/* The facts of a copy that threads make instead of registering its host block. */
 static uint32_t first_facts(const struct zc_copy *c)
 {
     return ZC_FACT_LARGE | ZC_FACT_IDLE_KNOWN | ZC_FACT_IDLE | ZC_FACT_THREADS_KNOWN |
@@ -236,7 +237,7 @@ static uint32_t answer(struct zc_copy *c, enum zc_way question)
     }
 }
 
-/* Where threads can't, the driver makes the copy, of a block that is registered after all. */
+/* If threads can't, the driver makes the copy, of a block that is registered after all. */
 static bool by_threads(struct zc_copy *c)
 {
     struct zc_operand *host = c->src.extent ? &c->src : &c->dst;

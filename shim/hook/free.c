@@ -26,7 +26,7 @@ static CUevent mark_deferred(const struct zc_block *block)
 
 /* How a block is freed. */
 struct parting {
-    CUevent mark;   /* What its memory waits for; NULL: nothing. */
+    CUevent mark;   /* Its memory waits for this; NULL: for nothing. */
     bool kept;      /* Another block has its memory; see zc_grow_freeing(). */
     bool waited;    /* The call has waited for the context. */
     bool diagnosed; /* The failure has been reported. */
@@ -175,9 +175,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     struct zc_untracked untracked;
     zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);
     CUresult result = real(dptr);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
-        zc_retrack(&untracked);
-    else
+    if (!zc_retrack(&untracked, result))
         freed(&untracked, NULL, NULL);
     if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM)) {
         zc_grown_freed(&untracked.copy);
@@ -232,11 +230,11 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
     struct zc_untracked untracked;
     zc_untrack(dptr, &untracked);
     CUresult result = real(dptr, stream);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
-        zc_retrack(&untracked);
-    else if (pooled && zc_life_closing())
+    if (zc_retrack(&untracked, result) || !pooled)
+        return result;
+    if (zc_life_closing())
         freed(&untracked, NULL, NULL);
-    else if (pooled)
+    else
         freed(&untracked, zc_stream_mark(stream, entry->flavour),
               zc_stream_context(stream, entry->flavour));
     return result;

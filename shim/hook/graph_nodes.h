@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What nodes of graphs copy and set, in whatever graph inside a graph they are. */
+/* Copies and sets that nodes of graphs make, in whatever graph inside a graph they are. */
 #pragma once
 
 #include "driver/copy.h"
@@ -13,7 +13,7 @@ struct zc_graph_copy {
     uint64_t bytes;       /* That each launch moves or sets; 0: only the GPU knows how often. */
 };
 
-/* What is known of a graph.  Begins as zeros. */
+/* The record of a graph.  Begins as zeros. */
 struct zc_graph_nodes {
     struct zc_graph_copy *copy; /* In the arena. */
     unsigned count, cap;

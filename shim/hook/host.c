@@ -96,7 +96,7 @@ static void forget_sync_memops(const struct zc_block *block)
 
 static CUresult free_hosted(enum zc_fn fn, struct zc_block *block, const void *p)
 {
-    /* What the driver reports before it looks at the address: a sticky error, or a capture. */
+    /* The driver reports a sticky error, or a capture, before it looks at the address. */
     CUresult state = zc_real.cuMemFree_v2(0);
     if (state != CUDA_SUCCESS && !zc_life_closing())
         return state;
@@ -124,9 +124,7 @@ ZC_BODY(cuMemFreeHost, (void *p))
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
     CUresult result = real(p);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
-        zc_retrack(&untracked);
-    else if (untracked.taken)
+    if (!zc_retrack(&untracked, result) && untracked.taken)
         zc_freed_reap_all();
     return result;
 }
@@ -169,10 +167,8 @@ ZC_BODY(cuMemHostUnregister, (void *p))
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
     CUresult result = real(p);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED) {
-        zc_retrack(&untracked);
+    if (zc_retrack(&untracked, result))
         return result;
-    }
     if (in_heap(p))
         zc_pinned_return((CUdeviceptr)p, untracked.taken ? untracked.copy.size : 1);
     if (untracked.taken)

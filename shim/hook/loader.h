@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the assembly stubs and their C halves share. */
+/* Shared by the assembly stubs and their C halves. */
 #pragma once
 
 #include "driver/unknown.h"

@@ -226,7 +226,7 @@ static bool power_of_two(size_t n)
     return n && !(n & (n - 1));
 }
 
-/* Who is before and behind libzc must be known first. */
+/* The allocators before and behind libzc must be known first. */
 SLOW void *heap_get(const struct zc_hostmem_ask *ask)
 {
     if (finding)

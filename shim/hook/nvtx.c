@@ -135,7 +135,7 @@ static int pop(void)
     return zc_ranges_pop(NULL);
 }
 
-/* What libzc answers, by NVTX's tables and the numbers there. */
+/* The functions that libzc replaces, by NVTX's tables and the numbers there. */
 static const struct {
     enum module module;
     unsigned number;

@@ -23,7 +23,7 @@
 #include "vmm/move.h"
 #include "vmm/vmm.h"
 
-/* What the driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS (measured). */
+/* Bytes that the driver writes of CU_POINTER_ATTRIBUTE_P2P_TOKENS (measured). */
 #define P2P_TOKENS 12
 
 /* The driver maps device memory in pages of this size. */

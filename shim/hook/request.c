@@ -219,16 +219,17 @@ void zc_untrack_block(struct zc_block *b, struct zc_untracked *out)
     zc_block_remove(b);
 }
 
-void zc_retrack(const struct zc_untracked *block)
+bool zc_retrack(const struct zc_untracked *block, CUresult result)
 {
-    if (!block->taken)
-        return;
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED)
+        return false;
     struct zc_block like = block->copy;
     memset(like.cell, 0, sizeof(like.cell));
-    if (!zc_block_add(&like))
-        return;
-    zc_pool_note_alloc(&like);
-    zc_budget_restore(&like);
+    if (block->taken && zc_block_add(&like)) {
+        zc_pool_note_alloc(&like);
+        zc_budget_restore(&like);
+    }
+    return true;
 }
 
 static void request_context_gone(CUcontext context)

@@ -62,7 +62,7 @@ void zc_note_free(struct zc_block *block);
 
 /*
  * Takes a block that the driver frees out of the ledger around that call: before it, so that the
- * address can be reused at once; and back if the driver refused.
+ * address can be reused at once; and back if the driver refused, which zc_retrack() returns.
  */
 struct zc_untracked {
     struct zc_block copy; /* The block as it was. */
@@ -70,4 +70,4 @@ struct zc_untracked {
 };
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out);
 void zc_untrack_block(struct zc_block *block, struct zc_untracked *out); /* NULL: does nothing. */
-void zc_retrack(const struct zc_untracked *block);
+bool zc_retrack(const struct zc_untracked *block, CUresult result);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What libzc does not know: calls of a newer driver, and values that known calls are given. */
+/* Calls of a newer driver that libzc does not know, and unknown values in calls that it does. */
 #pragma once
 
 #include "driver/real.h"

@@ -25,7 +25,7 @@
 #define HUGETLBFS_MAGIC 0x958458f6
 #endif
 
-/* Where the main thread's stack begins; of glibc's loader (GLIBC_2.2.5). */
+/* The beginning of the main thread's stack; of glibc's loader (GLIBC_2.2.5). */
 extern void *__libc_stack_end;
 
 /* A thread that runs on other memory, as coroutines do, is this far away from its own stack. */
@@ -151,7 +151,7 @@ static void remember(const struct range *r)
     zc_lock_drop(&lock);
 }
 
-/* What was remembered of an address; NONE: nothing. */
+/* The source that was remembered of an address; NONE: nothing was. */
 static enum zc_source recall(uint64_t address)
 {
     struct range found = {.end = UINT64_MAX, .source = ZC_SOURCE_NONE};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What host memory is that the program takes for pageable. */
+/* The sources of host memory that the program takes for pageable. */
 #pragma once
 
 #include <stdint.h>

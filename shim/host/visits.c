@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is at an extent of the host heap: copies, its owner, and device blocks that become one with
- * its block. */
+/* Keeps apart those that use an extent of the host heap: copies, its owner, and device blocks that
+ * become one with its block. */
 #include "host/visits.h"
 
 #include "base/wait.h"

@@ -18,7 +18,7 @@
 #define PIECE ((size_t)2 << 20) /* Bytes that are hashed at a time, and worth a thread. */
 #define RANGES 256              /* Most of a block that are remembered. */
 
-/* What is known of copied bytes. */
+/* The outcomes of comparing copied bytes. */
 #define SUMS(X)                                                                                    \
     X(DUPLICATE, "duplicate")   /* The copy before had left the same bytes at the destination. */  \
     X(ROUND_TRIP, "round_trip") /* Copied back as the host had sent them. */                       \
@@ -311,8 +311,8 @@ static bool begin_look(const struct zc_copy *c, bool in, bool seen, struct look 
     return seen;
 }
 
-/* What the program may change as soon as the call returns is hashed at once; what it knows to have
- * come or gone only behind its stream, there. */
+/* Pageable memory may change as soon as the call returns, so it is hashed at once.  Pinned memory
+ * stays until the stream has passed the copy, and is hashed there. */
 static void note_pair(const struct zc_copy *c, bool in)
 {
     const struct zc_operand *host = in ? &c->src : &c->dst;
