@@ -113,9 +113,23 @@ tab() {
     [[ $output == *'defaults.max_pinned='* ]]
 }
 
+@test "bash on a terminal completes presets, whose @ it takes for the mark of a host" {
+    run -0 python3 tests/tools/shell_tab.py bash "$BATS_FILE_TMPDIR" \
+        'zc ch<TAB>' 'zc run -p @every<TAB>' 'zc run --compare off,@every<TAB>' \
+        'zc run --policy=@every<TAB>' 'zc run -p @<TAB>everyday true' \
+        'zc run -p @everyday --lev<TAB>ev<TAB>' 'zc run -p policy/pol<TAB>'
+    echo "$output"
+    [[ ${lines[0]} == check && ${lines[1]} == "run -p @everyday" ]]
+    [[ ${lines[2]} == "run --compare off,@everyday" ]]
+    [[ ${lines[3]} == "run --policy=@everyday" ]]
+    [[ ${lines[4]} == "run -p @everyday true" ]]
+    [[ ${lines[5]} == "run -p @everyday --level events" ]]
+    [[ ${lines[6]} == "run -p policy/policy.conf" ]]
+}
+
 @test "zsh completes commands, options, values and the program's own line" {
     command -v zsh >/dev/null || skip "no zsh"
-    run -0 python3 tests/tools/zsh_tab.py "$BATS_FILE_TMPDIR/zsh" \
+    run -0 python3 tests/tools/shell_tab.py zsh "$BATS_FILE_TMPDIR/zsh" \
         'zc ch<TAB>' 'zc report --so<TAB>mo<TAB>' 'zc check policy/presets/wa<TAB>' \
         'zc explain --api=cudaMallocAs<TAB> --stre<TAB>per<TAB>' \
         'zc run -c off,policy/pol<TAB>' "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.acc<TAB>" \

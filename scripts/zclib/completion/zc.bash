@@ -15,6 +15,7 @@ _zc_from() {
 _zc_files() {
     local word=$1 glob
     shift
+    [[ $word != @* ]] || return # A preset; and `-o filenames` would quote the @.
     compopt -o filenames
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(
         for glob in "$@"; do
@@ -101,7 +102,38 @@ _zc_program_at() {
     done
 }
 
+# bash parts words at each @ where it completes host names (COMP_WORDBREAKS): joins them again.
+_zc_join() {
+    local line=$COMP_LINE gap at last=-1 cursor=0
+    local -a words=()
+    for ((at = 0; at < ${#COMP_WORDS[@]}; at++)); do
+        gap=${line%%[![:space:]]*}
+        line=${line#"$gap"}
+        line=${line#"${COMP_WORDS[at]}"}
+        if [[ -z $gap && $last -ge 0 && ${words[last]} != = ]] &&
+            [[ ${COMP_WORDS[at]} == @* || ${words[last]} == *@ ]]; then
+            words[last]+=${COMP_WORDS[at]}
+        elif [[ ${COMP_WORDS[at]} == =@ ]]; then # Marks that follow each other are one word.
+            words[++last]='='
+            words[++last]=@
+        else
+            words[++last]=${COMP_WORDS[at]}
+        fi
+        ((at > COMP_CWORD)) || cursor=$last
+    done
+    COMP_WORDS=("${words[@]}") COMP_CWORD=$cursor
+}
+
 _zc() {
+    local parted=
+    [[ -n $COMP_LINE && $COMP_WORDBREAKS == *@* ]] && parted=1 && _zc_join
+    _zc_words
+    # What comes stands in the place of the last @ and what is behind it.
+    local word=${COMP_WORDS[COMP_CWORD]}
+    [[ -z $parted || $word != *@* ]] || COMPREPLY=("${COMPREPLY[@]#"${word%@*}"}")
+}
+
+_zc_words() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]} at options='' kind='' words=''
     COMPREPLY=()

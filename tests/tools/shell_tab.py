@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Types command lines into a zsh on a terminal, <TAB> for the key, and prints what came of each.
+"""Types command lines into a shell on a terminal, <TAB> for the key, and prints what came of each.
 
-  python3 zsh_tab.py FOLDER LINE...     FOLDER holds the completion _zc; every line calls zc
+  python3 shell_tab.py zsh|bash FOLDER LINE...   FOLDER holds the completion, _zc or zc.bash; every
+                                                 line calls zc
 """
 
 import os
@@ -14,18 +15,24 @@ import time
 LIMIT_SECONDS = 60
 
 # What the shell prints is told from the echo of what is typed by quotes within the words.
-PREPARE = ("PS1= RPS1=; fpath=({} $fpath); autoload -Uz compinit; compinit -D -u; "
-           "zc() {{ print -r -- 'GO''T' $@ 'EN''D' }}; print 'REA''DY'\n")
+CALLED = "zc() {{ printf '%s ' 'GO''T' \"$@\" 'EN''D'; echo; }}; echo 'REA''DY'\n"
+SHELLS = {
+    "zsh": (["zsh", "-f", "-i"], "PS1= RPS1=; fpath=({} $fpath); autoload -Uz compinit; "
+            "compinit -D -u; " + CALLED),
+    "bash": (["bash", "--norc", "--noprofile", "-i"],
+             "PS1=; bind 'set bell-style none'; source {}/zc.bash; " + CALLED),
+}
 
 
 def main() -> None:
+    command, prepare = SHELLS[sys.argv[1]]
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(TERM="dumb", COLUMNS="200")
-        os.execvp("zsh", ["zsh", "-f", "-i"])
-    os.write(terminal, PREPARE.format(sys.argv[1]).encode())
+        os.execvp(command[0], command)
+    os.write(terminal, prepare.format(sys.argv[2]).encode())
     until(terminal, b"READY")
-    for line in sys.argv[2:]:
+    for line in sys.argv[3:]:
         os.write(terminal, line.replace("<TAB>", "\t").encode() + b"\n")
         shown = until(terminal, b"END").decode()
         got = re.search(r"GOT (.*) END", shown)
