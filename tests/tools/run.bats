@@ -306,3 +306,25 @@ PYTHON
     ZC_PYTHON=0 run -0 --separate-stderr "$ZC" run -- python3 scene.py
     [[ $stderr != *"scene.py:8"* ]]
 }
+
+@test "of the ranks that each start zc run the first alone reports, and says how to have all" {
+    export OMPI_COMM_WORLD_SIZE=4
+    OMPI_COMM_WORLD_RANK=2 run -0 --separate-stderr "$ZC" run -- "$GATHER" 128
+    [[ -z $stderr && $output == *'"verified":true'* ]]
+    OMPI_COMM_WORLD_RANK=0 run -0 --separate-stderr "$ZC" run -- "$GATHER" 128
+    [[ $stderr == *"asked in 3 copies"* && ${stderr_lines[-1]} == "This is rank 0 of 4, "* ]]
+    # One zc run before the launcher reports all of them.
+    run -0 --separate-stderr "$ZC" run -- sh -c 'OMPI_COMM_WORLD_RANK=3 "$0" 128' "$GATHER"
+    [[ $stderr == *"asked in 3 copies"* && $stderr != *"This is rank"* ]]
+}
+
+@test "of several runs in one folder the newest is reported, and with --all their sum" {
+    for rows in 128 256; do run -0 "$ZC" run -q -o logs -- "$GATHER" "$rows"; done
+    run -0 --separate-stderr "$ZC" report logs
+    [[ $stderr == "zc: logs: 2 runs; this is the newest (--all sums them up)" ]]
+    [[ $output == *"1 process of gather-shared"*" asked in 3 copies"* ]]
+    run -0 --separate-stderr "$ZC" report --all logs
+    [[ -z $stderr && $output == *"2 processes of gather-shared"*" asked in 6 copies"* ]]
+    run -0 --separate-stderr "$ZC" report logs/*.jsonl
+    [[ -z $stderr && $output == *"2 processes of gather-shared"* ]]
+}

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Iterable, Sequence
 
-from .. import logs, names, output, screen, units
+from .. import live, logs, names, output, screen, units
 from ..progress import Progress
 from ..report import data, engines, page, parallel, show, trace
 from ..report.process import Watcher
@@ -20,6 +20,8 @@ from ..report.totals import Options, Totals
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", metavar="LOG", nargs="+",
                         help="a log, a counters file, or a folder of them")
+    parser.add_argument("--all", action="store_true",
+                        help="of a folder with several runs report all, not the newest")
     parser.add_argument("--top", metavar="N", type=positive, default=5,
                         help="show N sites, blocks, repeated copies, findings, processes (5)")
     parser.add_argument("--sort", choices=data.SORTS, default="bytes",
@@ -96,10 +98,31 @@ def write_page(content: data.Data, title: str, name: str) -> None:
         page.write(content, title, out)
 
 
+def _newest_run(asked: str) -> list[str]:
+    """The logs of an argument; of a folder with several runs of `zc run`, those of the newest."""
+    paths = logs.discover([asked])
+    if not os.path.isdir(asked):
+        return paths
+    runs: dict[str, list[str]] = {}
+    began: dict[str, int] = {}
+    for path in paths:
+        first = live.first_line(path)
+        run = logs.string(first, "run")
+        runs.setdefault(run, []).append(path)
+        began[run] = max(began.get(run, 0), logs.number(first, "time_ns"))
+    named = [run for run in runs if run]
+    if len(named) < 2:
+        return paths
+    newest = max(named, key=lambda run: began[run])
+    screen.message(f"{asked}: {len(named)} runs; this is the newest (--all sums them up)")
+    return [path for path in paths if path in {*runs[newest], *runs.get("", [])}]
+
+
 def run(args: argparse.Namespace) -> int:
     key = data.SORTS[args.sort].key
     output.try_out(args.html, args.trace)
-    paths = logs.discover(args.logs)
+    paths = logs.discover(args.logs) if args.all else \
+        list(dict.fromkeys(path for asked in args.logs for path in _newest_run(asked)))
     options = Options(max(args.top, page.ROWS) if args.html else args.top, key,
                       over_time=bool(args.html or args.json))
     totals = _read_and_trace(paths, options, args.trace) if args.trace else \

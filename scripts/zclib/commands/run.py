@@ -22,6 +22,10 @@ from . import report
 
 USAGE = launch.FAILED  # 2 may be the program's own.
 
+# What launchers tell a rank, the innermost first (shim/base/job.c).
+RANKS = ("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK",
+         "PALS_RANKID", "SLURM_PROCID")
+
 EPILOG = """\
 Exit status: the program's own, 128 + n after signal n; 127 not found, 126 not \
 executable; 125 where zc failed, or where libzc refused calls of the program.
@@ -177,7 +181,7 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
             ended = launch.run(command, env)
     except OSError as error:
         return not_started(command, error)
-    if not args.quiet:
+    if not args.quiet and (_rank() or 0) == 0:
         _report(command, folder, before, run, ended)
     return ended.status or _status_of_refusals(new_logs(folder, before, run))
 
@@ -212,6 +216,12 @@ def _is_of(path: str, run: str) -> bool:
     return live.first_line(path).get("run") in (None, run)
 
 
+def _rank() -> int | None:
+    """The rank of zc itself, which a launcher has started; None without one."""
+    found = (os.environ.get(name, "") for name in RANKS)
+    return next((int(value) for value in found if value.isascii() and value.isdigit()), None)
+
+
 def _report(command: list[str], folder: str, before: set[str], run: str,
             ended: launch.Ended) -> None:
     """Prints the report on stderr.  What goes wrong here does not change the program's status."""
@@ -226,6 +236,10 @@ def _report(command: list[str], folder: str, before: set[str], run: str,
             gained = _gained(command, totals, ended)
             if gained:
                 print(gained)
+            world = max(process.world for process in totals.processes)
+            if _rank() == 0 and len(totals.processes) == 1 < world:
+                print(f"This is rank 0 of {world}, and the others report nothing: for all of them "
+                      "put `zc run` before the launcher.")
     except (logs.LogError, OSError) as error:
         screen.message(f"no report: {error}")
 
