@@ -207,7 +207,7 @@ def rules_are_copied(browser):
     next(box for box in boxes[1:] if not box.is_selected()).click()
     copy.click()
     rule, first, policy = browser.execute_script("return kept")
-    assert rule.startswith("[rule host-buffers]\napi = malloc, "), rule
+    assert rule.startswith("[rule host-buffers]\napi = heap\n"), rule
     assert "host-buffers" in first and "site-" not in first, first
     assert "[rule site-5f270e3f]" in policy and "host-buffers" not in policy, policy
     assert all(line.startswith(("#", "[")) or "=" in line or not line

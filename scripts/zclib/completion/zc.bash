@@ -105,23 +105,23 @@ _zc_program_at() {
 # bash parts words at each @ where it completes host names (COMP_WORDBREAKS): joins them again.
 _zc_join() {
     local line=$COMP_LINE gap at last=-1 cursor=0
-    local -a words=()
+    local -a joined=()
     for ((at = 0; at < ${#COMP_WORDS[@]}; at++)); do
         gap=${line%%[![:space:]]*}
         line=${line#"$gap"}
         line=${line#"${COMP_WORDS[at]}"}
-        if [[ -z $gap && $last -ge 0 && ${words[last]} != = ]] &&
-            [[ ${COMP_WORDS[at]} == @* || ${words[last]} == *@ ]]; then
-            words[last]+=${COMP_WORDS[at]}
+        if [[ -z $gap && $last -ge 0 && ${joined[last]} != = ]] &&
+            [[ ${COMP_WORDS[at]} == @* || ${joined[last]} == *@ ]]; then
+            joined[last]+=${COMP_WORDS[at]}
         elif [[ ${COMP_WORDS[at]} == =@ ]]; then # Marks that follow each other are one word.
-            words[++last]='='
-            words[++last]=@
+            joined[++last]='='
+            joined[++last]=@
         else
-            words[++last]=${COMP_WORDS[at]}
+            joined[++last]=${COMP_WORDS[at]}
         fi
         ((at > COMP_CWORD)) || cursor=$last
     done
-    COMP_WORDS=("${words[@]}") COMP_CWORD=$cursor
+    COMP_WORDS=("${joined[@]}") COMP_CWORD=$cursor
 }
 
 _zc() {

@@ -41,8 +41,7 @@ CONTENT = ("duplicate", "round-trip")
 # Requests that a rule can place (docs/policy.md, "Requests").
 SHARED = {"cuMemAlloc", "cuMemAllocPitch"}
 PLACED = {*SHARED, "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
-HOST_APIS = ("malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, memalign, "
-             "valloc, pvalloc")
+HOST_APIS = "heap"
 
 # Memory that malloc never saw, as the log names it and in words.
 HEAP = "heap"
