@@ -5,6 +5,36 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "driver/stream.h"
+#include "ledger/site_path.h"
+#include "log/ranges.h"
+
+struct zc_transfer zc_copy_transfer(const struct zc_copy *c)
+{
+    return (struct zc_transfer){.asked = zc_copy_asked(c),
+                                .real = zc_copy_real(c),
+                                .outcome = ZC_MOVED,
+                                .bytes = c->bytes,
+                                .copies = c->copies,
+                                .dst = c->dst.block,
+                                .src = c->src.block,
+                                .ticks = zc_ticks() - c->start,
+                                .continues = c->continues};
+}
+
+struct zc_log_call zc_copy_call(const struct zc_copy *c)
+{
+    return (struct zc_log_call){
+        .function = zc_fn_name(c->fn),
+        .dst = c->dst.address,
+        .src = c->src.address,
+        .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
+        .handle = (uintptr_t)c->stream,
+        .site = zc_log_level() >= ZC_LOG_EVENTS && c->frame ? zc_site_here(c->frame, c->pc) : 0,
+        .range = zc_ranges_here(),
+    };
+}
+
 /* Sets what a call says of a side; zc_copy_init() has set the other fields. */
 static void set_operand(struct zc_operand *b, enum zc_side side, CUdeviceptr address, size_t span)
 {

@@ -10,6 +10,7 @@
 #include "driver/real.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
+#include "log/lines.h"
 #include "policy/policy.h"
 
 struct zc_extent;
@@ -285,6 +286,11 @@ static inline unsigned zc_copy_real(const struct zc_copy *c)
 {
     return zc_copy_flow(c, c->src.real, c->dst.real);
 }
+
+/* A copy or set as the counters know it, made until now; and as the log names its call, with a site
+ * from the level `events` on. */
+struct zc_transfer zc_copy_transfer(const struct zc_copy *c);
+struct zc_log_call zc_copy_call(const struct zc_copy *c);
 
 /* True if the call names two contexts. */
 static inline bool zc_copy_peers(const struct zc_copy *c)

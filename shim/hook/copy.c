@@ -363,15 +363,7 @@ bool zc_copy_begin(struct zc_copy *c)
 __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
                                                    const struct zc_transfer *t)
 {
-    const struct zc_log_call call = {
-        .function = zc_fn_name(c->fn),
-        .dst = c->dst.address,
-        .src = c->src.address,
-        .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
-        .handle = (uintptr_t)c->stream,
-        .site = c->frame ? zc_site_here(c->frame, c->pc) : 0,
-        .range = zc_ranges_here(),
-    };
+    const struct zc_log_call call = zc_copy_call(c);
     zc_log_transfer(t, &call);
     if (zc_deep() && (!t->continues || c->continues))
         zc_deep_copy(c);
@@ -567,15 +559,8 @@ __attribute__((noinline)) static void count(const struct zc_copy *c)
 {
     zc_grown_copy(c);
     bool by_cpu = c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED;
-    struct zc_transfer t = {.asked = zc_copy_asked(c),
-                            .real = zc_copy_real(c),
-                            .outcome = by_cpu ? ZC_CPU : ZC_MOVED,
-                            .bytes = c->bytes,
-                            .copies = c->copies,
-                            .dst = c->dst.block,
-                            .src = c->src.block,
-                            .ticks = zc_ticks() - c->start,
-                            .continues = c->continues};
+    struct zc_transfer t = zc_copy_transfer(c);
+    t.outcome = by_cpu ? ZC_CPU : ZC_MOVED;
     if (__builtin_expect(c->way == ZC_WAY_PAIR, 0))
         record_parts(c, &t);
     else

@@ -91,13 +91,15 @@ CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bo
                            const char **why)
 {
     *why = "cuMemAddressReserve refuses";
-    CUresult result = zc_va_reserve(va, span, granularity, wide);
+    bool given = va->base;
+    va->size = span;
+    CUresult result = given ? CUDA_SUCCESS : zc_va_reserve(va, span, granularity, wide);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "cuDeviceCanAccessPeer refuses";
     bool mine = zc_va_lock();
     result = enter(va);
-    if (result != CUDA_SUCCESS && !va->given)
+    if (result != CUDA_SUCCESS && !given)
         zc_va_release(va);
     if (mine)
         zc_va_unlock();
@@ -292,8 +294,9 @@ static bool can_reach(int device, int memory)
 }
 
 /* Opens a range to a device that makes a copy; copies need no peer access (CUDA Driver API,
- * cuMemcpy).  If the devices can't reach each other, the driver is left to refuse. */
-static CUresult let_copy_locked(struct zc_va *va, int device)
+ * cuMemcpy).  If the devices can't reach each other, the driver is left to refuse.  With the lock.
+ */
+static CUresult let_copy(struct zc_va *va, int device)
 {
     if (va->device == device || (va->devices & zc_va_bit(device)))
         return CUDA_SUCCESS;
@@ -305,15 +308,6 @@ static CUresult let_copy_locked(struct zc_va *va, int device)
     if (result != CUDA_SUCCESS && !can_reach(device, va->device))
         result = CUDA_SUCCESS;
     zc_capture_restore(before);
-    return result;
-}
-
-static CUresult let_copy(struct zc_va *va, int device)
-{
-    if (va->device == device || !zc_va_lock())
-        return CUDA_SUCCESS;
-    CUresult result = let_copy_locked(va, device);
-    zc_va_unlock();
     return result;
 }
 
@@ -343,7 +337,11 @@ static bool may_set(const struct zc_va *va, int device)
 static CUresult open_side(const struct zc_block *side, int device)
 {
     struct zc_vmm *v = zc_vmm_of(side);
-    return v ? let_copy(&v->va, device) : CUDA_SUCCESS;
+    if (!v || v->va.device == device || !zc_va_lock())
+        return CUDA_SUCCESS;
+    CUresult result = let_copy(&v->va, device);
+    zc_va_unlock();
+    return result;
 }
 
 /* A paused block, or one that the driver does not open to the CPU, can't be copied. */
@@ -374,14 +372,6 @@ CUresult zc_vmm_open(const struct zc_copy *c)
     return result == CUDA_SUCCESS && !set ? open_side(c->src.block, device) : result;
 }
 
-static CUresult open_to_all(struct zc_va *va, int devices)
-{
-    CUresult result = va->host.closed ? zc_va_open_host(va) : CUDA_SUCCESS;
-    for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++)
-        result = let_copy_locked(va, d);
-    return result;
-}
-
 CUresult zc_access_open_all(void)
 {
     int devices = 0;
@@ -390,8 +380,11 @@ CUresult zc_access_open_all(void)
         result = zc_real.cuDeviceGetCount(&devices);
     if (!__atomic_load_n(&zc_va_list, __ATOMIC_RELAXED) || result != CUDA_SUCCESS || !zc_va_lock())
         return result;
-    for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next)
-        result = open_to_all(va, devices);
+    for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next) {
+        result = zc_va_open_host(va);
+        for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++)
+            result = let_copy(va, d);
+    }
     zc_va_unlock();
     return result;
 }

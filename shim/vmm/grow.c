@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/life.h"
 #include "base/list.h"
 #include "base/module.h"
@@ -15,8 +14,6 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"
-#include "ledger/site_path.h"
-#include "log/lines.h"
 #include "memory/deep.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
@@ -29,15 +26,6 @@ static ZC_OWN struct {
 } grow;
 
 static CUresult before_launch(const struct zc_launch *launch);
-
-static void begin_copy(struct zc_growth *g)
-{
-    g->pending = true;
-    DL_APPEND2(grow.pending, g, before, next);
-    zc_launch_call(ZC_LAUNCH_GROW, before_launch);
-    zc_lazy_update(g->old);
-    zc_lazy_update(g->new);
-}
 
 /* Records a pending copy, which has been made or is not needed any more.  The ledger may have
  * forgotten one of its sides. */
@@ -182,27 +170,17 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
     struct zc_growth *g = zc_growth_begin(to, from);
     if (!g)
         return false;
-    g->transfer = (struct zc_transfer){.bytes = c->bytes,
-                                       .copies = c->copies,
-                                       .dst = c->dst.block,
-                                       .src = c->src.block,
-                                       .ticks = zc_ticks() - c->start};
-    g->transfer.asked = zc_copy_asked(c);
-    g->transfer.real = zc_copy_real(c);
-    g->call = (struct zc_log_call){
-        .function = zc_fn_name(c->fn),
-        .dst = c->dst.address,
-        .src = c->src.address,
-        .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
-        .handle = (uintptr_t)c->stream,
-        .site = zc_log_level() >= ZC_LOG_EVENTS && c->frame ? zc_site_here(c->frame, c->pc) : 0,
-    };
-    const char *range = zc_ranges_here();
-    if (range)
-        g->call.range = strncpy(g->range, range, sizeof(g->range) - 1);
+    g->transfer = zc_copy_transfer(c);
+    g->call = zc_copy_call(c);
+    if (g->call.range)
+        g->call.range = strncpy(g->range, g->call.range, sizeof(g->range) - 1);
     if (zc_deep())
         zc_deep_written(c->dst.block, c->dst.address, c->bytes);
-    begin_copy(g);
+    g->pending = true;
+    DL_APPEND2(grow.pending, g, before, next);
+    zc_launch_call(ZC_LAUNCH_GROW, before_launch);
+    zc_lazy_update(from);
+    zc_lazy_update(to);
     return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/own.h"
+#include "memory/limits.h"
 #include "vmm/access.h"
 
 #define AHEAD_MOST ((size_t)512 << 20)
@@ -180,7 +181,8 @@ size_t zc_growth_headroom(const struct zc_vmm *v)
 {
     size_t total = 0, room = v->va.size - v->span, taken = growth.headroom[v->device];
     /* If the rule sets `chunk` or a limit, do not allocate more than was requested. */
-    if (!v->kept || v->rule->chunk || v->bound ||
+    if (!v->kept || v->rule->chunk || v->rule->budget.kind != ZC_LIMIT_NONE ||
+        zc_limits_device_bound() ||
         zc_real.cuDeviceTotalMem_v2(&total, v->device) != CUDA_SUCCESS ||
         total / DEVICE_PART <= taken)
         return 0;

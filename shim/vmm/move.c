@@ -26,9 +26,6 @@
 
 #define USERS_MS 10 /* How long a move waits for calls that use the blocks. */
 
-static ZC_OWN uint32_t moving; /* Blocks are being moved.  Atomic. */
-static ZC_OWN uint32_t users;  /* Calls that have been announced.  Atomic. */
-
 /* The memory behind a block. */
 struct behind {
     struct zc_chunks chunks;
@@ -37,21 +34,23 @@ struct behind {
     bool guard;           /* The chunks at both ends are guards. */
 };
 
-/* Host memory that blocks have left, oldest first.  With the driver lock. */
 static ZC_OWN struct {
+    uint32_t moving; /* Blocks are being moved.  Atomic. */
+    uint32_t users;  /* Calls that have been announced.  Atomic. */
+    /* Host memory that blocks have left, oldest first.  With the driver lock. */
     struct cached {
         const struct zc_rule *rule; /* Rule and device decide where on the host it lies. */
         int device;
         struct behind behind;
-    } list[CACHED];
-    unsigned count;
-} cache;
+    } cache[CACHED];
+    unsigned cached;
+} move;
 ZC_OWN uint64_t zc_move_cached;
 
 static void forget_user(void)
 {
-    __atomic_fetch_sub(&users, 1, __ATOMIC_SEQ_CST);
-    zc_wake(&users);
+    __atomic_fetch_sub(&move.users, 1, __ATOMIC_SEQ_CST);
+    zc_wake(&move.users);
 }
 
 /* Users increment the count, then check `moving`; the mover sets `moving`, then checks the count.
@@ -59,8 +58,8 @@ static void forget_user(void)
 bool zc_move_announce(void)
 {
     for (;;) {
-        __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST);
-        if (!__atomic_load_n(&moving, __ATOMIC_SEQ_CST))
+        __atomic_fetch_add(&move.users, 1, __ATOMIC_SEQ_CST);
+        if (!__atomic_load_n(&move.moving, __ATOMIC_SEQ_CST))
             return true;
         forget_user();
         if (!zc_driver_lock())
@@ -87,9 +86,9 @@ CUresult zc_move_never(const struct zc_block *block)
 /* A launch that was inside the driver at the first look may run now, so there is a second one. */
 bool zc_move_begin(unsigned most_ms)
 {
-    __atomic_store_n(&moving, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&move.moving, 1, __ATOMIC_SEQ_CST);
     bool rests = zc_stream_rests(most_ms) && zc_launch_drain_briefly() &&
-                 zc_wait_until(&users, 0, USERS_MS) && zc_stream_rests(most_ms);
+                 zc_wait_until(&move.users, 0, USERS_MS) && zc_stream_rests(most_ms);
     if (!rests)
         zc_move_end();
     return rests;
@@ -97,7 +96,7 @@ bool zc_move_begin(unsigned most_ms)
 
 void zc_move_end(void)
 {
-    __atomic_store_n(&moving, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&move.moving, 0, __ATOMIC_SEQ_CST);
 }
 
 /* Bytes of memory that is one handle. */
@@ -116,10 +115,10 @@ static void drop(struct behind *b)
 
 static struct behind take_cached(unsigned i)
 {
-    struct cached c = cache.list[i];
+    struct cached c = move.cache[i];
     __atomic_fetch_sub(&zc_move_cached, size_of(&c.behind), __ATOMIC_RELAXED);
     zc_limits_give(ZC_PLACE_MAPPED, c.device, size_of(&c.behind));
-    memmove(&cache.list[i], &cache.list[i + 1], (--cache.count - i) * sizeof(*cache.list));
+    memmove(&move.cache[i], &move.cache[i + 1], (--move.cached - i) * sizeof(*move.cache));
     return c.behind;
 }
 
@@ -137,16 +136,16 @@ static void give_back(const struct zc_vmm *v, struct behind *b)
         drop(b);
         return;
     }
-    if (cache.count == CACHED)
+    if (move.cached == CACHED)
         drop_cached(0);
-    cache.list[cache.count++] = (struct cached){v->rule, v->device, *b};
+    move.cache[move.cached++] = (struct cached){v->rule, v->device, *b};
     __atomic_fetch_add(&zc_move_cached, size_of(b), __ATOMIC_RELAXED);
 }
 
 static bool find_cached(const struct zc_vmm *v, struct behind *out)
 {
-    for (unsigned i = cache.count; i-- > 0;) {
-        const struct cached *c = &cache.list[i];
+    for (unsigned i = move.cached; i-- > 0;) {
+        const struct cached *c = &move.cache[i];
         if (size_of(&c->behind) != zc_vmm_own(v) || c->rule != v->rule || c->device != v->device ||
             c->behind.guard != v->guard)
             continue;
@@ -295,33 +294,25 @@ struct copies {
     CUevent gone[PIECES]; /* NULL where nothing leaves. */
 };
 
-static CUresult copy_out(struct copies *c, CUdeviceptr to)
+static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
 {
-    CUresult result = zc_real.cuStreamCreate(&c->out, CU_STREAM_NON_BLOCKING);
+    CUstream *stream = in ? &c->in : &c->out;
+    CUresult result = zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
     for (size_t i = 0, at = 0; at < c->bytes && result == CUDA_SUCCESS; i++, at += c->piece) {
         size_t size = c->bytes - at < c->piece ? c->bytes - at : c->piece;
-        result = zc_real.cuEventCreate(&c->gone[i], CU_EVENT_DISABLE_TIMING);
+        CUdeviceptr from = in ? host : c->device, to = in ? c->device : host;
+        if (!in)
+            result = zc_real.cuEventCreate(&c->gone[i], CU_EVENT_DISABLE_TIMING);
+        else if (c->gone[i])
+            result = zc_real.cuStreamWaitEvent(*stream, c->gone[i], 0);
         if (result == CUDA_SUCCESS)
-            result = zc_real.cuMemcpyDtoDAsync_v2(to + at, c->device + at, size, c->out);
-        if (result == CUDA_SUCCESS) {
-            zc_traffic_own(zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED), size);
-            result = zc_real.cuEventRecord(c->gone[i], c->out);
-        }
-    }
-    return result;
-}
-
-static CUresult copy_in(struct copies *c, CUdeviceptr from)
-{
-    CUresult result = zc_real.cuStreamCreate(&c->in, CU_STREAM_NON_BLOCKING);
-    for (size_t i = 0, at = 0; at < c->bytes && result == CUDA_SUCCESS; i++, at += c->piece) {
-        size_t size = c->bytes - at < c->piece ? c->bytes - at : c->piece;
-        if (c->gone[i])
-            result = zc_real.cuStreamWaitEvent(c->in, c->gone[i], 0);
+            result = zc_real.cuMemcpyDtoDAsync_v2(to + at, from + at, size, *stream);
         if (result == CUDA_SUCCESS)
-            result = zc_real.cuMemcpyDtoDAsync_v2(c->device + at, from + at, size, c->in);
-        if (result == CUDA_SUCCESS)
-            zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), size);
+            zc_traffic_own(in ? zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE)
+                              : zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED),
+                           size);
+        if (result == CUDA_SUCCESS && !in)
+            result = zc_real.cuEventRecord(c->gone[i], *stream);
     }
     return result;
 }
@@ -347,7 +338,7 @@ static CUresult leave(struct zc_vmm *v, struct copies *c, struct behind *host, c
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
-    result = copy_out(c, host->beside->base);
+    result = copy_pieces(c, host->beside->base, false);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "cuMemUnmap refuses";
@@ -385,7 +376,7 @@ static CUresult change(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left, 
         put_behind(leaves, &host);
     if (result == CUDA_SUCCESS && comes) {
         *why = "the driver refuses the copy";
-        result = copy_in(&c, (*beside)->base);
+        result = copy_pieces(&c, (*beside)->base, true);
     }
     if (*left)
         map_again(leaves);
@@ -407,7 +398,7 @@ static bool count(const struct zc_block *block, bool host, const char **why)
         return false;
     enum zc_place_id place = host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM;
     bool taken;
-    while (!(taken = zc_limits_take(place, block->device, block->size, why)) && host && cache.count)
+    while (!(taken = zc_limits_take(place, block->device, block->size, why)) && host && move.cached)
         drop_cached(0);
     if (taken)
         return true;
@@ -461,10 +452,10 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
 static unsigned reclaim(int place)
 {
     unsigned given = 0;
-    if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_MAPPED) || !cache.count || !zc_driver_lock())
+    if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_MAPPED) || !move.cached || !zc_driver_lock())
         return 0;
-    for (; cache.count; given++)
-        drop_cached(cache.count - 1);
+    for (; move.cached; given++)
+        drop_cached(move.cached - 1);
     zc_driver_unlock();
     return given;
 }

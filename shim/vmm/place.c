@@ -104,7 +104,6 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
                  (!out->spilled || out->spilled == want->size);
     v->rdma = moves ? ZC_RDMA_NO : want->rule->rdma; /* A network card would not see it move. */
     v->rule = want->rule;
-    v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
     v->lazy = lazy;
     *why = "small blocks, which take 2 MiB each here, have all that they may";

@@ -18,8 +18,8 @@
 static ZC_OWN struct {
     CUdeviceptr base[2]; /* 0 once used.  Atomic. */
     size_t size;         /* Bytes of each. */
+    unsigned wide;       /* Ranges in use that are much larger than their blocks.  Atomic. */
 } ready;
-static unsigned wide_ranges; /* Atomic. */
 
 static ZC_LOCK(lock, ZC_RANK_ACCESS);
 ZC_OWN struct zc_va *zc_va_list;
@@ -62,15 +62,10 @@ static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
 CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
 {
     size_t total = 0;
-    va->given = va->base;
-    if (va->given) {
-        va->size = span;
-        return CUDA_SUCCESS;
-    }
-    if (wide && __atomic_load_n(&wide_ranges, __ATOMIC_RELAXED) < WIDE_MAX &&
+    if (wide && __atomic_load_n(&ready.wide, __ATOMIC_RELAXED) < WIDE_MAX &&
         zc_real.cuDeviceTotalMem_v2(&total, va->device) == CUDA_SUCCESS && total > span)
         va->wide = reserve_wide(va, total, granularity);
-    __atomic_fetch_add(&wide_ranges, va->wide, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&ready.wide, va->wide, __ATOMIC_RELAXED);
     if (va->wide)
         return CUDA_SUCCESS;
     va->size = span;
@@ -80,7 +75,7 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
 CUresult zc_va_release(struct zc_va *va)
 {
     CUdeviceptr base = va->base;
-    __atomic_fetch_sub(&wide_ranges, va->wide, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&ready.wide, va->wide, __ATOMIC_RELAXED);
     va->base = 0;
     return zc_real.cuMemAddressFree(base, va->size);
 }

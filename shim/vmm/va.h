@@ -38,8 +38,7 @@ struct zc_va_host {
 struct zc_va {
     int device;              /* Ordinal of the device that has the memory. */
     enum zc_peers peers : 8; /* Which other devices may use it. */
-    bool wide : 1;           /* Much larger than its block; counted by WIDE_MAX. */
-    bool given : 1;          /* The caller of zc_va_reserve() had reserved it. */
+    bool wide : 1;           /* Much larger than its block. */
     bool busy;               /* Work given before the block was freed may still use it. */
     CUcontext context;       /* Context of the request; peer access is enabled for its memory. */
     CUmemoryPool pool;       /* Pool of the request, whose rights count; else NULL. */

@@ -18,7 +18,7 @@ struct zc_paused {
 
 /*
  * One block.  In a lazy block everything changes only with the driver lock, except `granularity`,
- * `rule`, `device`, `rdma`, `bound`, `lazy` and the addresses of the range.
+ * `rule`, `device`, `rdma`, `lazy` and the addresses of the range.
  */
 struct zc_vmm {
     struct zc_va va;            /* Its addresses, and the context of the request. */
@@ -31,7 +31,6 @@ struct zc_vmm {
     bool open;                  /* Something is pending: memory or a copy.  Atomic. */
     enum zc_rdma rdma : 4;      /* The rule's `rdma`, for the chunks. */
     bool guard : 1;    /* Each end has a granule of host memory, which all such blocks share. */
-    bool bound : 1;    /* The policy limits such blocks (budget, max_device). */
     bool lazy : 1;     /* Memory is attached when first needed (commit = lazy, grow). */
     bool grows : 1;    /* The rule says `grow`: copies into it may become remaps. */
     bool small : 1;    /* It counts among the small blocks of its device. */
