@@ -258,7 +258,7 @@ static struct freed *kept_find(const struct zc_want *want)
     struct freed *p = freed.kept[zc_list_of(want->size)];
     for (unsigned i = 0; p && i < LOOKED_AT; p = p->next, i++) {
         struct zc_vmm *v = p->backing->vmm;
-        if (p->backing->size == want->size && v->device == want->device &&
+        if (p->backing->size == want->size && v->va.device == want->device &&
             v->va.context == want->context && zc_vmm_suits(v, want))
             return zc_vmm_enter_small(v, want->size) ? kept_leave(p) : NULL;
     }
@@ -309,7 +309,7 @@ bool zc_freed_fits(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
     return v && !v->lazy && !v->moves && !v->exported && !zc_vmm_spilled(v) && zc_vmm_whole(v) &&
-           v->held == v->span && !zc_life_closing() && zc_vmm_own(v) <= kept_most(v->device);
+           v->held == v->span && !zc_life_closing() && zc_vmm_own(v) <= kept_most(v->va.device);
 }
 
 /* Gives the oldest kept blocks of a device back to the driver, until no more than `most` bytes are

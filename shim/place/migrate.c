@@ -233,7 +233,7 @@ static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
            !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_PAUSED)) && !v->lazy && !v->exported &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
-           v->va.context == migrate_home() && v->va.devices == UINT64_C(1) << v->device;
+           v->va.context == migrate_home() && v->va.devices == UINT64_C(1) << v->va.device;
 }
 
 static bool look_at(struct zc_block *block, void *arg)

@@ -253,7 +253,7 @@ static const char *backing_become_output(struct zc_shared *p, struct zc_extent *
     (void)unused;
     if (p->stays_own)
         return CANT;
-    struct zc_extent *e = spare_extent(p->device_size, zc_node_wanted(p->rule, p->vmm->device));
+    struct zc_extent *e = spare_extent(p->device_size, zc_node_wanted(p->rule, p->vmm->va.device));
     bool one = e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span &&
                !backing_become_one(p, e);
     if (one)

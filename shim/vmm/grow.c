@@ -139,8 +139,8 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
         return false;
     bool empty = !to->held, full = from->held >= from->span;
     bool room = to->span >= zc_vmm_own(from) && to->va.size >= from->held;
-    bool alike =
-        to->device == from->device && to->va.context == from->va.context && to->rdma == from->rdma;
+    bool alike = to->va.device == from->va.device && to->va.context == from->va.context &&
+                 to->rdma == from->rdma;
     return zc_grown_whole(c) && empty && full && room && alike && !zc_capture_any() &&
            in_order(c, to->va.context);
 }
@@ -284,9 +284,9 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct
     if (!v || !zc_driver_lock())
         return CUDA_SUCCESS;
     if (!busy && v->kept)
-        zc_va_quiesced(&zc_vmm_of(v->kept)->va);
+        zc_vmm_of(v->kept)->va.busy = false;
     if (!busy && v->as_old)
-        zc_va_quiesced(&v->as_old->new->va);
+        v->as_old->new->va.busy = false;
     elide(v->as_new);
     if (zc_growth_pending(v->as_old)) {
         v->va.busy = v->va.busy || busy;
@@ -297,7 +297,7 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct
     if (*kept_out) {
         freed(block);
         zc_block_quarantine(block);
-        zc_limits_give(ZC_PLACE_VMM, v->device, block->size);
+        zc_limits_give(ZC_PLACE_VMM, v->va.device, block->size);
     }
     zc_driver_unlock();
     return result;

@@ -80,8 +80,9 @@ static void keep(struct zc_vmm *v, struct zc_block *block)
 static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
 {
     const struct zc_va *kept = &zc_vmm_of(b->kept)->va;
-    return b->device == v->device && b->va.context == v->va.context && kept->peers == v->va.peers &&
-           zc_vmm_own(b) <= v->span && v->span <= kept->size && b->held >= b->span && !b->as_old;
+    return b->va.device == v->va.device && b->va.context == v->va.context &&
+           kept->peers == v->va.peers && zc_vmm_own(b) <= v->span && v->span <= kept->size &&
+           b->held >= b->span && !b->as_old;
 }
 
 /* The largest of several arrays takes the addresses; of arrays that grow in turn, the one that grew
@@ -174,16 +175,16 @@ void zc_growth_leave(struct zc_vmm *v)
     if (v->as_new)
         unlink(v->as_new);
     drop_kept(v);
-    growth.headroom[v->device] -= v->held > v->span ? v->held - v->span : 0;
+    growth.headroom[v->va.device] -= v->held > v->span ? v->held - v->span : 0;
 }
 
 size_t zc_growth_headroom(const struct zc_vmm *v)
 {
-    size_t total = 0, room = v->va.size - v->span, taken = growth.headroom[v->device];
+    size_t total = 0, room = v->va.size - v->span, taken = growth.headroom[v->va.device];
     /* If the rule sets `chunk` or a limit, do not allocate more than was requested. */
     if (!v->kept || v->rule->chunk || v->rule->budget.kind != ZC_LIMIT_NONE ||
         zc_limits_device_bound() ||
-        zc_real.cuDeviceTotalMem_v2(&total, v->device) != CUDA_SUCCESS ||
+        zc_real.cuDeviceTotalMem_v2(&total, v->va.device) != CUDA_SUCCESS ||
         total / DEVICE_PART <= taken)
         return 0;
     size_t more = v->span < AHEAD_MOST              ? AHEAD_MOST - v->span
@@ -195,8 +196,8 @@ size_t zc_growth_headroom(const struct zc_vmm *v)
 
 void zc_growth_count(const struct zc_vmm *v, size_t held)
 {
-    growth.headroom[v->device] += v->held > v->span ? v->held - v->span : 0;
-    growth.headroom[v->device] -= held > v->span ? held - v->span : 0;
+    growth.headroom[v->va.device] += v->held > v->span ? v->held - v->span : 0;
+    growth.headroom[v->va.device] -= held > v->span ? held - v->span : 0;
 }
 
 struct search {
@@ -209,7 +210,7 @@ static bool compare(struct zc_block *block, void *arg)
 {
     struct search *s = arg;
     const struct zc_vmm *b = zc_vmm_of(block);
-    if (!b || !b->grows || !b->lazy || b->device != s->device || b->paused ||
+    if (!b || !b->grows || !b->lazy || b->va.device != s->device || b->paused ||
         (s->context && b->va.context != s->context))
         return true;
     size_t own = zc_vmm_own(b), limit = s->context ? s->span : own;

@@ -28,14 +28,17 @@
  * processes may take the memory before it is attached. */
 #define ANSWER_NS 10000000
 
-ZC_OWN struct zc_vmm *zc_lazy_list;
 static ZC_OWN struct {
+    /* Blocks with something pending, newest first, with the driver lock.  So a call costs time only
+     * for what is pending, however many blocks there are. */
+    struct zc_vmm *open;
     uint64_t promised[ZC_VA_DEVICES]; /* Bytes that blocks still have to get.  Atomic. */
-    /* The driver's last answer about free memory.  With the driver lock. */
-    int device;
-    uint64_t ticks; /* When it came; 0: there is none. */
-    uint64_t free;  /* Bytes. */
-    uint64_t taken; /* The result of taken() then. */
+    struct {
+        int device;
+        uint64_t ticks; /* When it came; 0: there is none. */
+        uint64_t free;  /* Bytes. */
+        uint64_t taken; /* The result of taken() then. */
+    } answer;           /* The driver's last one about free memory.  With the driver lock. */
 } lazy;
 
 uint64_t zc_lazy_promised(int device)
@@ -45,7 +48,7 @@ uint64_t zc_lazy_promised(int device)
 
 void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes)
 {
-    __atomic_fetch_sub(&lazy.promised[v->device], bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&lazy.promised[v->va.device], bytes, __ATOMIC_RELAXED);
 }
 
 static CUresult before_launch(const struct zc_launch *launch);
@@ -53,11 +56,11 @@ static CUresult before_launch(const struct zc_launch *launch);
 static void set_open(struct zc_vmm *v, bool now)
 {
     if (now && !v->open)
-        DL_PREPEND2(zc_lazy_list, v, before, next);
+        DL_PREPEND2(lazy.open, v, before, next);
     else if (!now && v->open)
-        DL_DELETE2(zc_lazy_list, v, before, next);
+        DL_DELETE2(lazy.open, v, before, next);
     __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
-    zc_launch_call(ZC_LAUNCH_LAZY, zc_lazy_list ? before_launch : NULL);
+    zc_launch_call(ZC_LAUNCH_LAZY, lazy.open ? before_launch : NULL);
 }
 
 void zc_lazy_update(struct zc_vmm *v)
@@ -75,21 +78,22 @@ static uint64_t taken(void)
 static uint64_t ask_free(int device)
 {
     size_t available = 0, total = 0;
-    lazy.taken = taken();
+    lazy.answer.taken = taken();
     zc_real.cuMemGetInfo_v2(&available, &total);
-    lazy.device = device;
-    lazy.ticks = zc_ticks();
-    lazy.free = available;
+    lazy.answer.device = device;
+    lazy.answer.ticks = zc_ticks();
+    lazy.answer.free = available;
     return available;
 }
 
 /* A lower bound of what is free on a device, from the last answer if that is recent; else 0. */
 static uint64_t surely_free(int device)
 {
-    if (!lazy.ticks || lazy.device != device || zc_ticks_to_ns(zc_ticks() - lazy.ticks) > ANSWER_NS)
+    if (!lazy.answer.ticks || lazy.answer.device != device ||
+        zc_ticks_to_ns(zc_ticks() - lazy.answer.ticks) > ANSWER_NS)
         return 0;
-    uint64_t now = taken(), more = now > lazy.taken ? now - lazy.taken : 0;
-    return lazy.free > more ? lazy.free - more : 0;
+    uint64_t now = taken(), more = now > lazy.answer.taken ? now - lazy.answer.taken : 0;
+    return lazy.answer.free > more ? lazy.answer.free - more : 0;
 }
 
 /* True if the current device has `wanted` bytes in free memory and in `beside`, which libzc could
@@ -106,10 +110,10 @@ static size_t headroom(const struct zc_vmm *v)
 {
     CUdevice device;
     size_t more = zc_growth_headroom(v);
-    uint64_t wanted = zc_lazy_promised(v->device);
+    uint64_t wanted = zc_lazy_promised(v->va.device);
     bool fits = more && (wanted == zc_vmm_due(v) ||
-                         (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
-                          has_room(device, wanted + more, 0)));
+                         (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+                          device == v->va.device && has_room(device, wanted + more, 0)));
     return fits ? more : 0;
 }
 
@@ -121,7 +125,7 @@ static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
         result = zc_vmm_attach(v, from, to, 0, why);
     zc_growth_count(v, held);
     if (more)
-        lazy.ticks = 0; /* Less is free now than taken() shows. */
+        lazy.answer.ticks = 0; /* Less is free now than taken() shows. */
     return result;
 }
 
@@ -161,7 +165,7 @@ static CUresult before_launch(const struct zc_launch *launch)
     const char *why = "";
     if (zc_await_host(launch->fn) || !zc_driver_lock())
         return CUDA_SUCCESS;
-    for (struct zc_vmm *v = zc_lazy_list, *next; v && result == CUDA_SUCCESS; v = next) {
+    for (struct zc_vmm *v = lazy.open, *next; v && result == CUDA_SUCCESS; v = next) {
         next = v->next;
         if (zc_leaving(v->va.context))
             continue;
@@ -192,26 +196,9 @@ CUresult zc_lazy_empty(struct zc_vmm *v)
     CUresult result = zc_va_unmap(&v->va);
     if (result == CUDA_SUCCESS)
         zc_vmm_drop_chunks(v, 0);
-    __atomic_fetch_add(&lazy.promised[v->device], zc_vmm_due(v) - due, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&lazy.promised[v->va.device], zc_vmm_due(v) - due, __ATOMIC_RELAXED);
     zc_lazy_update(v);
     return result;
-}
-
-/* With the driver lock, because launches of other threads look at every entered block. */
-static CUresult enter(struct zc_vmm *v, const char **why)
-{
-    CUresult result = CUDA_SUCCESS;
-    bool given = v->va.base;
-    if (v->grows)
-        zc_growth_enter(v);
-    if (!v->as_new)
-        result = zc_access_reserve(&v->va, v->span, v->granularity, v->grows, why);
-    if (result != CUDA_SUCCESS)
-        return result;
-    __atomic_fetch_add(&lazy.promised[v->device], zc_vmm_due(v), __ATOMIC_RELAXED);
-    if (!given)
-        zc_lazy_update(v);
-    return CUDA_SUCCESS;
 }
 
 /* True if the device could hold a block besides everything that was promised.  Looks at all growing
@@ -219,14 +206,14 @@ static CUresult enter(struct zc_vmm *v, const char **why)
 static bool fits(const struct zc_vmm *v)
 {
     if (v->rule->spill != ZC_SPILL_NONE)
-        lazy.ticks = 0; /* Blocks take more than taken() counts. */
+        lazy.answer.ticks = 0; /* Blocks take more than taken() counts. */
     else if (zc_vmm_due(v) < ADMIT_FROM)
         return true;
     uint64_t beside = zc_modules_idle_bytes();
-    uint64_t wanted = zc_lazy_promised(v->device) + zc_vmm_due(v);
-    return has_room(v->device, wanted, beside) ||
-           (v->grows && has_room(v->device, wanted,
-                                 beside + zc_growth_largest(v->device, v->va.context, v->span)));
+    uint64_t wanted = zc_lazy_promised(v->va.device) + zc_vmm_due(v);
+    return has_room(v->va.device, wanted, beside) ||
+           (v->grows && has_room(v->va.device, wanted,
+                                 beside + zc_growth_largest(v->va.device, v->va.context, v->span)));
 }
 
 void zc_lazy_before_request(int device, size_t bytes)
@@ -239,22 +226,32 @@ void zc_lazy_before_request(int device, size_t bytes)
     uint64_t beside = zc_modules_idle_bytes();
     bool room = has_room(device, wanted, beside) ||
                 has_room(device, wanted, beside + zc_growth_largest(device, NULL, SIZE_MAX));
-    for (struct zc_vmm *v = room ? NULL : zc_lazy_list, *next; v; v = next) {
+    for (struct zc_vmm *v = room ? NULL : lazy.open, *next; v; v = next) {
         next = v->next;
-        if (v->device == device)
+        if (v->va.device == device)
             zc_lazy_attach(v, 0, v->span, &why); /* If this fails, the block stays lazy. */
     }
     zc_driver_unlock();
 }
 
+/* With the lock, because launches of other threads look at every entered block. */
 CUresult zc_lazy_admit(struct zc_vmm *v, const char **why)
 {
+    bool given = v->va.base;
     if (!zc_driver_lock()) {
         *why = "called from a signal handler";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *why = "more than the device has free";
-    CUresult result = fits(v) ? enter(v, why) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = fits(v) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (result == CUDA_SUCCESS && v->grows)
+        zc_growth_enter(v);
+    if (result == CUDA_SUCCESS && !v->as_new)
+        result = zc_access_reserve(&v->va, v->span, v->granularity, v->grows, why);
+    if (result == CUDA_SUCCESS)
+        __atomic_fetch_add(&lazy.promised[v->va.device], zc_vmm_due(v), __ATOMIC_RELAXED);
+    if (result == CUDA_SUCCESS && !given)
+        zc_lazy_update(v);
     zc_driver_unlock();
     return result;
 }

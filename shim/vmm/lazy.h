@@ -28,10 +28,6 @@ uint64_t zc_lazy_promised(int device);
 
 /* The functions below are for the rest of vmm/.  The caller holds the driver lock. */
 
-/* The blocks with something pending, linked by `next`, newest first.  So a call costs time only for
- * what is pending, however many blocks there are. */
-extern struct zc_vmm *zc_lazy_list;
-
 /* Makes the bytes [from, to) of a block usable, as zc_vmm_attach() does.  Allowed during captures,
  * too. */
 CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);

@@ -132,13 +132,13 @@ static void drop_cached(unsigned i)
 static void give_back(const struct zc_vmm *v, struct behind *b)
 {
     const char *why;
-    if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, v->device, size_of(b), &why)) {
+    if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, v->va.device, size_of(b), &why)) {
         drop(b);
         return;
     }
     if (move.cached == CACHED)
         drop_cached(0);
-    move.cache[move.cached++] = (struct cached){v->rule, v->device, *b};
+    move.cache[move.cached++] = (struct cached){v->rule, v->va.device, *b};
     __atomic_fetch_add(&zc_move_cached, size_of(b), __ATOMIC_RELAXED);
 }
 
@@ -146,8 +146,8 @@ static bool find_cached(const struct zc_vmm *v, struct behind *out)
 {
     for (unsigned i = move.cached; i-- > 0;) {
         const struct cached *c = &move.cache[i];
-        if (size_of(&c->behind) != zc_vmm_own(v) || c->rule != v->rule || c->device != v->device ||
-            c->behind.guard != v->guard)
+        if (size_of(&c->behind) != zc_vmm_own(v) || c->rule != v->rule ||
+            c->device != v->va.device || c->behind.guard != v->guard)
             continue;
         *out = take_cached(i);
         return true;

@@ -21,9 +21,9 @@
 
 /* A call of zc_pause() or zc_resume(). */
 struct call {
-    const char *name, *type; /* As the program and as the log call it. */
-    const char *range;       /* NULL for all blocks. */
-    uint64_t number;         /* Of the range. */
+    const char *name;  /* As the log calls it. */
+    const char *range; /* NULL for all blocks. */
+    uint64_t number;   /* Of the range. */
     bool resumes, keep;
     struct item {
         struct zc_block *block;
@@ -97,14 +97,6 @@ static CUresult wait_for_contexts(struct call *c)
     return result;
 }
 
-static void count_own(const struct zc_stash *stash, size_t bytes, bool out)
-{
-    enum zc_kind host = stash->pinned ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
-    zc_traffic_own(out ? zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, host)
-                       : zc_flow(ZC_DIR_HTOD, host, ZC_KIND_DEVICE),
-                   bytes);
-}
-
 /* Copies what is on the device to the stash of a block, or back.  With `out` the stash is made
  * first. */
 static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_t bytes, bool out,
@@ -117,6 +109,7 @@ static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_
         return result;
     if (out)
         result = zc_stash_make(stash, bytes, why);
+    enum zc_kind host = stash->pinned ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
     if (result == CUDA_SUCCESS) {
         *why = "the driver refuses the copy";
         result = out ? zc_real.cuMemcpyDtoH_v2(stash->pages, block->base, bytes)
@@ -125,7 +118,9 @@ static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
     if (result == CUDA_SUCCESS)
-        count_own(stash, bytes, out);
+        zc_traffic_own(out ? zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, host)
+                           : zc_flow(ZC_DIR_HTOD, host, ZC_KIND_DEVICE),
+                       bytes);
     zc_context_leave(entered);
     return result;
 }
@@ -270,11 +265,11 @@ static void tell(const struct call *c)
     const char *range = c->range ? c->range : "*";
     if (c->result != CUDA_SUCCESS)
         zc_message(ZC_ERROR, "pause",
-                   "%s of range %s leaves %U of its blocks as they are: %s (code %u)", c->name,
+                   "zc_%s of range %s leaves %U of its blocks as they are: %s (code %u)", c->name,
                    range, c->left, c->why, (unsigned)c->result);
     else if (!c->resumes && !c->count && !c->others && zc_message_first("pause"))
         zc_message(ZC_WARN, "pause",
-                   "%s of range %s finds no block: only blocks in 'vmm' can be paused, which a "
+                   "zc_%s of range %s finds no block: only blocks in 'vmm' can be paused, which a "
                    "rule with 'place = vmm' makes of what is requested in the range",
                    c->name, range);
 }
@@ -294,7 +289,7 @@ static void carry_out(struct call *c)
             (c->resumes ? resume_block : pause_block)(c, c->item[i].block);
         zc_driver_unlock();
     }
-    zc_log_pause(c->type, c->range, c->blocks, c->bytes, c->kept, zc_ticks() - start);
+    zc_log_pause(c->name, c->range, c->blocks, c->bytes, c->kept, zc_ticks() - start);
     tell(c);
     zc_arena_put(c->item, c->room * sizeof(*c->item));
 }
@@ -307,20 +302,20 @@ static CUresult run(struct call *c)
         carry_out(c);
         return c->result;
     }
-    zc_message(ZC_ERROR, "pause", "%s does nothing while a stream is being captured", c->name);
+    zc_message(ZC_ERROR, "pause", "zc_%s does nothing while a stream is being captured", c->name);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 size_t zc_pause_blocks(const char *range, bool keep)
 {
-    struct call c = {.name = "zc_pause", .type = "pause", .range = range, .keep = keep};
+    struct call c = {.name = "pause", .range = range, .keep = keep};
     run(&c);
     return c.bytes;
 }
 
 CUresult zc_pause_end(const char *range)
 {
-    struct call c = {.name = "zc_resume", .type = "resume", .range = range, .resumes = true};
+    struct call c = {.name = "resume", .range = range, .resumes = true};
     return run(&c);
 }
 

@@ -35,7 +35,7 @@ static CUresult fill(struct zc_vmm *v, const char **why)
 {
     if (v->lazy)
         return zc_lazy_admit(v, why);
-    zc_lazy_before_request(v->device, zc_vmm_due(v));
+    zc_lazy_before_request(v->va.device, zc_vmm_due(v));
     CUresult result = zc_access_reserve(&v->va, v->span, v->granularity, false, why);
     if (result != CUDA_SUCCESS)
         return result;
@@ -96,7 +96,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     }
     v->granularity = (uint32_t)f->granularity;
     v->span = zc_va_round_up(want->size, f->granularity);
-    v->device = v->va.device = want->device;
+    v->va.device = want->device;
     v->va.context = want->context;
     v->va.peers = want->rule->peers;
     v->va.pool = want->pool;

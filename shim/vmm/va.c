@@ -254,14 +254,6 @@ CUresult zc_va_unmap(struct zc_va *va)
     return result;
 }
 
-void zc_va_quiesced(struct zc_va *va)
-{
-    bool mine = zc_va_lock();
-    va->busy = false;
-    if (mine)
-        zc_va_unlock();
-}
-
 void zc_va_move(struct zc_va *to, struct zc_va *from)
 {
     bool mine = zc_va_lock();

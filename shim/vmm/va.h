@@ -39,7 +39,8 @@ struct zc_va {
     int device;              /* Ordinal of the device that has the memory. */
     enum zc_peers peers : 8; /* Which other devices may use it. */
     bool wide : 1;           /* Much larger than its block. */
-    bool busy;               /* Work given before the block was freed may still use it. */
+    bool busy;               /* Work given before its block was freed may use it.  With the
+                              * driver lock. */
     CUcontext context;       /* Context of the request; peer access is enabled for its memory. */
     CUmemoryPool pool;       /* Pool of the request, whose rights count; else NULL. */
     uint64_t granted;        /* Devices that the pool's rights let in, one bit each. */
@@ -104,9 +105,6 @@ CUresult zc_va_unmap(struct zc_va *va);
 
 /* Waits for work that may still use a range.  With the lock. */
 CUresult zc_va_wait(struct zc_va *va);
-
-/* All work given before the free of the range's block has ended. */
-void zc_va_quiesced(struct zc_va *va);
 
 /* Moves the record of a range to another address in memory. */
 void zc_va_move(struct zc_va *to, struct zc_va *from);

@@ -80,10 +80,10 @@ static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t s
 CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t size,
                        CUmemGenericAllocationHandle *handle)
 {
-    CUmemAllocationProp prop = facts[v->device].prop;
+    CUmemAllocationProp prop = facts[v->va.device].prop;
     if (host) {
         const struct zc_want want = {
-            .size = size, .device = v->device, .rule = v->rule, .prop = &prop};
+            .size = size, .device = v->va.device, .rule = v->rule, .prop = &prop};
         struct zc_backing made = {0};
         const char *why;
         CUresult result = zc_handle_make(&want, &made, &why);
@@ -227,10 +227,10 @@ CUdeviceptr zc_vmm_border_of(const struct zc_block *block)
 
 bool zc_vmm_enter_small(struct zc_vmm *v, size_t size)
 {
-    size_t *count = &own.small[v->device];
+    size_t *count = &own.small[v->va.device];
     if (size > v->granularity / 2)
         return true;
-    v->small = __atomic_add_fetch(count, 1, __ATOMIC_RELAXED) <= facts[v->device].small_most;
+    v->small = __atomic_add_fetch(count, 1, __ATOMIC_RELAXED) <= facts[v->va.device].small_most;
     if (!v->small)
         __atomic_sub_fetch(count, 1, __ATOMIC_RELAXED);
     return v->small;
@@ -238,7 +238,7 @@ bool zc_vmm_enter_small(struct zc_vmm *v, size_t size)
 
 void zc_vmm_leave_small(struct zc_vmm *v)
 {
-    __atomic_sub_fetch(&own.small[v->device], v->small, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&own.small[v->va.device], v->small, __ATOMIC_RELAXED);
     v->small = false;
 }
 

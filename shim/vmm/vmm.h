@@ -18,7 +18,7 @@ struct zc_paused {
 
 /*
  * One block.  In a lazy block everything changes only with the driver lock, except `granularity`,
- * `rule`, `device`, `rdma`, `lazy` and the addresses of the range.
+ * `rule`, `rdma`, `lazy` and the addresses of the range.
  */
 struct zc_vmm {
     struct zc_va va;            /* Its addresses, and the context of the request. */
@@ -27,7 +27,6 @@ struct zc_vmm {
     struct zc_chunks chunks;    /* Its memory. */
     size_t held;                /* Sum of the chunks in bytes; with headroom more than `span`. */
     uint32_t granularity;       /* Sizes of chunks are multiples of it. */
-    int8_t device;              /* Ordinal of the device that has the memory. */
     bool open;                  /* Something is pending: memory or a copy.  Atomic. */
     enum zc_rdma rdma : 4;      /* The rule's `rdma`, for the chunks. */
     bool guard : 1;    /* Each end has a granule of host memory, which all such blocks share. */
