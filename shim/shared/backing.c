@@ -484,7 +484,7 @@ CUresult zc_shared_quiesce(enum zc_fn fn)
 {
     decide_all(fn, false);
     CUresult result = all_own(fn, backing_is_one, "a stream may wait for the CPU");
-    return result == CUDA_SUCCESS ? zc_quiesce(fn) : result;
+    return result == CUDA_SUCCESS ? zc_grow_drain(fn) : result;
 }
 
 CUresult zc_shared_before_kernels(enum zc_fn fn)

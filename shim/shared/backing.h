@@ -55,7 +55,7 @@ CUresult zc_shared_to_own(struct zc_shared *pair, enum zc_fn fn, const char *why
 bool zc_shared_demote(struct zc_shared *pair, const char *why);
 
 /* Before `fn` gives a stream work that may wait for the CPU: from here on no backing changes,
- * because that waits for the device, so all blocks become OWN.  Then as zc_quiesce(). */
+ * because that waits for the device, so all blocks become OWN.  Then as zc_grow_drain(). */
 CUresult zc_shared_quiesce(enum zc_fn fn);
 
 /* zc_shared_to_own() for the block at an address, if there is one: before `fn` writes it in a form

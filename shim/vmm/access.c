@@ -58,7 +58,7 @@ static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
 }
 
 /* The devices that the pool, peer access or the rule let reach an entered range. */
-static uint64_t let(const struct zc_va *va)
+static uint64_t let_in(const struct zc_va *va)
 {
     uint64_t mask = zc_va_bit(va->device);
     if (va->pool && va->peers == ZC_PEERS_ENABLED)
@@ -69,7 +69,7 @@ static uint64_t let(const struct zc_va *va)
     return va->peers == ZC_PEERS_ALL ? va->devices : mask;
 }
 
-static CUresult enter(struct zc_va *va)
+static CUresult enter_range(struct zc_va *va)
 {
     int devices = 0;
     CUresult result = CUDA_SUCCESS;
@@ -81,7 +81,7 @@ static CUresult enter(struct zc_va *va)
         result = add_able(va->device, &va->devices);
     else if (va->pool && many)
         result = ask_pool(va->pool, &va->granted);
-    va->devices |= let(va);
+    va->devices |= let_in(va);
     if (result == CUDA_SUCCESS)
         DL_PREPEND2(zc_va_list, va, before, next);
     return result;
@@ -97,28 +97,18 @@ CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bo
     if (result != CUDA_SUCCESS)
         return result;
     *why = "cuDeviceCanAccessPeer refuses";
-    bool mine = zc_va_lock();
-    result = enter(va);
+    ZC_VA_LOCKED;
+    result = enter_range(va);
     if (result != CUDA_SUCCESS && !given)
         zc_va_release(va);
-    if (mine)
-        zc_va_unlock();
-    return result;
-}
-
-CUresult zc_access_open_host(struct zc_va *va)
-{
-    bool mine = zc_va_lock();
-    CUresult result = zc_va_open_host(va);
-    if (mine)
-        zc_va_unlock();
     return result;
 }
 
 /* Gives a range exactly the devices that should reach it.  On failure it keeps those it had. */
 static CUresult apply_rights(struct zc_va *va)
 {
-    uint64_t mask = let(va) | va->copying, give = mask & ~va->devices, take = va->devices & ~mask;
+    uint64_t mask = let_in(va) | va->copying, give = mask & ~va->devices,
+             take = va->devices & ~mask;
     CUresult result = zc_va_set_devices(va, give, take);
     if (result == CUDA_SUCCESS)
         va->devices = mask;
@@ -261,7 +251,7 @@ void zc_access_forget_pool(CUmemoryPool pool)
     zc_va_unlock();
 }
 
-CUresult zc_access_quiesce(void)
+CUresult zc_access_drain(void)
 {
     CUresult result = CUDA_SUCCESS;
     if (!zc_va_lock())
@@ -272,7 +262,7 @@ CUresult zc_access_quiesce(void)
     return result;
 }
 
-static void context_gone(CUcontext context)
+static void access_context_gone(CUcontext context)
 {
     if (!zc_va_lock())
         return;
@@ -315,12 +305,9 @@ CUresult zc_access_end_copies(struct zc_va *va)
 {
     if (!va->copying)
         return CUDA_SUCCESS;
-    bool mine = zc_va_lock();
+    ZC_VA_LOCKED;
     va->copying = 0;
-    CUresult result = apply_rights(va);
-    if (mine)
-        zc_va_unlock();
-    return result;
+    return apply_rights(va);
 }
 
 /* True if a device may set memory of the range: only its own device and those with peer access
@@ -329,7 +316,7 @@ static bool may_set(const struct zc_va *va, int device)
 {
     if (va->device == device || !zc_va_lock())
         return true;
-    bool may = let(va) & zc_va_bit(device);
+    bool may = let_in(va) & zc_va_bit(device);
     zc_va_unlock();
     return may;
 }
@@ -350,7 +337,7 @@ static CUresult open_to_cpu(const struct zc_block *block)
     struct zc_vmm *v = zc_vmm_of(block);
     if (zc_block_paused(block))
         return CUDA_ERROR_ILLEGAL_STATE;
-    return v && v->va.host.closed ? zc_access_open_host(&v->va) : CUDA_SUCCESS;
+    return v && v->va.host.closed ? zc_va_open_host(&v->va) : CUDA_SUCCESS;
 }
 
 CUresult zc_vmm_open(const struct zc_copy *c)
@@ -400,4 +387,4 @@ CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flav
     return result == CUDA_SUCCESS ? open_side(block, device) : result;
 }
 
-const struct zc_module zc_module_access = {.context_gone = context_gone};
+const struct zc_module zc_module_access = {.context_gone = access_context_gone};

@@ -23,9 +23,6 @@
 CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
                            const char **why);
 
-/* Opens the host memory of a range that is closed to the CPU.  Returns the driver's code. */
-CUresult zc_access_open_host(struct zc_va *va);
-
 /* Lets the current context use the memory of `peer` from now on.  On failure returns the driver's
  * code, and nothing has changed. */
 CUresult zc_access_enable(CUcontext peer);
@@ -48,7 +45,7 @@ CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t c
 void zc_access_forget_pool(CUmemoryPool pool);
 
 /* Waits for work that may still use ranges of freed blocks.  Returns the driver's code. */
-CUresult zc_access_quiesce(void);
+CUresult zc_access_drain(void);
 
 /* The block of a range was freed: closes it to devices that were let in only for copies.  Returns
  * the driver's code; after a failure they still have access. */

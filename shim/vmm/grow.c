@@ -22,10 +22,10 @@
 
 static ZC_OWN struct {
     struct zc_growth *pending; /* Pending copies. */
-    bool quiesced;             /* No deferred work is left to wait for, and none comes.  Atomic. */
+    bool drained;              /* No deferred work is left to wait for, and none comes.  Atomic. */
 } grow;
 
-static CUresult before_launch(const struct zc_launch *launch);
+static CUresult grow_before_launch(const struct zc_launch *launch);
 
 /* Records a pending copy, which has been made or is not needed any more.  The ledger may have
  * forgotten one of its sides. */
@@ -42,7 +42,7 @@ static void end_copy(struct zc_growth *g, enum zc_outcome outcome)
     if (zc_log_level() >= ZC_LOG_EVENTS)
         zc_log_transfer(t, &g->call);
     DL_DELETE2(grow.pending, g, before, next);
-    zc_launch_call(ZC_LAUNCH_GROW, grow.pending ? before_launch : NULL);
+    zc_launch_call(ZC_LAUNCH_GROW, grow.pending ? grow_before_launch : NULL);
     zc_growth_end(g);
     zc_lazy_update(old);
     zc_lazy_update(new);
@@ -99,7 +99,7 @@ static CUresult copy_all(enum zc_fn fn)
 }
 
 /* A launch can touch every block. */
-static CUresult before_launch(const struct zc_launch *launch)
+static CUresult grow_before_launch(const struct zc_launch *launch)
 {
     if (zc_await_host(launch->fn) || !zc_driver_lock())
         return CUDA_SUCCESS;
@@ -147,9 +147,9 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
 
 /* Does nothing during a capture: nothing may be waited for then, and nothing runs before the graph
  * is launched, by another call. */
-CUresult zc_quiesce(enum zc_fn fn)
+CUresult zc_grow_drain(enum zc_fn fn)
 {
-    if (__atomic_load_n(&grow.quiesced, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||
+    if (__atomic_load_n(&grow.drained, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||
         !zc_driver_lock())
         return CUDA_SUCCESS;
     zc_release_await();
@@ -157,8 +157,8 @@ CUresult zc_quiesce(enum zc_fn fn)
     if (!zc_capture_any()) {
         result = copy_all(fn);
         if (result == CUDA_SUCCESS)
-            result = zc_access_quiesce();
-        __atomic_store_n(&grow.quiesced, result == CUDA_SUCCESS, __ATOMIC_RELEASE);
+            result = zc_access_drain();
+        __atomic_store_n(&grow.drained, result == CUDA_SUCCESS, __ATOMIC_RELEASE);
     }
     zc_driver_unlock();
     return result;
@@ -178,7 +178,7 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
         zc_deep_written(c->dst.block, c->dst.address, c->bytes);
     g->pending = true;
     DL_APPEND2(grow.pending, g, before, next);
-    zc_launch_call(ZC_LAUNCH_GROW, before_launch);
+    zc_launch_call(ZC_LAUNCH_GROW, grow_before_launch);
     zc_lazy_update(from);
     zc_lazy_update(to);
     return true;

@@ -50,7 +50,7 @@ CUresult zc_grow_isolate(struct zc_vmm *v, const char **why);
 /* `fn` is about to give a stream work that may wait for the CPU (driver/await.h): waits first for
  * everything that libzc has deferred.  A code other than CUDA_SUCCESS is returned to the
  * program. */
-CUresult zc_quiesce(enum zc_fn fn);
+CUresult zc_grow_drain(enum zc_fn fn);
 
 /*
  * For rules with `grown`, which leave blocks as cudaMalloc makes them until an array has grown in

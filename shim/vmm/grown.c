@@ -62,9 +62,9 @@ void zc_grown_freed(const struct zc_block *block)
     }
 }
 
-static void start(const struct zc_policy *policy)
+static void grown_start(const struct zc_policy *policy)
 {
     __atomic_store_n(&zc_grown_asked, (policy->needs & ZC_NEED_GROWN) != 0, __ATOMIC_RELAXED);
 }
 
-const struct zc_module zc_module_grown = {.start = start};
+const struct zc_module zc_module_grown = {.start = grown_start};

@@ -22,7 +22,7 @@ static ZC_OWN struct {
     size_t headroom[ZC_VA_DEVICES]; /* Bytes in use, by device. */
 } growth;
 
-static void link(struct zc_growth *g, struct zc_vmm *new, struct zc_vmm *old)
+static void link_step(struct zc_growth *g, struct zc_vmm *new, struct zc_vmm *old)
 {
     g->new = new;
     g->old = old;
@@ -36,7 +36,7 @@ static void forget_old(struct zc_growth *g)
     g->old = NULL;
 }
 
-static void unlink(struct zc_growth *g)
+static void unlink_step(struct zc_growth *g)
 {
     forget_old(g);
     g->new->as_new = NULL;
@@ -68,7 +68,7 @@ static void drop_kept(struct zc_vmm *v)
         zc_vmm_give_back(take_kept(v));
 }
 
-static void keep(struct zc_vmm *v, struct zc_block *block)
+static void keep_addresses(struct zc_vmm *v, struct zc_block *block)
 {
     if (growth.keepers == KEEPERS)
         drop_kept(growth.keeper[0]);
@@ -99,7 +99,7 @@ void zc_growth_enter(struct zc_vmm *v)
     struct zc_vmm *old = take_kept(b);
     zc_va_move(&v->va, &old->va);
     zc_vmm_drop(old);
-    link(g, v, b);
+    link_step(g, v, b);
     g->mapped = true;
 }
 
@@ -114,7 +114,7 @@ CUresult zc_growth_detach(struct zc_vmm *v, const char **why)
         return result;
     g->mapped = false;
     if (!g->pending)
-        unlink(g);
+        unlink_step(g);
     return CUDA_SUCCESS;
 }
 
@@ -128,7 +128,7 @@ struct zc_growth *zc_growth_begin(struct zc_vmm *new, struct zc_vmm *old)
         return NULL;
     struct zc_growth *g = zc_arena_get(sizeof(*g));
     if (g)
-        link(g, new, old);
+        link_step(g, new, old);
     return g;
 }
 
@@ -136,7 +136,7 @@ void zc_growth_end(struct zc_growth *g)
 {
     g->pending = false;
     if (!g->mapped)
-        unlink(g);
+        unlink_step(g);
 }
 
 CUresult zc_growth_isolate(struct zc_vmm *v, const char **why)
@@ -163,7 +163,7 @@ void zc_growth_inherit(struct zc_growth *g, struct zc_block *block)
     g->mapped = false; /* The chunks mapped there are its own now. */
     if (zc_access_end_copies(&old->va) != CUDA_SUCCESS)
         zc_va_unmap(&old->va);
-    keep(new, block);
+    keep_addresses(new, block);
 }
 
 void zc_growth_leave(struct zc_vmm *v)
@@ -173,7 +173,7 @@ void zc_growth_leave(struct zc_vmm *v)
     if (v->as_old && zc_growth_detach(v->as_old->new, &why) != CUDA_SUCCESS)
         forget_old(v->as_old);
     if (v->as_new)
-        unlink(v->as_new);
+        unlink_step(v->as_new);
     drop_kept(v);
     growth.headroom[v->va.device] -= v->held > v->span ? v->held - v->span : 0;
 }
@@ -206,7 +206,7 @@ struct search {
     size_t span, most;
 };
 
-static bool compare(struct zc_block *block, void *arg)
+static bool compare_held(struct zc_block *block, void *arg)
 {
     struct search *s = arg;
     const struct zc_vmm *b = zc_vmm_of(block);
@@ -222,6 +222,6 @@ static bool compare(struct zc_block *block, void *arg)
 size_t zc_growth_largest(int device, CUcontext context, size_t span)
 {
     struct search s = {.device = device, .context = context, .span = span};
-    zc_block_each(compare, &s);
+    zc_block_each(compare_held, &s);
     return s.most;
 }

@@ -51,7 +51,7 @@ void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes)
     __atomic_fetch_sub(&lazy.promised[v->va.device], bytes, __ATOMIC_RELAXED);
 }
 
-static CUresult before_launch(const struct zc_launch *launch);
+static CUresult lazy_before_launch(const struct zc_launch *launch);
 
 static void set_open(struct zc_vmm *v, bool now)
 {
@@ -60,7 +60,7 @@ static void set_open(struct zc_vmm *v, bool now)
     else if (!now && v->open)
         DL_DELETE2(lazy.open, v, before, next);
     __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
-    zc_launch_call(ZC_LAUNCH_LAZY, lazy.open ? before_launch : NULL);
+    zc_launch_call(ZC_LAUNCH_LAZY, lazy.open ? lazy_before_launch : NULL);
 }
 
 void zc_lazy_update(struct zc_vmm *v)
@@ -159,7 +159,7 @@ CUresult zc_lazy_diagnose(const struct zc_vmm *v, enum zc_fn fn, CUresult code, 
 }
 
 /* A launch can touch every block. */
-static CUresult before_launch(const struct zc_launch *launch)
+static CUresult lazy_before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";

@@ -53,8 +53,8 @@ static void forget_user(void)
     zc_wake(&move.users);
 }
 
-/* Users increment the count, then check `moving`; the mover sets `moving`, then checks the count.
- * So one of them sees the other. */
+/* Users increment the count, then check `moving`; the mover sets `moving`, then checks the
+ * count. So one of them sees the other. */
 bool zc_move_announce(void)
 {
     for (;;) {
@@ -80,7 +80,7 @@ CUresult zc_move_never(const struct zc_block *block)
     if (!v)
         return CUDA_SUCCESS;
     __atomic_store_n(&zc_movable(v)->stays, true, __ATOMIC_SEQ_CST);
-    return zc_access_open_host(&v->va);
+    return zc_va_open_host(&v->va);
 }
 
 /* A launch that was inside the driver at the first look may run now, so there is a second one. */
@@ -105,7 +105,7 @@ static size_t size_of(const struct behind *b)
     return b->chunks.list[b->guard].size;
 }
 
-static void drop(struct behind *b)
+static void drop_behind(struct behind *b)
 {
     zc_va_drop(b->beside);
     for (unsigned i = b->guard; i + b->guard < b->chunks.count; i++)
@@ -125,7 +125,7 @@ static struct behind take_cached(unsigned i)
 static void drop_cached(unsigned i)
 {
     struct behind b = take_cached(i);
-    drop(&b);
+    drop_behind(&b);
 }
 
 /* Gives back what is not behind a block, or keeps it if it is host memory. */
@@ -133,7 +133,7 @@ static void give_back(const struct zc_vmm *v, struct behind *b)
 {
     const char *why;
     if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, v->va.device, size_of(b), &why)) {
-        drop(b);
+        drop_behind(b);
         return;
     }
     if (move.cached == CACHED)
@@ -276,7 +276,7 @@ static CUresult make_behind(struct zc_vmm *v, bool host, struct behind *b, const
     if (result == CUDA_SUCCESS && host)
         result = map_beside(v, &made.chunks, v->guard, &made.beside, why);
     if (result != CUDA_SUCCESS) {
-        drop(&made);
+        drop_behind(&made);
         return result;
     }
     uint32_t from = (uint32_t)(zc_vmm_guard(v) / ZC_VA_UNIT);
@@ -332,7 +332,8 @@ static void end_copies(const struct copies *c, CUcontext context)
 }
 
 /* The block is copied, and mapped nowhere.  On failure it is where it was. */
-static CUresult leave(struct zc_vmm *v, struct copies *c, struct behind *host, const char **why)
+static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct behind *host,
+                             const char **why)
 {
     CUresult result = make_behind(v, true, host, why);
     if (result != CUDA_SUCCESS)
@@ -351,7 +352,8 @@ static CUresult leave(struct zc_vmm *v, struct copies *c, struct behind *host, c
  * *left is true the first one is in host memory, whatever becomes of the other one, whose content
  * still lies there, too.
  */
-static CUresult change(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left, const char **why)
+static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left,
+                                const char **why)
 {
     struct zc_vmm *v = leaves ? leaves : comes;
     size_t own = zc_vmm_own(v), piece = own / PIECES > PIECE ? own / PIECES : PIECE;
@@ -369,7 +371,7 @@ static CUresult change(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left, 
         result = map_beside(v, &device.chunks, v->guard, &alias, why);
     c.device = alias ? alias->base : 0;
     if (result == CUDA_SUCCESS && leaves) {
-        result = leave(leaves, &c, &host, why);
+        result = leave_device(leaves, &c, &host, why);
         *left = result == CUDA_SUCCESS;
     }
     if (*left)
@@ -389,7 +391,7 @@ static CUresult change(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left, 
 }
 
 /* Counts a block where it goes; what is kept in host memory makes room for it. */
-static bool count(const struct zc_block *block, bool host, const char **why)
+static bool count_at(const struct zc_block *block, bool host, const char **why)
 {
     const struct zc_rule *rule = &zc_rules()->rules[block->rule];
     bool budget = !host && (block->flags & ZC_BLOCK_BUDGET);
@@ -414,7 +416,7 @@ static void uncount(const struct zc_block *block, bool host)
         zc_budget_give(&zc_rules()->rules[block->rule], block->size);
 }
 
-static void note(struct zc_block *block, bool host)
+static void note_at(struct zc_block *block, bool host)
 {
     struct zc_backing *backing = block->backing;
     backing->spilled = host ? block->size : 0;
@@ -432,14 +434,14 @@ bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)
 bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
 {
     bool left = false;
-    if (!(leaves ? count(leaves, true, why) : count(comes, false, why)))
+    if (!(leaves ? count_at(leaves, true, why) : count_at(comes, false, why)))
         return false;
-    CUresult result = change(zc_vmm_of(leaves), zc_vmm_of(comes), &left, why);
+    CUresult result = exchange_blocks(zc_vmm_of(leaves), zc_vmm_of(comes), &left, why);
     bool came = comes && result == CUDA_SUCCESS;
     if (left)
-        note(leaves, true);
+        note_at(leaves, true);
     if (came) {
-        note(comes, false);
+        note_at(comes, false);
         uncount(comes, true);
     } else if (leaves) {
         uncount(leaves, !left);
@@ -449,7 +451,7 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
     return result == CUDA_SUCCESS;
 }
 
-static unsigned reclaim(int place)
+static unsigned move_reclaim(int place)
 {
     unsigned given = 0;
     if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_MAPPED) || !move.cached || !zc_driver_lock())
@@ -460,10 +462,11 @@ static unsigned reclaim(int place)
     return given;
 }
 
-static void context_gone(CUcontext context)
+static void move_context_gone(CUcontext context)
 {
     (void)context;
-    reclaim(ZC_PLACE_MAPPED);
+    move_reclaim(ZC_PLACE_MAPPED);
 }
 
-const struct zc_module zc_module_move = {.context_gone = context_gone, .reclaim = reclaim};
+const struct zc_module zc_module_move = {.context_gone = move_context_gone,
+                                         .reclaim = move_reclaim};

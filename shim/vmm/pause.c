@@ -99,8 +99,8 @@ static CUresult wait_for_contexts(struct call *c)
 
 /* Copies what is on the device to the stash of a block, or back.  With `out` the stash is made
  * first. */
-static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_t bytes, bool out,
-                     const char **why)
+static CUresult copy_stash(const struct zc_block *block, struct zc_stash *stash, size_t bytes,
+                           bool out, const char **why)
 {
     bool entered;
     *why = "its context does not answer";
@@ -132,8 +132,9 @@ static CUresult keep_content(const struct zc_block *block, struct zc_paused *p, 
     size_t held = zc_vmm_guard(v) + zc_vmm_on_device(v) - (block->base - v->va.base);
     size_t asked = block->size - zc_block_spilled(block);
     CUresult result = zc_va_map(&v->va, &v->chunks, 0, v->held, why);
-    return result == CUDA_SUCCESS ? copy(block, &p->stash, held < asked ? held : asked, true, why)
-                                  : result;
+    return result == CUDA_SUCCESS
+               ? copy_stash(block, &p->stash, held < asked ? held : asked, true, why)
+               : result;
 }
 
 /* Gives its share of the limits back, too, so that a free gives back nothing. */
@@ -191,7 +192,7 @@ static CUresult detach(struct zc_block *block, struct zc_paused *p, bool keep, c
     return result;
 }
 
-static void drop(struct zc_paused *p)
+static void drop_paused(struct zc_paused *p)
 {
     if (p)
         zc_stash_unmake(&p->stash);
@@ -209,7 +210,7 @@ static void pause_block(struct call *c, struct zc_block *block)
     CUresult result = p ? detach(block, p, c->keep, &why) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS) {
         failed(c, result, why);
-        drop(p);
+        drop_paused(p);
         return;
     }
     strncpy(p->range, c->range ? c->range : "", sizeof(p->range) - 1);
@@ -231,7 +232,7 @@ static CUresult refill(struct zc_block *block, struct zc_paused *p, const char *
         return result;
     result = zc_va_map(&v->va, &v->chunks, 0, v->held, why);
     if (result == CUDA_SUCCESS && p->stash.pages)
-        result = copy(block, &p->stash, p->stash.bytes, false, why);
+        result = copy_stash(block, &p->stash, p->stash.bytes, false, why);
     if (result != CUDA_SUCCESS && zc_va_unmap(&v->va) == CUDA_SUCCESS)
         zc_vmm_empty(v);
     return result;
@@ -255,7 +256,7 @@ static void resume_block(struct call *c, struct zc_block *block)
     c->blocks++;
     v->paused = NULL;
     mark(block, false);
-    drop(p);
+    drop_paused(p);
     if (v->lazy)
         zc_lazy_update(v);
 }
@@ -294,7 +295,7 @@ static void carry_out(struct call *c)
     zc_arena_put(c->item, c->room * sizeof(*c->item));
 }
 
-static CUresult run(struct call *c)
+static CUresult run_call(struct call *c)
 {
     if (!zc_life_on() || zc_life_closing())
         return CUDA_ERROR_NOT_INITIALIZED;
@@ -309,14 +310,14 @@ static CUresult run(struct call *c)
 size_t zc_pause_blocks(const char *range, bool keep)
 {
     struct call c = {.name = "pause", .range = range, .keep = keep};
-    run(&c);
+    run_call(&c);
     return c.bytes;
 }
 
 CUresult zc_pause_end(const char *range)
 {
     struct call c = {.name = "resume", .range = range, .resumes = true};
-    return run(&c);
+    return run_call(&c);
 }
 
 bool zc_pause_claim(struct zc_block *block)

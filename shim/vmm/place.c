@@ -9,7 +9,7 @@
 
 /* Asks the driver in advance what the first requests under a policy would ask, unless they are left
  * as they are until an array has grown, which most never do. */
-static void start(const struct zc_policy *policy)
+static void vmm_start(const struct zc_policy *policy)
 {
     size_t most = 0, granularity = 0;
     bool placing = false, growing = false;
@@ -79,7 +79,7 @@ static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct
     return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
 }
 
-static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     const struct zc_vmm_facts *f = zc_vmm_facts(want->device);
     /* Stream-ordered memory does not grow: there is no moment at which nothing uses it. */
@@ -138,7 +138,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
 
 /* Handles and addresses belong to the process, not to a context, so they are given back even if the
  * context is gone. */
-static CUresult unmake(struct zc_backing *backing, bool gone)
+static CUresult vmm_unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_vmm *v = backing->vmm;
     (void)gone;
@@ -147,12 +147,15 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     return zc_vmm_give_back(v);
 }
 
-static CUresult detach(struct zc_backing *backing)
+static CUresult vmm_detach(struct zc_backing *backing)
 {
     return zc_vmm_detach(backing->vmm);
 }
 
-const struct zc_place zc_place_vmm = {
-    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = make, .detach = detach, .unmake = unmake};
+const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
+                                      .real = ZC_KIND_DEVICE,
+                                      .make = vmm_make,
+                                      .detach = vmm_detach,
+                                      .unmake = vmm_unmake};
 
-const struct zc_module zc_module_vmm = {.start = start};
+const struct zc_module zc_module_vmm = {.start = vmm_start};

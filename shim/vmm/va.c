@@ -152,6 +152,7 @@ static CUresult open_host(const struct zc_va *va, size_t from, size_t to)
 
 CUresult zc_va_open_host(struct zc_va *va)
 {
+    ZC_VA_LOCKED;
     bool mapped = zc_va_holds(va, va->host.from * ZC_VA_UNIT, va->host.to * ZC_VA_UNIT);
     CUresult result = va->host.closed && mapped ? open_host(va, 0, va->size) : CUDA_SUCCESS;
     va->host.closed = result != CUDA_SUCCESS;
@@ -202,14 +203,12 @@ CUresult zc_va_map(struct zc_va *va, const struct zc_chunks *chunks, size_t from
 {
     CUresult result = CUDA_SUCCESS;
     size_t at = 0, end = 0, size;
-    bool mine = zc_va_lock();
+    ZC_VA_LOCKED;
     for (unsigned i = 0; i < chunks->count && at < to && result == CUDA_SUCCESS; i++, at += size) {
         size = chunks->list[i].size;
         if (at + size > from && at >= end && !zc_va_holds(va, at, at + 1))
             result = map_run(va, chunks->list + i, chunks->count - i, at, to, &end, why);
     }
-    if (mine)
-        zc_va_unlock();
     return result;
 }
 
@@ -228,8 +227,9 @@ CUresult zc_va_wait(struct zc_va *va)
 }
 
 /* Runs that the driver refuses to unmap move to the front and are kept. */
-static CUresult unmap(struct zc_va *va)
+CUresult zc_va_unmap(struct zc_va *va)
 {
+    ZC_VA_LOCKED;
     CUresult result = zc_va_wait(va);
     unsigned kept = 0;
     if (result != CUDA_SUCCESS)
@@ -245,33 +245,25 @@ static CUresult unmap(struct zc_va *va)
     return result;
 }
 
-CUresult zc_va_unmap(struct zc_va *va)
-{
-    bool mine = zc_va_lock();
-    CUresult result = unmap(va);
-    if (mine)
-        zc_va_unlock();
-    return result;
-}
-
 void zc_va_move(struct zc_va *to, struct zc_va *from)
 {
-    bool mine = zc_va_lock();
+    ZC_VA_LOCKED;
     DL_DELETE2(zc_va_list, from, before, next);
     *to = *from;
     DL_PREPEND2(zc_va_list, to, before, next);
-    if (mine)
-        zc_va_unlock();
+}
+
+static CUresult leave_list(struct zc_va *va)
+{
+    ZC_VA_LOCKED;
+    CUresult unmapped = zc_va_unmap(va);
+    DL_DELETE2(zc_va_list, va, before, next);
+    return unmapped;
 }
 
 CUresult zc_va_free(struct zc_va *va)
 {
-    bool mine = zc_va_lock();
-    CUresult unmapped = unmap(va);
-    DL_DELETE2(zc_va_list, va, before, next);
-    if (mine)
-        zc_va_unlock();
-    CUresult freed = zc_va_release(va);
+    CUresult unmapped = leave_list(va), freed = zc_va_release(va);
     zc_arena_put(va->run, va->room * sizeof(*va->run));
     return unmapped != CUDA_SUCCESS ? unmapped : freed;
 }
@@ -284,7 +276,7 @@ CUresult zc_va_drop(struct zc_va *va)
 }
 
 /* Gives the prepared addresses that no range has used back to the driver. */
-static void context_gone(CUcontext context)
+static void va_context_gone(CUcontext context)
 {
     (void)context;
     for (unsigned i = 0; i < 2; i++) {
@@ -294,4 +286,4 @@ static void context_gone(CUcontext context)
     }
 }
 
-const struct zc_module zc_module_va = {.context_gone = context_gone};
+const struct zc_module zc_module_va = {.context_gone = va_context_gone};

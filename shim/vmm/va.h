@@ -59,6 +59,14 @@ extern struct zc_va *zc_va_list;
 bool zc_va_lock(void);
 void zc_va_unlock(void);
 
+/* Holds the lock until the end of the block, where the thread does not hold it already. */
+#define ZC_VA_LOCKED bool locked_ __attribute__((cleanup(zc_va_leave), unused)) = zc_va_lock()
+static inline void zc_va_leave(const bool *locked)
+{
+    if (*locked)
+        zc_va_unlock();
+}
+
 static inline uint64_t zc_va_bit(int device)
 {
     return device >= 0 && device < ZC_VA_DEVICES ? UINT64_C(1) << device : 0;
@@ -75,7 +83,7 @@ CUresult zc_va_release(struct zc_va *va);
  * Returns the driver's code; after a failure only some of it may have changed. */
 CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take);
 
-/* Opens host memory that is closed to the CPU.  With the lock.  Returns the driver's code. */
+/* Opens host memory that is closed to the CPU.  Returns the driver's code. */
 CUresult zc_va_open_host(struct zc_va *va);
 
 /* Rounds up to the granularity, which all chunks and ranges are multiples of. */

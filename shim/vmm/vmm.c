@@ -112,11 +112,9 @@ bool zc_vmm_take_guard(struct zc_vmm *v)
 
 static void drop_guard(void)
 {
-    bool mine = zc_va_lock();
+    ZC_VA_LOCKED;
     if (!--own.guard_users)
         zc_real.cuMemRelease(own.guard);
-    if (mine)
-        zc_va_unlock();
 }
 
 CUresult zc_vmm_drop_chunks(struct zc_vmm *v, unsigned count)
