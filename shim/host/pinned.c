@@ -22,6 +22,7 @@
 #include "ledger/block.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
+#include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
@@ -248,9 +249,16 @@ static const struct zc_rule *staged_in(const struct zc_extent *e)
     return NULL;
 }
 
+/* Each page of a private view gets a second one then, and where a control group or the host has
+ * none left, Linux ends the process. */
+static bool has_room(const struct zc_extent *e)
+{
+    return !__atomic_load_n(&e->apart, __ATOMIC_ACQUIRE) || zc_available() >= zc_extent_span(e);
+}
+
 static bool may_register(const struct zc_extent *e, uint64_t copied)
 {
-    return worth(e, copied) && !zc_capture_any() && !zc_life_closing() &&
+    return worth(e, copied) && has_room(e) && !zc_capture_any() && !zc_life_closing() &&
            !(__atomic_load_n(&forgone, __ATOMIC_SEQ_CST) && staged_in(e));
 }
 

@@ -5,12 +5,22 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "host/memfile.h"
+#include "memory/cgroup.h"
+
 #define GIB ((size_t)1 << 30)
 
 static unsigned registered, unregistered; /* Calls that succeeded. */
 static CUresult answer;                   /* What registering returns. */
 static int node;                          /* That device 3 is next to. */
 static CUcontext current = (CUcontext)0x1000;
+
+static uint64_t available = UINT64_MAX; /* What the host and control groups leave. */
+
+uint64_t zc_available(void)
+{
+    return available;
+}
 
 static struct zc_extent *extent_of(void *p)
 {
@@ -425,6 +435,27 @@ static void registrations_stop_before_the_kernel_runs_out_of_mappings(void **sta
             zc_hostmem_put(p[i]);
 }
 
+/* All its pages become its own then, beside those that a device block has shown. */
+static void a_private_view_is_registered_where_there_is_room_for_its_pages(void **state)
+{
+    const struct zc_host_want want = {
+        .size = 4 * MIB, .alignment = 1, .node = -1, .shareable = true};
+    struct zc_slot *slot;
+    const char *why;
+    void *p = zc_hostheap_get(&want, &slot, &why);
+    (void)state;
+    assert_non_null(p);
+    assert_true(zc_memfile_part(extent_of(p), 4 * MIB));
+    available = 4 * MIB - 1;
+    assert_false(zc_pinned_use(extent_of(p), 64 * MIB));
+    assert_int_equal(registered, 0);
+    available = 4 * MIB;
+    assert_true(zc_pinned_use(extent_of(p), 1));
+    assert_int_equal(registered, 1);
+    available = UINT64_MAX;
+    zc_hostheap_put(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +479,8 @@ int main(void)
         cmocka_unit_test_setup(what_could_not_be_registered_once_is_tried_again, fresh),
         cmocka_unit_test_setup(libc_does_not_know_what_the_driver_was_asked_for, fresh),
         cmocka_unit_test_setup(a_size_that_overflows_is_refused, fresh),
+        cmocka_unit_test_setup(a_private_view_is_registered_where_there_is_room_for_its_pages,
+                               fresh),
         cmocka_unit_test_setup(registrations_stop_before_the_kernel_runs_out_of_mappings, fresh),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
