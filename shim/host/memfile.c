@@ -9,10 +9,28 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/message.h"
+#include "base/own.h"
 #include "host/extent.h"
+#include "memory/limits.h"
 #include "memory/pages.h"
 
 #define OPEN (PROT_READ | PROT_WRITE)
+
+/* Of vm.max_map_count, the most files: each takes three mappings, and five once it is copied. */
+#define MAPS_PART 16
+
+static ZC_OWN uint32_t opened; /* Files.  Atomic. */
+
+static bool room_for_one(void)
+{
+    static uint64_t most; /* 0 until asked.  Atomic. */
+    uint64_t limit = __atomic_load_n(&most, __ATOMIC_RELAXED);
+    if (!limit) {
+        limit = zc_limits_maps() / MAPS_PART;
+        __atomic_store_n(&most, limit, __ATOMIC_RELAXED);
+    }
+    return __atomic_load_n(&opened, __ATOMIC_RELAXED) < limit;
+}
 
 /*
  * No descriptor is kept, because programs close files that they do not know.  Where `view` points
@@ -41,6 +59,8 @@ void zc_memfile_open(struct zc_extent *e)
     size_t span = zc_extent_span(e);
     void *base = (void *)zc_extent_base(e);
     struct stat stat;
+    if (!room_for_one())
+        return;
     char *view = zc_memory_map(NULL, 2 * span, PROT_NONE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     int fd = view == MAP_FAILED ? -1 : memfd_create("libzc", MFD_CLOEXEC);
@@ -50,6 +70,7 @@ void zc_memfile_open(struct zc_extent *e)
     if (fd >= 0)
         zc_file_close(fd);
     if (done) {
+        __atomic_fetch_add(&opened, 1, __ATOMIC_RELAXED);
         e->view = view;
         e->inode = stat.st_ino;
     } else if (view != MAP_FAILED) {

@@ -168,6 +168,18 @@ limited_by() {
     [[ $(sum elided_copies) -ge 1 && $(ended own 'no file') -eq 0 ]]
 }
 
+@test "where mappings are few, some blocks have memory of their own, and the log says why" {
+    unshare -m true 2>/dev/null || skip "no mounts of its own here"
+    PROGRAM=${PROGRAM%/*}/shared_pairs
+    echo 64 >"$BATS_TEST_TMPDIR/most"
+    printf '#!/bin/bash\nexec unshare -m bash -c %q bash %q "$@"\n' \
+        "mount --bind $BATS_TEST_TMPDIR/most /proc/sys/vm/max_map_count && exec \"\$@\"" \
+        "$PROGRAM" >"$BATS_TEST_TMPDIR/few"
+    chmod +x "$BATS_TEST_TMPDIR/few"
+    PROGRAM=$BATS_TEST_TMPDIR/few same many 'access = read' read
+    [[ $(sum elided_copies) -ge 1 && $(ended own 'no file') -ge 1 ]]
+}
+
 @test "where registering is refused, the device block has memory of its own" {
     SIM_FAIL=cuMemHostRegister_v2:2:0 same roundtrip 'access = read' read
     [[ $(ended own "can't be mapped for the device") -eq 1 ]]
