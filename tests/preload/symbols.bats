@@ -135,7 +135,7 @@ writable() {
         awk -F '|' '$3 ~ /[bBdD]/ && $7 !~ /rel\.ro/ { gsub(/ /, "", $1); print $1 }'
 }
 
-@test "modules keep their writable variables together: there are at most 225" {
+@test "modules keep their writable variables together: there are at most 180" {
     grep -q -e -fsanitize -e --coverage "$ZC_BUILD/command" && skip "the compiler adds its own"
-    writable | tee /dev/stderr | wc -l | { read -r n && ((n > 100 && n <= 225)); }
+    writable | tee /dev/stderr | wc -l | { read -r n && ((n > 100 && n <= 180)); }
 }
