@@ -10,9 +10,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* Device mappings switch ATS off for all of so many bytes (uvm_mmu.h of the kernel's driver). */
-#define ATS_GRANULE ((size_t)512 << 20)
-
 /* UVM_INITIALIZE of the kernel's driver (uvm.h): the flag leaves HMM off for the process. */
 #define UVM_INITIALIZE 0x30000001
 #define UVM_DISABLE_HMM 1
@@ -100,7 +97,7 @@ bool sim_reaches_all(int device)
 /* Whether device memory is mapped in the granule of an address. */
 static bool granule_is_mapped(CUdeviceptr va)
 {
-    CUdeviceptr at = va & ~(CUdeviceptr)(ATS_GRANULE - 1), end = at + ATS_GRANULE;
+    CUdeviceptr at = va & ~(CUdeviceptr)(SIM_ATS_GRANULE - 1), end = at + SIM_ATS_GRANULE;
     struct sim_block *b;
     while (at < end && (b = sim_block_overlap(at, end - at)) != NULL) {
         if (b->kind != SIM_HOST && b->kind != SIM_REGISTERED && b->kind != SIM_MANAGED)

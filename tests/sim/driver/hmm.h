@@ -6,6 +6,9 @@
 
 #include "call.h"
 
+/* Device mappings switch ATS off for all of so many bytes (uvm_mmu.h of the kernel's driver). */
+#define SIM_ATS_GRANULE ((size_t)512 << 20)
+
 /* What a machine does wrong: words of SIM_WRONG (sim.h). */
 enum sim_wrong { SIM_PARTED, SIM_UPGRADE, SIM_SERVED, SIM_FLAG, SIM_REFUSED, SIM_WRONGS };
 

@@ -3,6 +3,7 @@
  * of the same layout, at which the CPU, playing that device, finds the bytes. Access rights are the
  * rights of the alias pages. */
 #define _GNU_SOURCE
+#include "hmm.h"
 #include "memory.h"
 #include "pages.h"
 #include "range.h"
@@ -28,14 +29,15 @@ static char *va_base;
 static char *alias_base[SIM_MAX_DEVICES];
 static bool left_open; /* the CPU may have pages at addresses that are free again */
 
+/* What mapped device memory switches ATS off for is the driver's alone. */
 static char *reserve(void)
 {
-    char *p = mmap(NULL, VA_SIZE + SIM_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+    size_t bytes = VA_SIZE + SIM_ATS_GRANULE;
+    char *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    madvise(p, VA_SIZE + SIM_PAGE, MADV_DONTDUMP);
-    return (char *)(((uintptr_t)p + SIM_PAGE - 1) & ~(SIM_PAGE - 1));
+    madvise(p, bytes, MADV_DONTDUMP);
+    return (char *)(((uintptr_t)p + SIM_ATS_GRANULE - 1) & ~(SIM_ATS_GRANULE - 1));
 }
 
 CUresult sim_memory_start(void)
