@@ -108,7 +108,7 @@ endif
 endif
 
 .PHONY: all docs
-all: $(B)/libzc.so $(B)/zc-policy   ## the library, build/libzc.so, and what the command zc needs
+all: $(B)/libzc.so $(B)/zc-policy $(B)/zc-views   ## the library, build/libzc.so, and what the command zc needs
 
 -include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
 include tests/tests.mk
@@ -153,7 +153,15 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) -pie $(SHIPPED_LDFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl
 
--include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
+# What zc tries on GPUs.  Of the library it has these files alone, because it is bare itself; and
+# its ioctl(2) is the driver's as well.
+ZC_VIEWS_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/views/*.c)) shim/base/file.c \
+                  shim/base/memory.c shim/base/text.c shim/host/pagemap.c)
+$(B)/zc-views: $(ZC_VIEWS_OBJ)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) -pie -rdynamic $(SHIPPED_LDFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl
+
+-include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d) $(ZC_VIEWS_OBJ:.o=.d)
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-suites check-aarch64 check-headers demo bench \
         bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-tune bench-vmm bench-managed bench-apps \
@@ -266,6 +274,7 @@ COMPLETIONS := $(addprefix $(B)/completion/,$(if $(shell command -v python3),zc.
 INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(BINDIR):755:$(STAGE)/zc \
              $(LIBEXECDIR):755:$(B)/zc-policy \
+             $(LIBEXECDIR):755:$(B)/zc-views \
              $(INCLUDEDIR):644:include/zc.h \
              $(DATADIR):644:$(STAGE)/installed \
              $(foreach f,$(ZCLIB),$(DATADIR)/$(patsubst scripts/%/,%,$(dir $(f))):644:$(f)) \

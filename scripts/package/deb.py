@@ -91,7 +91,7 @@ def main(root: str, upstream: str, architecture: str, out: str) -> None:
     maintainer = (f"{os.environ.get('DEBFULLNAME', 'The libzc authors')} "
                   f"<{os.environ.get('DEBEMAIL', 'libzc@noreply.invalid')}>")
     shipped = [os.path.join(root, name) for name in _files(root)
-               if os.path.basename(name) in ("libzc.so", "zc-policy")]
+               if os.path.basename(name) in ("libzc.so", "zc-policy", "zc-views")]
     binaries.strip(shipped)
     for path in shipped:
         os.chmod(path, 0o644 if path.endswith(".so") else 0o755)

@@ -47,7 +47,7 @@ ENTRY_POINTS = "[console_scripts]\nzc = libzc.__main__:main\n"
 INIT = '"""libzc: the command zc is `python3 -m libzc`."""\n\n__version__ = "{version}"\n'
 
 # Where the installation put binaries.
-LIBRARY, TOOL = "libzc/lib/libzc.so", "libzc/libexec/zc-policy"
+SHIPPED = ("libzc/lib/libzc.so", "libzc/libexec/zc-policy", "libzc/libexec/zc-views")
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -60,7 +60,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def main(root: str, version: str, architecture: str, out: str) -> None:
-    shipped = [os.path.join(root, name) for name in (LIBRARY, TOOL)]
+    shipped = [os.path.join(root, name) for name in SHIPPED]
     binaries.strip(shipped)
     major, minor = binaries.glibc(shipped)
     tag = f"py3-none-manylinux_{major}_{minor}_{architecture}"

@@ -57,16 +57,29 @@ class Costs(NamedTuple):
         return size / self.pin
 
 
-def _file() -> str:
+FILE = "costs.json"
+
+
+def cache_file(name: str) -> str:
+    """The path of a file in which zc keeps what it has measured."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):
         cache = os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(cache, "libzc", "costs.json")
+    return os.path.join(cache, "libzc", name)
+
+
+def make_cache_file(name: str) -> str:
+    """The same, in a folder that is there.  Raises OSError."""
+    path = cache_file(name)
+    if not os.path.isabs(path):  # As in a container whose user has no entry and no HOME.
+        raise OSError(errno.ENOENT, "this user has no home folder", path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path
 
 
 def _kept() -> dict[str, Any]:
     try:
-        with open(_file(), encoding="utf-8") as file:
+        with open(cache_file(FILE), encoding="utf-8") as file:
             kept = json.load(file)
     except (OSError, ValueError, RecursionError):
         return {}
@@ -79,13 +92,10 @@ def _key(host: str, gpu: str) -> str:
 
 def keep(host: str, gpu: str, facts: dict[str, Any]) -> str:
     """Keeps what was measured; the file's name.  Raises OSError."""
-    name = _file()
-    if not os.path.isabs(name):  # As in a container whose user has no entry and no HOME.
-        raise OSError(errno.ENOENT, "this user has no home folder", name)
+    name = make_cache_file(FILE)
     kept = _kept()
     kept[_key(host, gpu)] = {fact: facts[fact] for fact in FACTS
                              if isinstance(facts.get(fact), list)}
-    os.makedirs(os.path.dirname(name), exist_ok=True)
     with output.written(name) as file:
         json.dump(kept, file, indent=1)
         file.write("\n")

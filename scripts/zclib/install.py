@@ -91,3 +91,8 @@ def library() -> str:
 def policy_tool() -> str:
     """zc-policy, which reads policies by the library's own parser."""
     return _find("zc-policy", _folders("libexec"))
+
+
+def views_tool() -> str:
+    """zc-views, which tries what pairs of the place `shared` rely on."""
+    return _find("zc-views", _folders("libexec"))

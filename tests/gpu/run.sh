@@ -41,7 +41,7 @@ raise SystemExit(not (works and count.value > 0))' 2>/dev/null; then
     echo "tests/gpu: skipped: no GPU answers here"
     exit 77
 fi
-for file in libzc.so tests/gpu/driver_facts tests/gpu/libmalloc_watch.so; do
+for file in libzc.so zc-views tests/gpu/driver_facts tests/gpu/libmalloc_watch.so; do
     if [[ ! -e $build/$file ]]; then
         echo "tests/gpu: no $build/$file: run 'make all tests'" >&2
         exit 2
@@ -69,4 +69,7 @@ for source in tests/gpu/*_facts.c tests/gpu/*_facts.cu; do
     "$program" >"$OUT_DIR/$facts.txt" ||
         echo "tests/gpu: $facts failed, exit status $?" >&2
 done
+# What `zc doctor --measure` tries for the place `shared`; bare, as it runs there.
+"$build/zc-views" >"$OUT_DIR/zc_views.jsonl" || echo "tests/gpu: zc-views: exit status $?" >&2
+grep '"exact":false' "$OUT_DIR/zc_views.jsonl" >&2
 cd tests && exec python3 -B -m gpu.check "$@"

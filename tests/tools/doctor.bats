@@ -57,11 +57,63 @@ C
     [[ $(json "d['gpu0.registers_read_only']" doctor) == *"801 (not supported)" ]]
 }
 
-@test "where the device reaches pageable memory nothing is shared, and doctor says why" {
-    for attribute in 88 100; do
-        SIM_ATTR=$attribute=1 run -0 zc doctor
-        [[ $output =~ $'\n'shared\ +no\ +the\ device\ reaches\ pageable ]]
+@test "where the device reaches pageable memory nothing is shared before that was measured" {
+    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR SIM_KERNELS=$SIM/kernels/views.so
+    need_built "$SIM/kernels/views.so"
+    for machine in HMM ATS; do
+        export SIM_$machine=1
+        run -0 zc doctor
+        [[ $output == *"pageable reached by kernels ($machine)"* ]]
+        grep -qE "^shared +no +the device reaches pageable memory \\($machine\\), and nobody has" <<<"$output"
+        [[ $output == *"'zc doctor --measure' does"* ]]
+        run -0 zc doctor --measure
+        grep -qE '^shared +yes .*measured to be exact' <<<"$output"
+        grep -qE '^own +device memory .* exact$' <<<"$output"
+        [[ $(json "d['gpu0.pairs'][0]" doctor) == exact ]]
+        rm "$XDG_CACHE_HOME/libzc/views.tsv"
+        unset SIM_$machine
     done
+    SIM_HMM=1 SIM_WRONG=upgrade run -0 zc doctor --measure
+    grep -qE '^view-refuses .*NOT EXACT: ' <<<"$output"
+    [[ $output == *"not to be exact with this driver and kernel (view-refuses, hmm-off)"* ]]
+    SIM_HMM=1 SIM_WRONG=served run -0 zc doctor --measure
+    [[ $output == *"(own); blocks stay on the device; without HMM they are: "*uvm_disable_hmm=1* ]]
+    [[ $(SIM_HMM=1 SIM_WRONG=served json "d['gpu0.views'][0]['exact']" doctor --measure) == True ]]
+}
+
+@test "machines that were measured are kept beside each other, the newest 32" {
+    XDG_CACHE_HOME=$BATS_TEST_TMPDIR PYTHONPATH=scripts python3 -c '
+from zclib.doctor import views
+step = lambda exact: views.Step("view", "what", exact, "")
+seen = lambda name, exact: views.Views(name, [step(exact)])
+for i in range(40):
+    name = views.keep([seen(f"GPU {i}", True)])
+assert views.kept("GPU 7") == ("", {}) and views.kept("GPU 8") == ("exact", {"view": "exact"})
+views.keep([seen("GPU 9", False), seen("GPU 9", True)])  # Two of one name: the worse one counts.
+assert views.kept("GPU 9")[0] == "wrong" and views.kept("GPU 10")[0] == "exact"
+views.keep([views.Views("GPU 9", [step(None)])])
+assert views.kept("GPU 9")[0] == "wrong", "nothing was tried"
+for text in "", "libzc views", "libzc views\nexact 1\tGPU 1\tview=exact", "\0" * 99:
+    open(name, "w").write(text)
+    assert views.kept("GPU 1") == ("", {}), text
+open(name, "wb").write(b"libzc views\n\xff\n")
+assert views.kept("GPU 1") == ("", {})'
+}
+
+@test "drivers and kernels that fail with HMM are known" {
+    PYTHONPATH=scripts python3 -c '
+from zclib.doctor import views
+assert "1082" in views.trouble("595.58.03", "6.17.0-20-generic")
+assert "901" in views.trouble("575.57.08", "5.14.0-570.23.1.el9_6.x86_64")
+assert not views.trouble("575.57.08", "6.8.0") and not views.trouble("580.159.04", "6.18.44")
+assert not views.trouble("", "6.8.0")
+from zclib.commands import doctor
+rows = lambda facts, kernel: list(doctor._trouble_rows(facts, kernel))
+on = {"driver.devices": 1, "gpu0.pageable_memory_access": 1, "nvml.version": "595.71.05"}
+assert "uvm_disable_hmm=1" in rows(on, "6.14.0")[0][1]
+assert not rows({**on, "gpu0.pageable_memory_access": 0}, "6.14.0")
+assert not rows({**on, "gpu0.host_page_tables": 1}, "6.14.0"), "ATS is not HMM"
+assert rows({"driver.error": "cuInit returned 3", "nvml.version": "570.158.01"}, "5.14.0.el9_6")'
 }
 
 @test "without a driver host memory is what remains, with status 1" {

@@ -92,7 +92,7 @@ print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864
     local most=${BASH_REMATCH[1]}
     python3 -m zipfile -e "$wheel" "$BATS_TEST_TMPDIR/w"
     run -0 objdump -T "$BATS_TEST_TMPDIR/w/libzc/lib/libzc.so" \
-        "$BATS_TEST_TMPDIR/w/libzc/libexec/zc-policy"
+        "$BATS_TEST_TMPDIR/w/libzc/libexec/zc-policy" "$BATS_TEST_TMPDIR/w/libzc/libexec/zc-views"
     [[ $(grep -oE 'GLIBC_2\.[0-9]+' <<<"$output" | sort -V | tail -n 1) == "GLIBC_2.$most" ]]
     ((most <= 34))
 }

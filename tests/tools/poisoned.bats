@@ -68,7 +68,7 @@ for path in pathlib.Path(sys.argv[1]).rglob("*.py"):
 text = f"open({sys.argv[2]!r}, 'a').write(__name__ + '\\n')\n"
 for name in names - set(sys.builtin_module_names):
     pathlib.Path(name + ".py").write_text(text)
-for name in "sh", "addr2line", "debuginfod-find", "zc-policy", "env", "python3":
+for name in "sh", "addr2line", "debuginfod-find", "zc-policy", "zc-views", "env", "python3":
     tool = pathlib.Path(name)
     tool.write_text(f"#!/bin/sh\necho {name} >>'{sys.argv[2]}'\n")
     tool.chmod(0o755)

@@ -54,7 +54,7 @@ setup() {
 
 @test "a commit gives the same library, tool and packages wherever and whenever it is built" {
     local file
-    for file in libzc.so zc-policy package/deb/DEBIAN/md5sums; do
+    for file in libzc.so zc-policy zc-views package/deb/DEBIAN/md5sums; do
         cmp "$ONE/$file" "$TWO/$file"
     done
     for file in "$ONE"/*.whl "$ONE"/*.deb; do

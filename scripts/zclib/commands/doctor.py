@@ -10,18 +10,20 @@ import platform
 from typing import Any, Iterator
 
 from .. import costs, install, names, output, policies, screen, table, units
-from ..doctor import child, host, places
+from ..doctor import child, host, places, views
 from ..progress import Progress
 
 EPILOG = """\
---measure copies up to 256 MiB over the link of device 0 for some seconds, and keeps \
-what it finds for the predictions of `zc tune`, in $XDG_CACHE_HOME/libzc.
+--measure copies up to 256 MiB over the link of device 0 for some seconds, and tries on \
+every device what the place 'shared' relies on; it keeps what it finds, for the \
+predictions of `zc tune` and for the library, in $XDG_CACHE_HOME/libzc.
 Exit status: 0 where a place beyond 'pageable' is possible; 1 where none is, or \
 where the driver failed.
 """
 
 ASK_SECONDS = 30
 MEASURE_SECONDS = 90  # Beside the time to ask.
+VIEWS_SECONDS = 900   # Of all devices; a step that hangs is given up after 60 s.
 SIMULATED = "Simulated GPU"
 NO_GPU = ("no GPU can be used: install NVIDIA's driver, or give the container its GPUs "
           "(docker run --gpus all)")
@@ -62,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
             bar.draw(force=True)
             facts.update(measure(args.timeout))
         keep(facts)
+    _look_at_views(facts, args)
     this = host.look()
     machine = places.Machine(_device_facts(facts, 0), this, _is_built)
     if not facts.get("driver.devices"):
@@ -77,6 +80,39 @@ def run(args: argparse.Namespace) -> int:
         verdict.possible for name, verdict in verdicts.items() if name != "pageable") else 1
 
 
+def _look_at_views(facts: dict[str, Any], args: argparse.Namespace) -> None:
+    """What is known of pairs on each device, tried before with --measure."""
+    devices = range(facts.get("driver.devices", 0) if "driver.error" not in facts else 0)
+    reached = any(views.kind(_device_facts(facts, device)) for device in devices)
+    if not devices or not (args.measure or reached):
+        return
+    try:
+        found = _try_views() if args.measure else views.ask(args.timeout, names_only=True)
+        if args.measure and found:
+            views.keep(list(found.values()))
+    except install.MissingPart as error:
+        screen.message(str(error))
+        return
+    except OSError as error:
+        _not_kept(error, "for the place 'shared'")
+    for device, seen in found.items():
+        facts[f"gpu{device}.machine"] = seen.machine
+        facts[f"gpu{device}.pairs"] = views.kept(seen.machine)
+        if args.measure:
+            facts[f"gpu{device}.views"] = [step._asdict() for step in seen.steps]
+
+
+def _try_views() -> dict[int, views.Views]:
+    with Progress("trying pairs of host and device blocks", 0) as bar:
+        bar.draw(force=True)
+        return views.ask(VIEWS_SECONDS)
+
+
+def _not_kept(error: OSError, purpose: str) -> None:
+    screen.message(f"not kept {purpose}: {error.filename}: {error.strerror}; "
+                   "XDG_CACHE_HOME names another folder")
+
+
 def measure(seconds: float = ASK_SECONDS) -> dict[str, Any]:
     """The speed of the link and the memories of device 0."""
     return _ask("measure", seconds + MEASURE_SECONDS)
@@ -90,8 +126,7 @@ def keep(facts: dict[str, Any]) -> None:
     try:
         costs.keep(platform.node(), gpu, facts)
     except OSError as error:
-        screen.message(f"not kept for predictions: {error.filename}: {error.strerror}; "
-                       "XDG_CACHE_HOME names another folder")
+        _not_kept(error, "for predictions")
 
 
 def _ask(module: str, seconds: float) -> dict[str, Any]:
@@ -125,6 +160,7 @@ def _lines(facts: dict[str, Any], this: host.Host, verdicts: dict[str, places.Ve
     rows = [*_driver_rows(facts)]
     for device in range(facts.get("driver.devices", 0)):
         rows += _gpu_rows(device, _device_facts(facts, device))
+    rows += _trouble_rows(facts, this.kernel)
     rows += host.rows(this)
     rows.append(("libzc", _library()))
     head = max(len(name) for name, _ in rows) + 2
@@ -140,6 +176,8 @@ def _lines(facts: dict[str, Any], this: host.Host, verdicts: dict[str, places.Ve
     if measured:
         yield ""
         yield from _measures(facts, width)
+        for device in range(facts.get("driver.devices", 0)):
+            yield from _steps(device, facts.get(f"gpu{device}.views", []), width)
 
 
 def _version(number: int) -> str:
@@ -181,9 +219,19 @@ def _gpu_rows(device: int, gpu: dict[str, Any]) -> Iterator[tuple[str, str]]:
         _yes(gpu.get("registers_read_only") is True, "read-only as well", "not read-only"),
         _yes(gpu.get("host_vmm") or gpu.get("host_numa_vmm"), "in mappings of the driver (VMM)",
              "no mappings of the driver"),
-        _yes(gpu.get("pageable_memory_access"), "pageable reached by kernels",
+        _yes(views.kind(gpu), f"pageable reached by kernels ({views.kind(gpu)})",
              "pageable not reached by kernels"),
         _yes(gpu.get("host_native_atomic"), "atomics over the link", "no atomics over the link")])
+
+
+def _trouble_rows(facts: dict[str, Any], kernel: str) -> Iterator[tuple[str, str]]:
+    """What is known to fail where HMM is on, or may be, because the driver does not start."""
+    on = "driver.error" in facts or any(
+        views.kind(_device_facts(facts, device)) == "HMM"
+        for device in range(facts.get("driver.devices", 0)))
+    known = views.trouble(str(facts.get("nvml.version", "")), kernel)
+    if on and known:
+        yield "HMM", f"known to fail with this driver and kernel: {known}; {views.HMM_OFF}"
 
 
 def _yes(value: Any, yes: str, no: str) -> str:
@@ -216,3 +264,14 @@ def _measures(facts: dict[str, Any], width: int | None) -> Iterator[str]:
     if rows:
         yield from table.render([table.text("Measured on GPU 0", least=0),
                                  table.text("Result", least=12)], rows, width)
+
+
+def _steps(device: int, steps: list[dict[str, Any]], width: int | None) -> Iterator[str]:
+    """What was tried of pairs on a device."""
+    results = {True: "exact", False: "NOT EXACT: ", None: "nothing to try: "}
+    rows = [(step["name"], step["what"], results[step["exact"]] + step["why"]) for step in steps]
+    if rows:
+        yield ""
+        yield from table.render([table.text(f"Pairs on GPU {device}", least=0),
+                                 table.text("What is tried", least=24),
+                                 table.text("Result", least=24)], rows, width)

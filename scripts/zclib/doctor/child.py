@@ -21,6 +21,11 @@ END_SECONDS = 1.0
 DONE, STEP = "done", "step"
 
 
+def environment() -> dict[str, str]:
+    """For what asks the driver itself: a library that is preloaded here has nothing to do there."""
+    return {**os.environ, "ZC_LOG": "off", "ZC_SUMMARY": "0", "ZC_POLICY": "off"}
+
+
 class Lines:
     """What a pipe gives, line by line, as it comes."""
 
@@ -42,10 +47,9 @@ class Lines:
 def ask(module: str, seconds: float, slow: Callable[[str], None]) -> tuple[dict[str, Any], str]:
     """The facts that a module prints, and why it did not end well; "" where it did.  Where it
     prints nothing for some time, `slow` is told what it is doing, once."""
-    env = {**os.environ, "ZC_LOG": "off", "ZC_SUMMARY": "0", "ZC_POLICY": "off"}
     facts: dict[str, Any] = {}
     with os.fdopen(os.memfd_create("zc-doctor"), "w+b") as errors:
-        child = subprocess.Popen(helper.command(f"doctor.{module}", "main"), env=env,
+        child = subprocess.Popen(helper.command(f"doctor.{module}", "main"), env=environment(),
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=errors, start_new_session=True)
         assert child.stdout

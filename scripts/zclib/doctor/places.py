@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
+from . import views
 from .host import Host
 
 Facts = dict[str, Any]
@@ -93,13 +94,31 @@ def _pageable(_: Machine) -> Verdict:
     return Verdict(True, "")
 
 
+def _reached(machine: Machine) -> Verdict:
+    """`shared` where kernels may be given the host block as well."""
+    kind = views.kind(machine.gpu)
+    result, steps = machine.gpu.get("pairs", ("", {}))
+    start = f"the device reaches pageable memory ({kind})"
+    if result == views.EXACT:
+        return Verdict(True, f"{start}, and pairs were measured to be exact with this driver and "
+                       "kernel")
+    if not result:
+        return Verdict(False, f"{start}, and nobody has measured whether pairs are exact with this "
+                       "driver and kernel: 'zc doctor --measure' does; until then blocks stay on "
+                       "the device")
+    wrong = ", ".join(name for name, found in steps.items() if found == views.WRONG)
+    cure = f"; without HMM they are: {views.HMM_OFF}" if steps.get("hmm-off") == views.EXACT else ""
+    return Verdict(False, f"{start}, and pairs were measured not to be exact with this driver and "
+                   f"kernel ({wrong or 'the driver did not answer'}); blocks stay on the device"
+                   + cure)
+
+
 def _shared(machine: Machine) -> Verdict:
     mapped, vmm = _mapped(machine), _vmm(machine)
     if not mapped.possible or not vmm.possible:
         return vmm if mapped.possible else mapped
-    if _has(machine, "pageable_memory_access") or _has(machine, "host_page_tables"):
-        return Verdict(False, "the device reaches pageable memory (HMM, ATS), so that a kernel may "
-                       "write the host block itself; blocks stay on the device")
+    if views.kind(machine.gpu):
+        return _reached(machine)
     if machine.gpu.get("registers_read_only") is not True:
         return Verdict(False, "memory can't be registered read-only: "
                        f"{machine.gpu.get('registers_read_only')}; blocks stay on the device")
