@@ -4,6 +4,7 @@
 
 #include "base/life.h"
 #include "base/lock.h"
+#include "base/memory.h"
 #include "base/own.h"
 #include "driver/await.h"
 #include "driver/capture.h"
@@ -16,6 +17,7 @@
 #include "host/pinned.h"
 #include "memory/device.h"
 #include "shared/early.h"
+#include "shared/reach.h"
 #include "shared/report.h"
 #include "vmm/lazy.h"
 #include "vmm/grow.h"
@@ -28,31 +30,23 @@
 
 #define CANT "its host block can't be mapped for the device now"
 
-/* Kernels of such a device may be given the host block itself, and write it. */
-static bool reaches_pageable(void)
-{
-    int devices = 0;
-    bool reaches = zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS;
-    for (int i = 0; i < devices; i++)
-        reaches |=
-            zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) ||
-            zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
-    return reaches;
-}
-
 bool zc_shared_possible(const struct zc_want *want, const char **why)
 {
-    *why = want->api != ZC_API_cuMemAlloc && want->api != ZC_API_cuMemAllocPitch
-               ? "stream-ordered requests can't be"
-           : want->rule->access != ZC_ACCESS_READ && want->rule->access != ZC_ACCESS_WRITE
-               ? "its rule does not say 'access = read' or 'access = write'"
-           : !zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)
-               ? "the device can't keep kernels from writing host memory"
-           : !zc_device_one_address(want->device) ? "the device can't use host addresses"
-           : reaches_pageable()                   ? "a device reaches pageable memory (HMM, ATS)"
-           : !want->host_heap                     ? "no rule gives host blocks 'shared'"
-           : want->size <= ZC_HOST_UNIT / 2       ? "it is not larger than 1 MiB"
-                                                  : NULL;
+    *why =
+        want->api != ZC_API_cuMemAlloc && want->api != ZC_API_cuMemAllocPitch
+            ? "stream-ordered requests can't be"
+        : want->rule->access != ZC_ACCESS_READ && want->rule->access != ZC_ACCESS_WRITE
+            ? "its rule does not say 'access = read' or 'access = write'"
+        : (zc_reach() & (ZC_REACH_ANY | ZC_REACH_EXACT)) == ZC_REACH_ANY
+            ? "a device reaches pageable memory (HMM, ATS), where 'zc doctor --measure' has to "
+              "find pairs exact first"
+        : !(zc_reach() & ZC_REACH_ANY) &&
+                !zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)
+            ? "the device can't keep kernels from writing host memory"
+        : !zc_device_one_address(want->device) ? "the device can't use host addresses"
+        : !want->host_heap                     ? "no rule gives host blocks 'shared'"
+        : want->size <= ZC_HOST_UNIT / 2       ? "it is not larger than 1 MiB"
+                                               : NULL;
     return !*why && zc_pagemap_works(why);
 }
 
@@ -94,6 +88,15 @@ static bool backing_empty(struct zc_shared *p)
     struct zc_vmm *v = p->vmm;
     return !v->held || (comes_to_rest() && zc_stream_wait_context(v->va.context) == CUDA_SUCCESS &&
                         zc_lazy_empty(v) == CUDA_SUCCESS);
+}
+
+/* Nothing is left at the block's addresses but their reservation. */
+static void backing_hide(struct zc_shared *p, size_t span)
+{
+    zc_memfile_reserve(p->vmm->va.base, span);
+    if (p->window)
+        zc_memory_unmap((void *)p->window, span);
+    p->window = 0;
 }
 
 /* A registration of the host block itself would show the driver other pages than the CPU's, once
@@ -176,11 +179,12 @@ static const char *backing_become_one(struct zc_shared *p, struct zc_extent *e)
     const char *why = CANT;
     if (p->one || p->stays_own || !backing_empty(p) || !take_pin(e))
         return why;
-    bool shown =
-        backing_decide(p, e) || zc_early_register(e, p->vmm->va.base, zc_shared_writable(p), &why);
+    uintptr_t *window = zc_shared_writable(p) ? NULL : &p->window;
+    bool shown = backing_decide(p, e) ||
+                 zc_early_register(e, p->vmm->va.base, zc_shared_writable(p), window, &why);
     bool one = shown && backing_join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
-        zc_memfile_reserve(p->vmm->va.base, zc_extent_span(e));
+        backing_hide(p, zc_extent_span(e));
     zc_pinned_let_go(e, one ? ZC_PIN_SHARED : ZC_PIN_NONE);
     if (!one)
         return why;
@@ -311,7 +315,7 @@ static void backing_detach(struct zc_shared *p)
     }
     p->extent = p->spare = NULL;
     __atomic_store_n(&p->one, false, __ATOMIC_RELEASE);
-    zc_memfile_reserve(p->vmm->va.base, p->span);
+    backing_hide(p, p->span);
     __atomic_fetch_sub(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
     __atomic_fetch_sub(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
     set_real(p, ZC_KIND_DEVICE);
@@ -326,10 +330,14 @@ void zc_shared_detach(struct zc_shared *p)
     give_spare(spare);
 }
 
+/* The driver waits for the device; for what is not registered it is waited for here. */
 CUresult zc_shared_unregister(struct zc_shared *p)
 {
-    CUresult result = zc_real.cuMemHostUnregister((void *)p->vmm->va.base);
-    return result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ? CUDA_SUCCESS : result;
+    CUresult result = p->window ? zc_stream_wait_context(p->vmm->va.context)
+                                : zc_real.cuMemHostUnregister((void *)p->vmm->va.base);
+    bool gone = result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ||
+                (p->window && result == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    return gone ? CUDA_SUCCESS : result;
 }
 
 /* The content moves into memory of the block's own.  With the pair's lock. */

@@ -18,6 +18,7 @@
 #include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/workers.h"
+#include "shared/reach.h"
 
 #define ENTRIES 32 /* Most blocks that are looked after at a time. */
 #define SITES 64   /* Most sites that are known to guess wrong. */
@@ -108,13 +109,12 @@ static CUcontext likely_context(void)
 {
     CUcontext found = NULL;
     int devices = 0;
-    if (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
+    if (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || zc_reach() & ZC_REACH_ANY)
         return NULL;
     for (int i = 0; i < devices; i++) {
         CUcontext context = zc_context_primary(i);
         if ((context && found) ||
-            !zc_device_has(i, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED) ||
-            zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS))
+            !zc_device_has(i, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
             return NULL;
         found = context ? context : found;
     }
@@ -148,7 +148,8 @@ static bool early_has_room(size_t span)
     return zc_available() >= owed;
 }
 
-bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable, const char **why)
+bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable, uintptr_t *window,
+                       const char **why)
 {
     size_t span = zc_extent_span(e);
     *why = "no memory is left for the pages that the CPU writes after the copy";
@@ -159,7 +160,8 @@ bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable, con
                      (writable ? 0 : CU_MEMHOSTREGISTER_READ_ONLY);
     if (!zc_memfile_show(e, base))
         return false;
-    if (zc_real.cuMemHostRegister_v2((void *)base, span, flags) == CUDA_SUCCESS)
+    if (zc_real.cuMemHostRegister_v2((void *)base, span, flags) == CUDA_SUCCESS ||
+        (window && zc_reach_show(base, span, window)))
         return true;
     zc_memfile_reserve(base, span);
     return false;
@@ -182,7 +184,8 @@ static bool make_ready(struct zc_early *w)
     if (!context || !may_share(w->extent) || zc_await_any() ||
         zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
         return false;
-    bool made = early_reserve(w, context) && zc_early_register(w->extent, w->base, false, &why);
+    bool made =
+        early_reserve(w, context) && zc_early_register(w->extent, w->base, false, NULL, &why);
     zc_real.cuCtxPopCurrent_v2(&popped);
     return made;
 }
@@ -322,7 +325,8 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base, si
 {
     struct zc_early *best = NULL;
     if (want->rule->access != ZC_ACCESS_READ || zc_capture_any() || zc_await_any() ||
-        !__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || !zc_driver_lock())
+        !__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || zc_reach() & ZC_REACH_ANY ||
+        !zc_driver_lock())
         return NULL;
     for (struct zc_early *w = early.entry; w != END; w++)
         if (early_suits(w, want) && (!best || w->since < best->since))

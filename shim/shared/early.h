@@ -32,9 +32,11 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base_out
 void zc_early_spurn(struct zc_early *early);
 
 /* Registers the pages of an extent at reserved addresses, for kernels to read, and with `writable`
- * to write.  In the current context, with driver/lock.h.  On failure false, with the reason in
- * *why, and nothing is there. */
-bool zc_early_register(struct zc_extent *extent, CUdeviceptr base, bool writable, const char **why);
+ * to write.  With `window`, where the driver refuses that, they may be shown as by zc_reach_show().
+ * In the current context, with driver/lock.h.  On failure false, with the reason in *why, and
+ * nothing is there. */
+bool zc_early_register(struct zc_extent *extent, CUdeviceptr base, bool writable, uintptr_t *window,
+                       const char **why);
 
 /* Host blocks that are registered, or about to be.  Atomic. */
 extern uint32_t zc_early_entries;

@@ -24,6 +24,8 @@ struct zc_shared {
     struct zc_shared *next, *before; /* Of all; under the list's lock. */
     struct zc_extent *extent;        /* ONE: the host block's; NULL once that was freed. */
     size_t span;                     /* ONE: bytes of the file that it shows. */
+    uintptr_t window; /* ONE: where libzc writes that, if the GPU reaches it by the CPU's page table
+                       * alone; else 0. */
     struct zc_extent *spare;    /* `access = write`: `extent`, until a host block of the program's
                                  * is one with the device block. */
     bool one;                   /* The backing.  It changes under driver/lock.h as well.  Atomic. */

@@ -6,8 +6,32 @@
 #include "shared/backing.h"
 #include "shared/early.h"
 #include "shared/heat.h"
+#include "shared/reach.h"
 #include "shared/report.h"
+#include "vmm/lazy.h"
 #include "vmm/vmm.h"
+
+/* True if it has addresses that are its own. */
+static bool reserve_apart(struct zc_want *want)
+{
+    if (!(zc_reach() & ZC_REACH_ATS))
+        return false;
+    want->at_bytes = zc_va_round_up(want->size, ZC_REACH_GRANULE);
+    CUresult result =
+        zc_real.cuMemAddressReserve(&want->at, want->at_bytes, ZC_REACH_GRANULE, 0, 0);
+    if (result != CUDA_SUCCESS)
+        want->at = want->at_bytes = 0;
+    return result == CUDA_SUCCESS;
+}
+
+/* At addresses that were given to it memory would else be attached only once it is decided. */
+static void open_at(struct zc_vmm *v)
+{
+    bool mine = zc_driver_lock();
+    zc_lazy_update(v);
+    if (mine)
+        zc_driver_unlock();
+}
 
 static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
@@ -16,13 +40,18 @@ static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, 
         return CUDA_ERROR_NOT_SUPPORTED;
     struct zc_early *early = zc_early_take(want, &lazy.at, &lazy.at_bytes);
     lazy.lazy = true;
+    bool apart = !early && reserve_apart(&lazy);
     CUresult result = zc_place_vmm.make(&lazy, out, why);
     if (early && (result != CUDA_SUCCESS || out->vmm->va.base != lazy.at)) {
         zc_early_spurn(early);
         early = NULL;
     }
+    if (apart && result != CUDA_SUCCESS)
+        zc_real.cuMemAddressFree(lazy.at, lazy.at_bytes);
     if (result != CUDA_SUCCESS)
         return result;
+    if (apart)
+        open_at(out->vmm);
     struct zc_shared *p = out->vmm->pair = zc_shared_new(out->vmm, want->rule);
     if (p) {
         if (zc_shared_begin(p, early))

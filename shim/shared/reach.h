@@ -21,6 +21,10 @@ enum {
 /* What holds of the process's devices.  Says once why pairs are not known to be exact. */
 uint32_t zc_reach(void);
 
+/* Pages that are mapped at an address are shown to GPUs by the CPU's page table alone, where that
+ * is exact.  Nobody may write them there then: *window is where libzc does.  Else false. */
+bool zc_reach_show(uintptr_t base, size_t span, uintptr_t *window);
+
 /* Appends what that depends on.  `cuda`: from cuDriverGetVersion. */
 static inline void zc_reach_machine(struct zc_text *t, const char *gpu, int cuda)
 {

@@ -14,6 +14,7 @@
 #include "ledger/site.h"
 #include "shared/backing.h"
 #include "shared/heat.h"
+#include "shared/reach.h"
 #include "shared/report.h"
 #include "vmm/lazy.h"
 #include "vmm/vmm.h"
@@ -152,18 +153,20 @@ static bool transfer_step(struct zc_copy *c, struct zc_shared *p, bool in, struc
     uint64_t low = first_byte(c, p, in);
     if (!zc_shared_lock_host(p, e))
         return false;
-    bool done = zc_coherent_copy(e, p->vmm->va.base, low, low + c->bytes, in, moved);
+    uintptr_t d = p->window ? p->window : p->vmm->va.base;
+    bool done = zc_coherent_copy(e, d, low, low + c->bytes, in, moved);
     zc_word_unlock(&p->owner);
     return done;
 }
 
 /* No queued work can write pages that both sides show, so an asynchronous copy of them has nothing
- * to wait for. */
+ * to wait for; but kernels that reach the host block may write it. */
 static CUresult wait_for_stream(struct zc_copy *c, struct zc_shared *p, bool in)
 {
     CUdevice device;
     uint64_t low = first_byte(c, p, in);
-    if (c->async && !zc_coherent_differs(in ? c->src.extent : c->dst.extent, low, low + c->bytes))
+    if (c->async && !(zc_reach() & ZC_REACH_ANY) &&
+        !zc_coherent_differs(in ? c->src.extent : c->dst.extent, low, low + c->bytes))
         return zc_stream_device(c->stream, c->flavour, &device);
     return zc_capture_any() ? zc_staged_wait(c) : zc_copy_drain(c);
 }

@@ -92,7 +92,7 @@ CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bo
 {
     *why = "cuMemAddressReserve refuses";
     bool given = va->base;
-    va->size = span;
+    va->size = given ? va->size : span;
     CUresult result = given ? CUDA_SUCCESS : zc_va_reserve(va, span, granularity, wide);
     if (result != CUDA_SUCCESS)
         return result;

@@ -15,7 +15,7 @@
 
 /*
  * Reserves a range whose `device`, `context` and `peers` are set, and which is zero otherwise, but
- * for `base` if so many addresses are reserved there already; after a failure these stay so.  It
+ * for `base` and `size` if addresses are reserved there already; after a failure these stay so.  It
  * is `span` bytes long; with `wide` it is large enough for all memory of the device, unless there
  * are too many such ranges, because addresses are limited.  On failure returns the driver's code,
  * with the refused call in *why, and nothing is reserved.

@@ -111,7 +111,8 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
         zc_vmm_drop(v);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    v->va.base = v->span == want->at_bytes ? want->at : 0;
+    v->va.base = v->span <= want->at_bytes ? want->at : 0;
+    v->va.size = want->at_bytes;
     size_t before = lazy ? 0 : lay_out(v, want, f);
     if (out->spilled) {
         v->va.host.to = (uint32_t)((v->span - zc_vmm_guard(v)) / ZC_VA_UNIT);

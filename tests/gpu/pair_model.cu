@@ -44,6 +44,7 @@ static unsigned *sum;        /* Of sum_bytes, in device memory. */
 static cudaStream_t stream;
 static unsigned long long seed, at_step, counts[16];
 static bool writes;
+static int reaches; /* The device reaches pageable memory. */
 
 static unsigned below(size_t n)
 {
@@ -247,6 +248,18 @@ static void kernel_reads(struct pair *p, size_t low, size_t n)
         differs("what a kernel reads", low);
 }
 
+/* Where the device reaches pageable memory: a kernel writes h. */
+static void kernel_writes_host(struct pair *p, size_t low, size_t n)
+{
+    unsigned with = below(256);
+    n = n < WINDOW ? n : WINDOW;
+    write_bytes<<<(unsigned)(n + 255) / 256, 256, 0, stream>>>(p->h + low, (int)n, with);
+    for (size_t i = 0; i < n; i++)
+        p->hp[low + i] = (unsigned char)(with + (unsigned)i * 7u);
+    must(cudaStreamSynchronize(stream), "kernel");
+    same("h that a kernel wrote", p->h + low, p->hp + low, n);
+}
+
 static void kernel_writes(struct pair *p, size_t low, size_t n)
 {
     unsigned with = below(256);
@@ -349,6 +362,8 @@ static void step(void)
         copy_out(p, &pairs[below(BLOCKS)], low, n);
         break;
     case 8:
+        if (reaches && below(2))
+            kernel_writes_host(p, low, n);
         kernel_reads(p, low, n);
         break;
     case 9:
@@ -374,6 +389,7 @@ static int run(int argc, char **argv)
     writes = argc > 3 && strcmp(argv[3], "write") == 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
         return 77;
+    must(cudaDeviceGetAttribute(&reaches, cudaDevAttrPageableMemoryAccess, 0), "attribute");
     memset(counts, 0, sizeof(counts));
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     other = (unsigned char *)malloc(WINDOW);

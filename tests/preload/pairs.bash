@@ -11,6 +11,23 @@ pairs_setup() {
     need_built "$LIBZC" "$PROGRAM"
     export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
     export ZC_LOG=$BATS_TEST_TMPDIR/log SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache # What was measured of a machine is the test's own.
+}
+
+# The random program under rules for both sides: model STEPS 'LINES OF THE DEVICE RULE' [write]
+model() {
+    rm -f "$ZC_LOG"*
+    run -0 --separate-stderr under_policy "[rule host]
+api = malloc, realloc
+size = 1M..
+place = shared
+[rule device]
+api = cudaMalloc
+size = 1M..
+place = shared
+$2" "$PROGRAM" "$1" 7 "${@:3}"
+    [[ $output == *'"verified":true'* ]]
+    pairs=$(grep '^{"type":"pair"' "$ZC_LOG" || true)
 }
 
 # Another program's scenes: of PROGRAM COMMAND...

@@ -130,6 +130,7 @@ owned() {
         SIM_ATTR=$attribute=1 same given_h 'access = read' read
         [[ $output == "h is 200" && -z $pairs ]]
         grep -q '"why":"shared: a device reaches pageable memory (HMM, ATS)' "$ZC_LOG"
+        [[ $stderr == *"makes no pairs, because a device reaches"*"'zc doctor --measure'"* ]]
     done
     both given_h
     [[ $(ended one) -eq 1 ]]

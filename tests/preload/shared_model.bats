@@ -14,31 +14,15 @@ setup() {
     sim_env pair_model
 }
 
-# model RULE ARGUMENT...: device blocks have the rule's lines.
-model() {
-    rm -f "$ZC_LOG"*
-    run -0 --separate-stderr under_policy "[rule host]
-api = malloc, realloc
-size = 1M..
-place = shared
-[rule device]
-api = cudaMalloc
-size = 1M..
-place = shared
-$1" "$PROGRAM" "${STEPS:-60000}" 7 "${@:2}"
-    [[ $output == *'"verified":true'* ]]
-    pairs=$(grep '^{"type":"pair"' "$ZC_LOG" || true)
-}
-
 @test "a random program reads no byte that two memories would not have, under kernels that read" {
-    model 'access = read'
+    model "${STEPS:-60000}" 'access = read'
     [[ $(sum elided_copies) -gt 0 && $(sum copied_bytes) -gt 0 ]]
     [[ $(ended one) -gt 0 && $(ended own) -gt 0 ]]
 }
 
 @test "a random program whose kernels write has its blocks on the device, or delivers them" {
-    model '' write
+    model "${STEPS:-60000}" '' write
     [[ -z $pairs ]]
-    model 'access = write' write
+    model "${STEPS:-60000}" 'access = write' write
     [[ $(sum elided_copies) -gt 0 ]]
 }
