@@ -11,7 +11,8 @@ pairs_setup() {
     need_built "$LIBZC" "$PROGRAM"
     export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
     export ZC_LOG=$BATS_TEST_TMPDIR/log SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
-    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache # What was measured of a machine is the test's own.
+    # What was measured of a machine is the test's own.
+    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
 }
 
 # The random program under rules for both sides: model STEPS 'LINES OF THE DEVICE RULE' [write]
