@@ -112,7 +112,12 @@ CUresult zc_stream_wait_context(CUcontext context)
 
 CUresult zc_stream_state(void)
 {
-    CUresult result = zc_capture_any() ? CUDA_SUCCESS : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
+    CUcontext current = NULL;
+    bool captures = zc_capture_any();
+    CUresult result =
+        captures ? zc_real.cuCtxGetCurrent(&current) : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
+    if (captures && result == CUDA_SUCCESS && !current)
+        result = CUDA_ERROR_INVALID_CONTEXT;
     return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result;
 }
 

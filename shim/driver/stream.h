@@ -19,8 +19,9 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
 
 /*
  * The code that the driver returns for any call in the current context: that there is none, or the
- * error of a kernel that failed.  Does not wait.  CUDA_SUCCESS during captures, which asking would
- * end.  Calls about mappings, handles and pointer attributes report neither (measured on an H200).
+ * error of a kernel that failed.  Does not wait.  During captures, which asking would end, nothing
+ * is known of kernels.  Calls about mappings, handles and pointer attributes report neither
+ * (measured on an H200).
  */
 CUresult zc_stream_state(void);
 

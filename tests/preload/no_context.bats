@@ -29,7 +29,7 @@ same_in() {
     local bare policy
     run -0 --separate-stderr timeout 30 "$PROGRAM" "$1"
     bare=$output
-    [[ $1 =~ ^(ordered|registering)$ || $bare != *' -> 201'* ]]
+    [[ $1 =~ ^(ordered|registering|asked)$ || $bare != *' -> 201'* ]]
     for policy in "${@:2}"; do
         echo "$policy"
         rm -f "$ZC_LOG" "$SIM_LEAKS"
@@ -61,6 +61,11 @@ device_rules() {
 api = cudaMalloc, cudaMallocAsync
 $place")
     done
+}
+
+@test "questions without a context are refused as bare, also while a stream captures" {
+    same_in asked "${PLACES[@]}"
+    [[ $output == *' -> 0'*' -> 201' ]]
 }
 
 @test "a thread without a context frees device memory in every place" {

@@ -230,6 +230,27 @@ static void refused_host(void)
     CHECK(cuMemFreeHost(h));
 }
 
+/* Questions, while a stream captures and the driver's errors can't be asked for. */
+static void asked(void)
+{
+    CUdeviceptr d, base;
+    CUcontext home;
+    CUgraph graph;
+    size_t bytes;
+    CHECK(cuMemAlloc(&d, SIZE));
+    CHECK(cuCtxGetCurrent(&home));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SHOW(cuMemGetAddressRange(&base, &bytes, d));
+    CHECK(cuCtxSetCurrent(NULL));
+    SHOW(cuMemGetAddressRange(&base, &bytes, d));
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuMemFree(d));
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"device", device},
@@ -239,6 +260,7 @@ int main(int argc, char **argv)
                                           {"host", host},
                                           {"registering", registering},
                                           {"left_over", left_over},
+                                          {"asked", asked},
                                           {"refused", refused},
                                           {"refused_host", refused_host},
                                           {"refused_wait", refused_wait}};
