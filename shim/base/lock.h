@@ -26,6 +26,7 @@ enum zc_lock_rank {
     ZC_RANK_SOURCE,  /* Sources of pageable memory. */
     ZC_RANK_DEEP,    /* Hashes of what copies carried. */
     ZC_RANK_LIMITS,  /* Finding out the limits. */
+    ZC_RANK_CGROUP,  /* Reading what control groups leave. */
     ZC_RANK_MISSED,  /* Requests that no rule took. */
     ZC_RANK_LEDGER,  /* Blocks. */
     ZC_RANK_SITE,    /* Sites. */

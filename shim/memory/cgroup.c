@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/text.h"
 
 /* The first version writes a number near 2^63 where there is no limit, the second the word max. */
@@ -23,7 +24,9 @@ static const struct version first = {"/sys/fs/cgroup/memory", "memory.limit_in_b
                                      "memory.limit_in_bytes", "memory.usage_in_bytes",
                                      "\ntotal_inactive_file "};
 
-/* Stacks of threads may be small. */
+static ZC_LOCK(cgroup_lock, ZC_RANK_CGROUP);
+
+/* Stacks of threads may be small.  Under the lock. */
 static struct {
     char path[4096];  /* Of the file that is read. */
     char text[32768]; /* Of /proc/self/cgroup, which has a path for each controller. */
@@ -105,7 +108,7 @@ static uint64_t cgroup_left_of(const struct version *version, const char *group)
 
 /* A container may see its group's path on the host, but its own group as the top folder: then only
  * the last step finds files. */
-uint64_t zc_cgroup_left(void)
+static uint64_t cgroup_least(void)
 {
     const struct version *version = NULL;
     uint64_t least = UINT64_MAX;
@@ -123,6 +126,15 @@ uint64_t zc_cgroup_left(void)
         if (!slash)
             return least;
     }
+}
+
+uint64_t zc_cgroup_left(void)
+{
+    if (!zc_lock_take(&cgroup_lock))
+        return 0;
+    uint64_t left = cgroup_least();
+    zc_lock_drop(&cgroup_lock);
+    return left;
 }
 
 uint64_t zc_available(void)

@@ -7,7 +7,7 @@
 /*
  * Bytes that the control groups of the process, and those above them, leave (cgroups(7), both
  * versions of the memory controller): those of the group that leaves least.  UINT64_MAX without a
- * limit.  Makes system calls alone.  Called by one thread at a time.
+ * limit; 0 in a signal handler that interrupted this.  Makes system calls alone.
  */
 uint64_t zc_cgroup_left(void);
 

@@ -64,6 +64,25 @@ static void expect(int holds, int line)
 }
 #define EXPECT(condition) expect((condition), __LINE__)
 
+static void *ask_often(void *wrong)
+{
+    for (int i = 0; i < 2000; i++)
+        *(bool *)wrong |= zc_cgroup_left() != 32000 - 12000;
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t thread[4];
+    bool wrong[4] = {false};
+    begin("1:name=systemd:/x\n0::/job/step/task\n");
+    group("/sys/fs/cgroup/job", "32000\n", "12000\n", "anon 7\n");
+    for (int i = 0; i < 4; i++)
+        EXPECT(pthread_create(&thread[i], NULL, ask_often, &wrong[i]) == 0);
+    for (int i = 0; i < 4; i++)
+        EXPECT(pthread_join(thread[i], NULL) == 0 && !wrong[i]);
+}
+
 static void nested(void)
 {
     begin("1:name=systemd:/x\n0::/job/step/task\n");
@@ -189,6 +208,7 @@ static void none(void)
         assert_int_equal(status, 0);                                                               \
     }
 IN_A_NAMESPACE(each_group_above_the_process_counts_with_what_it_leaves, nested)
+IN_A_NAMESPACE(threads_may_ask_at_the_same_time, threads)
 IN_A_NAMESPACE(the_first_version_of_control_groups_is_read, first_version)
 IN_A_NAMESPACE(a_containers_group_is_the_top_folder, container)
 IN_A_NAMESPACE(a_group_outside_of_the_mount_is_the_top_folder, outside)
@@ -201,6 +221,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_group_above_the_process_counts_with_what_it_leaves),
+        cmocka_unit_test(threads_may_ask_at_the_same_time),
         cmocka_unit_test(the_first_version_of_control_groups_is_read),
         cmocka_unit_test(a_containers_group_is_the_top_folder),
         cmocka_unit_test(a_group_outside_of_the_mount_is_the_top_folder),
