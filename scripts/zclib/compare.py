@@ -31,6 +31,7 @@ class Comparison:
     simulated: bool
     differences: dict[str, str]  # By the arm's name, what a run printed instead.
     nothing: str                 # As Output.nothing() says, of the run that did not count.
+    masked: str                  # As Output.masked() says.
 
 
 def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: race.Limits,
@@ -52,12 +53,8 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
             bar.add(1)
             last = arm.runs[-1]
             if arm.plan.env is None:
-                output.learn_order(first.output, last.output)
+                output.learn(first.output, last.output)
             output.any_order |= len(last.processes) > 1
-            if arm.same is not False:
-                arm.same = output.same(first.output, last.output)
-                if not arm.same:
-                    differences[arm.name] = output.difference(first.output, last.output)
             if last.status:
                 bar.clear()
                 _say_failure(arm)
@@ -68,8 +65,14 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
     if first.ended.passed_on:
         contest.arms[0].runs.append(first)
     ran = [arm for arm in contest.arms if arm.runs]
+    # Behind all bare runs, because what differs in any of them may differ.
+    for arm in ran:
+        other = next((run for run in arm.runs if not output.same(first.output, run.output)), None)
+        arm.same = other is None
+        if other is not None:
+            differences[arm.name] = output.difference(first.output, other.output)
     return Comparison(ran, [contest.ratio(arm) for arm in ran[1:]], contest.simulated,
-                      differences, output.nothing(first.output))
+                      differences, output.nothing(first.output), output.masked())
 
 
 def _say_failure(arm: Arm) -> None:
@@ -170,8 +173,12 @@ def _outputs(result: Comparison, kept: bool) -> str:
         return "Not all runs ended with status 0."
     differing = next((arm for arm in result.arms if arm.same is False), None)
     if differing is None:
-        return (f"The runs printed {result.nothing}, so this can't tell whether the policies keep "
-                "the results." if result.nothing else "All runs printed the same.")
+        if result.nothing:
+            return (f"The runs printed {result.nothing}, so this can't tell whether the policies "
+                    "keep the results.")
+        return "All runs printed the same" + (
+            f", but for {result.masked}, which differ between bare runs, too (--strict compares "
+            "them)." if result.masked else ".")
     words = result.differences[differing.name]
     if differing is result.arms[0]:
         return (f"The bare runs already print different things ({words}), so this can't tell "

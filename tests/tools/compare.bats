@@ -60,9 +60,31 @@ masked() {
 }
 
 @test "bare runs that differ from each other are told as that" {
-    run -0 "$ZC" run -r 1 -c off -- sh -c 'printf "\033"; echo $$'
+    run -0 "$ZC" run -r 1 -c off -- sh -c 'printf "\033a"; echo $$'
     [[ ${lines[3]} == "The bare runs already print different things ('\\x1b"*"' instead of '\\x1b"*\
 "'), so this can't tell"*"--ignore REGEX" ]]
+}
+
+@test "numbers that differ between bare runs are not compared, and all else is" {
+    # A loss and a rate, which differ each time, and a result, which is other under libzc if asked.
+    printf '#!/bin/sh\n%s\n' \
+        'for epoch in 1 2; do echo "epoch $epoch loss 0.$$ 3.$(date +%N)it/s"; done' \
+        'echo "sum ${LD_PRELOAD:+$1}7"; echo "epoch 9 done"' >noisy
+    chmod +x noisy
+    run -0 "$ZC" run -r 2 -c off -- ./noisy
+    echo "$output"
+    [[ ${lines[2]} == watched*same ]]
+    [[ ${lines[3]} == "All runs printed the same, but for 2 numbers of lines such as 'epoch N "* ]]
+    [[ ${lines[*]:3} == *"which differ between bare runs, too (--strict compares them)."* ]]
+    run -0 "$ZC" run -r 2 -c off -- ./noisy 1
+    [[ ${lines[2]} == watched*differs && $output == *"'sum 17' instead of 'sum 7'"* ]]
+    run -0 "$ZC" run -r 2 --strict -c off -- ./noisy
+    [[ $output == *"The bare runs already print different things ('epoch 1 loss"* ]]
+    # Other words, or another number of lines, are no numbers.
+    run -0 "$ZC" run -r 2 -c off -- sh -c 'echo "sum a$$"'
+    [[ $output == *"The bare runs already print different things ('sum a"* ]]
+    run -125 "$ZC" run --strict -- true
+    [[ $output == *"--strict goes with --compare"* ]]
 }
 
 @test "lines that bare runs print in any order, as ranks do, are the same in any order" {

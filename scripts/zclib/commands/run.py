@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="with --compare: begin no more runs then (60)")
     parser.add_argument("--ignore", metavar="REGEX", action="append", default=[],
                         help="with --compare: what may differ in the output")
+    parser.add_argument("--strict", action="store_true",
+                        help="with --compare: numbers may not differ that differ bare, too")
     parser.add_argument("--export-json", metavar="FILE",
                         help="with --compare: write all times, as hyperfine does")
     parser.add_argument("--export-markdown", metavar="FILE",
@@ -93,7 +95,7 @@ def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
     if args.runs is not None and args.runs < 1:
         return "--runs takes a number from 1 on"
     if not args.compare:
-        for name in ("runs", "time", "ignore", "export_json", "export_markdown"):
+        for name in ("runs", "time", "ignore", "strict", "export_json", "export_markdown"):
             if getattr(args, name):
                 return f"--{name.replace('_', '-')} goes with --compare"
     return None
@@ -264,7 +266,7 @@ def _gained(command: list[str], totals: Totals, ended: launch.Ended) -> str:
 def _compare(args: argparse.Namespace, command: list[str], library: str, folder: str) -> int:
     asked = [policy_file(name) for name in args.compare.split(",") if name]
     try:
-        same = Output(args.ignore)
+        same = Output(args.ignore, args.strict)
     except re.error as error:
         raise logs.LogError(f"--ignore: '{error.pattern.decode()}' is no pattern: {error}") \
             from error

@@ -40,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="runs of each kind in a race (3 to 7)")
     parser.add_argument("--ignore", metavar="REGEX", action="append", default=[],
                         help="what may differ in the output")
+    parser.add_argument("--strict", action="store_true",
+                        help="numbers may not differ that differ without libzc, too")
     parser.add_argument("--check", metavar="SHELL-COMMAND",
                         help="judges the output instead, by its exit status")
     parser.add_argument("--same", metavar="FILE", action="append", default=[],
@@ -71,7 +73,7 @@ def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
     if args.goal == "device-memory" and args.metric:
         return "--metric goes with --goal time"
     try:
-        Output(args.ignore)
+        Output(args.ignore, args.strict)
     except re.error as error:
         return f"--ignore: {error}"
     return None
@@ -91,7 +93,7 @@ class Tuning:
         self.placed: Run | None = None   # and the one that tells the copies of malloc's blocks.
         options = search.Options(self._metric, args.time, args.runs, args.goal == "device-memory")
         self._options = options
-        self._verifier = Verifier(Output(args.ignore), args.check, args.same)
+        self._verifier = Verifier(Output(args.ignore, args.strict), args.check, args.same)
         self._search = search.Search(Trials(command, folder), folder, library, self._verifier,
                                      options, self._say)
 

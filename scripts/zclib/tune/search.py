@@ -137,7 +137,7 @@ class Search:
                              "terminal?")
         # A slow run must not make room for more.
         self._bare_s = min(first.ended.wall_ns, second.ended.wall_ns) / 1e9
-        self._verifier.learn_order(second)
+        self._verifier.learn_again(second)
         self._must_be_stable(second)
         self._first = second
 

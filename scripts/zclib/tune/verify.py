@@ -68,12 +68,12 @@ class Verifier:
         if fault:
             raise CanNotTune(f"without libzc it {fault}")
 
-    def learn_order(self, bare: Run) -> None:
-        """Takes another bare run: lines may come in another order in each, and files that are
-        there may not be written again."""
+    def learn_again(self, bare: Run) -> None:
+        """Takes another bare run: lines may come in another order in each, numbers may differ, and
+        files that are there may not be written again."""
         assert self._bare is not None
         self._anew = self._written()
-        self._output.learn_order(self._bare.output, bare.output)
+        self._output.learn(self._bare.output, bare.output)
 
     def learn_watched(self, watched: Run) -> None:
         """Takes what libzc says without any rule as no rule's fault, and ranks that use CUDA."""
@@ -87,7 +87,9 @@ class Verifier:
         if self._check is not None:
             return "passed --check"
         did = ["printed"] * (not self.nothing()) + ["wrote the same files"] * bool(self._files)
-        return " and ".join(did) + " as without it" if did else ""
+        masked = self._output.masked()
+        return " and ".join(did) + " as without it" + (
+            f", but for {masked}, which differ without it, too" if masked else "") if did else ""
 
     def nothing(self) -> str:
         """As Output.nothing() says, of the bare run."""
