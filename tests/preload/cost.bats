@@ -69,8 +69,8 @@ within_bounds() {
 	460 0 Memset
 	470 0 MemsetAsync
 	30 0 Launch
-	150 0 attribute of device memory
-	150 0 attribute of host memory
+	220 0 attribute of device memory
+	220 0 attribute of host memory
 	910 0 cuMemAlloc 4 KiB
 	760 0 cuMemFree 4 KiB
 	10 0 malloc 100 B
@@ -106,8 +106,8 @@ within_bounds() {
 	460 0 Memset
 	470 0 MemsetAsync
 	30 0 Launch
-	150 0 attribute of device memory
-	150 0 attribute of host memory
+	220 0 attribute of device memory
+	220 0 attribute of host memory
 	1100 0 cuMemAlloc 4 KiB
 	890 0 cuMemFree 4 KiB
 	10 0 malloc 100 B
@@ -115,7 +115,7 @@ within_bounds() {
 	10 0 malloc 1 MiB
 	1360 0 malloc 16 MiB
 	20 0 free 1 MiB
-	1530 1 free 16 MiB
+	1660 1 free 16 MiB
 	10 0 mmap
 	20 0 munmap
 	END
