@@ -178,13 +178,21 @@ class Done:
         self.fallbacks = []
         self.traffic = Traffic()
         for records in logs(folder):
+            heap = {}  # Blocks of libc's heap, of which those count that were copied.
             for record in records:
-                if record["type"] == "summary":
+                if record["type"] in ("free", "block") and record["block"] in heap:
+                    placed = heap.pop(record["block"])
+                    if record["traffic"]:
+                        self._place(placed)
+                elif record["type"] == "summary":
                     self.traffic.add(record)
                 elif record["type"] == "warn" and record["code"] == "fallback":
                     self.fallbacks.append(record["text"])
                 elif record["type"] == "alloc" and record["rule"]:
-                    self._place(record)
+                    if RULES.get(record["rule"]) == "libc":
+                        heap[record["block"]] = record
+                    else:
+                        self._place(record)
 
     def _place(self, record):
         if record["converted"] or not record["why"]:

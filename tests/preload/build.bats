@@ -10,7 +10,7 @@ setup_file() {
     export OWN=$BATS_FILE_TMPDIR/build
     OWN_CC=$(command -v clang || command -v gcc)
     export OWN_CC
-    make -s B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$OWN/libzc.so" "$OWN/zc-policy"
+    make -s B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 all
 }
 
 own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }

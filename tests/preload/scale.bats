@@ -69,10 +69,10 @@ takes_for_each() {
     takes_for_each $'place = shared\naccess = read' 10000
 }
 
-@test "of a block of vmm with granules of its own libzc keeps at most 470 bytes" {
+@test "of a block of vmm with granules of its own libzc keeps at most 440 bytes" {
     export MORE=$LARGE
-    takes_for_each $'place = vmm\ncommit = lazy' 10000 370
-    takes_for_each $'place = vmm\ngrow = yes' 10000 470
+    takes_for_each $'place = vmm\ncommit = lazy' 10000 440
+    takes_for_each $'place = vmm\ngrow = yes' 10000 440
 }
 
 @test "copies of many sizes that wait for their stream leave nothing of libzc's behind" {
