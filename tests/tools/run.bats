@@ -328,3 +328,23 @@ PYTHON
     run -0 --separate-stderr "$ZC" report logs/*.jsonl
     [[ -z $stderr && $output == *"2 processes of gather-shared"* ]]
 }
+
+@test "a run that copies more than it is to has the status 1, and says what it copied" {
+    run -0 --separate-stderr "$ZC" run -q --fail-if 'moved > 1M' --fail-if 'copies > 3' -- \
+        "$GATHER" 128
+    [[ -z $stderr ]]
+    run -125 --separate-stderr "$ZC" run -q --fail-if 'blocked > 1h' -- "$GATHER" 128
+    [[ $stderr == *"'h' is no unit of 'blocked'"* ]]
+    run -1 --separate-stderr "$ZC" run -q --fail-if 'moved > 64K' --fail-if 'copies>=3' \
+        --fail-if 'elided > 0' --fail-if 'blocked > 100 s' -- "$GATHER" 128
+    [[ ${stderr_lines[0]} == "zc: --fail-if 'moved > 64K': 13"*" KiB" ]]
+    [[ ${stderr_lines[1]} == "zc: --fail-if 'copies>=3': 3" && ${#stderr_lines[@]} == 2 ]]
+    # The program's own status counts first, and a program without CUDA moves nothing.
+    run -7 --separate-stderr "$ZC" run -q --fail-if 'moved >= 0' -- sh -c 'exit 7'
+    run -0 --separate-stderr "$ZC" run -q --fail-if 'moved > 0' -- true
+    run -1 --separate-stderr "$ZC" run -q --fail-if 'copies < 1' -- true
+    for wrong in 'moved' 'speed > 1' 'moved > 1 s' 'moved > 1.2.3' '> 1'; do
+        run -125 --separate-stderr "$ZC" run --fail-if "$wrong" -- touch ran
+        [[ $stderr == *"--fail-if '$wrong'"* && ! -e ran ]]
+    done
+}

@@ -13,14 +13,15 @@ import sys
 import time
 from typing import Iterator
 
-from .. import (compare, export, install, last, launch, link, live, logs, output, policies, presets,
-                race, refusals, screen, units)
-from ..report.totals import LEVELS, Totals
+from .. import (compare, export, gate, install, last, launch, link, live, logs, merge, output,
+                policies, presets, race, refusals, screen, units)
+from ..report.totals import LEVELS, Options, Totals
 from ..sameness import Output
 from ..trial import Plan
 from . import report
 
 USAGE = launch.FAILED  # 2 may be the program's own.
+GATE_FAILED = 1
 
 # What launchers tell a rank, the innermost first (shim/base/job.c).
 RANKS = ("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK",
@@ -28,7 +29,8 @@ RANKS = ("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
 
 EPILOG = """\
 Exit status: the program's own, 128 + n after signal n; 127 not found, 126 not \
-executable; 125 where zc failed, or where libzc refused calls of the program.
+executable; 125 where zc failed, or where libzc refused calls of the program; 1 where a condition \
+of --fail-if holds.
 """
 
 
@@ -41,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="set this in a copy of the policy (or defaults.KEY)")
     parser.add_argument("-l", "--level", choices=LEVELS, help="how much the logs hold")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no report")
+    parser.add_argument("--fail-if", metavar="CONDITION", action="append", default=[],
+                        help="end with 1 if that is so, as 'moved > 64M'")
     parser.add_argument("-c", "--compare", metavar="POLICY,...",
                         help="run bare and under each policy, and compare")
     parser.add_argument("-r", "--runs", "--repeat", metavar="N", type=int,
@@ -92,6 +96,13 @@ def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
         return "--compare takes policies, with commas between them"
     if args.compare and (args.policy or args.set):
         return "--compare names the policies; it takes neither --policy nor --set"
+    if args.compare and args.fail_if:
+        return "--fail-if judges one run; it does not go with --compare"
+    try:
+        for text in args.fail_if:
+            gate.condition(text)
+    except ValueError as error:
+        return f"--fail-if {error}"
     if args.runs is not None and args.runs < 1:
         return "--runs takes a number from 1 on"
     if not args.compare:
@@ -185,7 +196,8 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
         return not_started(command, error)
     if not args.quiet and (_rank() or 0) == 0:
         _report(command, folder, before, run, ended)
-    return ended.status or _status_of_refusals(new_logs(folder, before, run))
+    made = new_logs(folder, before, run)
+    return ended.status or _status_of_refusals(made) or _status_of_gate(args.fail_if, made)
 
 
 def _status_of_refusals(paths: list[str]) -> int:
@@ -195,6 +207,16 @@ def _status_of_refusals(paths: list[str]) -> int:
         return 0
     screen.message(f"status {launch.FAILED} instead of the program's 0: {refused.words()}")
     return launch.FAILED
+
+
+def _status_of_gate(conditions: list[str], paths: list[str]) -> int:
+    """1 where the run met a condition that it was not to meet, which is said."""
+    logged = [path for path in paths if not link.is_recording(path)]
+    totals = merge.map_logs(logged, Options(1)) if conditions and logged else None
+    broken = [said for text in conditions if (said := gate.condition(text).broken_by(totals))]
+    for said in broken:
+        screen.message(said)
+    return GATE_FAILED if broken else 0
 
 
 def not_started(command: list[str], error: OSError) -> int:
