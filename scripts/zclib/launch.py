@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import Callable, Iterator, Sequence
 
 from . import output
 
@@ -87,12 +87,20 @@ def environment(library: str, log_folder: str, policy: str | None,
     return env
 
 
+@dataclass
+class Meanwhile:
+    """What is done once while a program runs, if it runs for so long."""
+
+    seconds: float
+    do: Callable[[], None]
+
+
 def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, str]] = (),
-        limit_s: float | None = None) -> Ended:
+        limit_s: float | None = None, meanwhile: Meanwhile | None = None) -> Ended:
     """Runs a program to its end.  `files`: descriptors that it gets as new files, by path; 0 is
     opened for reading, others are made anew.  With a limit it has a process group of its own, and
-    all of that is ended where it takes longer.  Raises FileNotFoundError and PermissionError as
-    execvp(3) does."""
+    all of that is ended where it takes longer; without one there may be something to do meanwhile.
+    Raises FileNotFoundError and PermissionError as execvp(3) does."""
     actions = [(os.POSIX_SPAWN_OPEN, number, path,
                 os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                for number, path in files]
@@ -109,7 +117,7 @@ def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, 
         child = os.posix_spawnp(command[0], list(command), env, file_actions=actions,
                                 setsigmask=before, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
                                 **group)
-        ended = _wait(child, watched, limit_s)
+        ended = _wait(child, watched, limit_s, meanwhile)
         ended.wall_ns, ended.end_ns = time.monotonic_ns() - start, time.time_ns()
         ended.pid = child
         return ended
@@ -117,16 +125,21 @@ def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, 
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _wait(child: int, watched: set[signal.Signals], limit_s: float | None) -> Ended:
+def _wait(child: int, watched: set[signal.Signals], limit_s: float | None,
+          meanwhile: Meanwhile | None) -> Ended:
     """Waits for the child, and passes signals on to it."""
     passed_on, late = 0, False
-    end = None if limit_s is None else time.monotonic() + limit_s
+    until = meanwhile.seconds if meanwhile else limit_s
+    end = None if until is None else time.monotonic() + until
     while True:
         if end is None:
             got = signal.sigwaitinfo(watched)
         else:
             got = signal.sigtimedwait(watched, max(end - time.monotonic(), 0))
-        if got is None:
+        if got is None and meanwhile:
+            meanwhile.do()
+            end = None
+        elif got is None:
             os.killpg(child, signal.SIGKILL if late else signal.SIGTERM)
             end, late = None if late else time.monotonic() + GRACE_S, True
         elif got.si_signo == signal.SIGCHLD:

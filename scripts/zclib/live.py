@@ -30,6 +30,18 @@ def mapped_by(pid: int) -> str | None:
     return None
 
 
+def of_process(pid: int) -> str:
+    """The counters file of a process that runs.  Raises LogError."""
+    if not logs.is_running(pid):
+        raise logs.LogError(f"there is no process {pid}; to see one that was killed, name its "
+                            "counters file")
+    path = mapped_by(pid)
+    if path is None:
+        raise logs.LogError(f"process {pid} has no counters file: it does not run under libzc, has "
+                            "not called CUDA, has no log (ZC_LOG=off), or is another user's")
+    return path
+
+
 def _seen_by(pid: int, path: str) -> str:
     """The path of a file as another process sees it, which may be in a container."""
     if os.path.exists(path):

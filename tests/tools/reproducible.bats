@@ -96,5 +96,5 @@ setup() {
         [[ $output =~ FLAGS_1[^$'\n']*PIE || $file == *.so ]]
         run -1 grep -c "$BATS_FILE_TMPDIR" "$file"
     done < <(find "$BATS_TEST_TMPDIR/wheel" "$BATS_TEST_TMPDIR/deb" -type f)
-    ((found == 4))
+    ((found == 6))
 }

@@ -348,3 +348,16 @@ PYTHON
         [[ $stderr == *"--fail-if '$wrong'"* && ! -e ran ]]
     done
 }
+
+@test "a report of what was so far comes after a time, and the program goes on" {
+    cat >goes_on.sh <<'SH'
+"$1" 128 >first
+until [ -s said ]; do sleep 0.1; done # A busy machine may have nothing to report by then.
+wc -l <said
+SH
+    "$ZC" run --for 2 -- sh goes_on.sh "$GATHER" 2>said >printed
+    (($(cat printed) >= 1))
+    [[ $(tail -n +"$(($(cat printed) + 1))" said) == *"1 process of gather-shared on "* ]]
+    run -125 "$ZC" run --for 1 --compare off -- true
+    [[ $output == *"--for reports one run"* ]]
+}

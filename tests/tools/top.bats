@@ -68,6 +68,17 @@ wait_ready() {
     [[ $output == *"$COPIER"*running*"10 MiB"* ]]
 }
 
+@test "zc report takes the id of a process that runs, and says that it goes on" {
+    start_copier a
+    run -0 --separate-stderr "$ZC" report "$COPIER"
+    [[ $output == *"1 process of copier.py (python3"*", still running; log level"* ]]
+    [[ $output == *" asked in 10 copies"* ]]
+    run -1 "$ZC" report 999999999
+    [[ $output == "zc: there is no process 999999999; "* ]]
+    exec 5>&-
+    wait "$COPIER"
+}
+
 @test "with --host each job is one row, with the sums of its processes" {
     export SLURM_JOB_ID=77
     make_killed b

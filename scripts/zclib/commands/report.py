@@ -19,7 +19,7 @@ from ..report.totals import Options, Totals
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", metavar="LOG", nargs="+",
-                        help="a log, a counters file, or a folder of them")
+                        help="a log, a counters file, a folder of them, or a process's id")
     parser.add_argument("--all", action="store_true",
                         help="of a folder with several runs report all, not the newest")
     parser.add_argument("--top", metavar="N", type=positive, default=5,
@@ -99,7 +99,10 @@ def write_page(content: data.Data, title: str, name: str) -> None:
 
 
 def _newest_run(asked: str) -> list[str]:
-    """The logs of an argument; of a folder with several runs of `zc run`, those of the newest."""
+    """The logs of an argument, which may be the id of a process that runs; of a folder with several
+    runs of `zc run`, those of the newest."""
+    if asked.isascii() and asked.isdigit() and not os.path.exists(asked):
+        return [logs.log_beside(live.of_process(int(asked)))]
     paths = logs.discover([asked])
     if not os.path.isdir(asked):
         return paths

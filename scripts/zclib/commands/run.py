@@ -27,11 +27,7 @@ GATE_FAILED = 1
 RANKS = ("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK",
          "PALS_RANKID", "SLURM_PROCID")
 
-EPILOG = """\
-Exit status: the program's own, 128 + n after signal n; 127 not found, 126 not \
-executable; 125 where zc failed, or where libzc refused calls of the program; 1 where a condition \
-of --fail-if holds.
-"""
+EPILOG = "Exit status: as env(1)'s; 125 also for refused calls, 1 where --fail-if holds.\n"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", help="keep the logs in this folder")
     parser.add_argument("-s", "--set", metavar="RULE.KEY=VALUE", action="append", default=[],
                         help="set this in a copy of the policy (or defaults.KEY)")
-    parser.add_argument("-l", "--level", choices=LEVELS, help="how much the logs hold")
+    parser.add_argument("-l", "--level", choices=LEVELS, help="what logs hold")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no report")
+    parser.add_argument("--for", metavar="SECONDS", type=units.seconds, dest="after",
+                        help="report what was so far after this time, and go on")
     parser.add_argument("--fail-if", metavar="CONDITION", action="append", default=[],
                         help="end with 1 if that is so, as 'moved > 64M'")
     parser.add_argument("-c", "--compare", metavar="POLICY,...",
@@ -54,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ignore", metavar="REGEX", action="append", default=[],
                         help="with --compare: what may differ in the output")
     parser.add_argument("--strict", action="store_true",
-                        help="with --compare: numbers may not differ that differ bare, too")
+                        help="with --compare: no number may differ either")
     parser.add_argument("--export-json", metavar="FILE",
                         help="with --compare: write all times, as hyperfine does")
     parser.add_argument("--export-markdown", metavar="FILE",
@@ -62,8 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER,
                         help="the program and its arguments")
     parser.epilog = EPILOG
-    parser.examples = ("zc run ./app --its-option",
-                       "zc run --compare policy.conf,@everyday ./app")
+    parser.examples = ("zc run --compare policy.conf,@everyday ./app --its-option",)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,6 +93,8 @@ def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
         return "--compare takes policies, with commas between them"
     if args.compare and (args.policy or args.set):
         return "--compare names the policies; it takes neither --policy nor --set"
+    if args.compare and args.after:
+        return "--for reports one run; it does not go with --compare"
     if args.compare and args.fail_if:
         return "--fail-if judges one run; it does not go with --compare"
     try:
@@ -189,9 +188,14 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     env.setdefault(launch.NVTX, launch.LIBRARY)
     env["ZC_RUN"] = run = f"{platform.node()}.{os.getpid()}.{time.time_ns()}"
     before = set(os.listdir(folder))
+
+    def so_far() -> None:
+        _report(command, folder, before, run, None)
+
     try:
         with link.Recording(folder):
-            ended = launch.run(command, env)
+            ended = launch.run(command, env, meanwhile=launch.Meanwhile(args.after, so_far)
+                               if args.after else None)
     except OSError as error:
         return not_started(command, error)
     if not args.quiet and (_rank() or 0) == 0:
@@ -247,8 +251,9 @@ def _rank() -> int | None:
 
 
 def _report(command: list[str], folder: str, before: set[str], run: str,
-            ended: launch.Ended) -> None:
-    """Prints the report on stderr.  What goes wrong here does not change the program's status."""
+            ended: launch.Ended | None) -> None:
+    """Prints the report on stderr; None: of a program that still runs.  What goes wrong here does
+    not change the program's status."""
     try:
         paths = new_logs(folder, before, run)
         if all(link.is_recording(path) for path in paths):
@@ -257,6 +262,8 @@ def _report(command: list[str], folder: str, before: set[str], run: str,
             return
         with contextlib.redirect_stdout(sys.stderr):
             totals = report.print_report(paths, command)
+            if ended is None:
+                return
             gained = _gained(command, totals, ended)
             if gained:
                 print(gained)

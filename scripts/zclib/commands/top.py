@@ -62,7 +62,7 @@ def files(what: list[str]) -> list[str]:
                                     "one while it runs, and leaves it when it is killed")
             found += inside
         elif argument.isdigit() and not os.path.exists(argument):
-            found.append(_of_process(int(argument)))
+            found.append(live.of_process(int(argument)))
         elif argument.endswith(counters.SUFFIX) or not logs.is_log_name(argument):
             found.append(argument)
         elif os.path.exists(logs.counters_path(argument)) or not os.path.exists(argument):
@@ -71,17 +71,6 @@ def files(what: list[str]) -> list[str]:
             raise logs.LogError(f"{argument}: its process has ended, and the log has its totals: "
                                 "'zc report' shows them")
     return list(dict.fromkeys(found))
-
-
-def _of_process(pid: int) -> str:
-    if not logs.is_running(pid):
-        raise logs.LogError(f"there is no process {pid}; to see one that was killed, name its "
-                            "counters file")
-    path = live.mapped_by(pid)
-    if path is None:
-        raise logs.LogError(f"process {pid} has no counters file: it does not run under libzc, has "
-                            "not called CUDA, has no log (ZC_LOG=off), or is another user's")
-    return path
 
 
 def _watch(args: argparse.Namespace, views: dict[str, live.View], frames: int | None,

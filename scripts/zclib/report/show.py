@@ -82,6 +82,7 @@ class Text:
         if run["gpus"]:
             where += f", {few(run['gpus'], '?')}"
         wall = f", {units.duration(run['longest_wall_ns'])}" if run["longest_wall_ns"] else ""
+        wall += ", still running" if run["states"].get("running") else ""
         self._say(f"{where}{wall}; log level {self._data['level']}, "
                   + (f"policy {few(run['policies'], '')}" if run["policies"] else "no policy"))
         share = units.of_run(totals["blocked_ns"], run["wall_ns"])
