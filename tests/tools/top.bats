@@ -245,7 +245,7 @@ press() {
     # The chosen process is among those that there is room for.
     press d
     tmux -L "zc$$" resize-window -x 40 -y 7
-    shows '1-1 of 2: up, down' '[0-9]  copier'
+    shows '1-1 of 2: up, down' '[0-9]  co'
     press Down
     shows '2-2 of 2: up, down' ' killed'
     press q
