@@ -17,14 +17,6 @@ size_t zc_file_text(const char *path, char *out, size_t cap)
     return have;
 }
 
-const char *zc_stat_field(const char *text, unsigned field)
-{
-    const char *p = strrchr(text, ')');
-    for (unsigned at = 2; p && at < field; at++)
-        p = strchr(p + 1, ' ');
-    return p ? p + 1 : NULL;
-}
-
 bool zc_number_behind(const char *text, const char *label, uint64_t *out)
 {
     const char *p = strstr(text, label);

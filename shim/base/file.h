@@ -38,24 +38,19 @@ static inline void zc_file_make_room(void)
         zc_file_close(fd);
 }
 
-/* Locks a byte of a file (F_OFD_SETLK, fcntl(2)), or gives it up: `type` is F_WRLCK or F_UNLCK. The
- * lock ends with the last reference to the open file, and a mapping is one: so it ends with the
- * process, however that ends, holds though no descriptor is open, and can be seen from other PID
- * namespaces.  False, with errno, if another open file has the byte, or if nothing can be locked.
- */
-static inline bool zc_file_lock(int fd, off_t byte, short type)
+/* Locks byte 0 of a file (F_OFD_SETLK, fcntl(2)).  The lock ends with the last reference to the
+ * open file, and a mapping is one: so it ends with the process, however that ends, holds though no
+ * descriptor is open, and can be seen from other PID namespaces.  False, with errno, if another
+ * open file has the byte, or if nothing can be locked. */
+static inline bool zc_file_lock(int fd)
 {
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
     return syscall(SYS_fcntl, fd, F_OFD_SETLK, &lock) == 0;
 }
 
 /* Reads what fits of a file, and terminates it.  Returns the bytes; 0, and an empty text, if there
  * is nothing. */
 size_t zc_file_text(const char *path, char *out, size_t cap);
-
-/* The text of a field of proc_pid_stat(5), from 3 on: the second is a name that may hold anything.
- * NULL if there is none. */
-const char *zc_stat_field(const char *text, unsigned field);
 
 /* The number behind the first `label` of a text, or of a small file.  False if there is none. */
 bool zc_number_behind(const char *text, const char *label, uint64_t *out);

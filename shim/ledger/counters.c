@@ -129,7 +129,7 @@ static int open_again(const char *path)
 static int open_of_killed(const char *path)
 {
     int fd = open_again(path);
-    if (fd >= 0 && zc_file_lock(fd, 0, F_WRLCK) && ftruncate(fd, 0) == 0)
+    if (fd >= 0 && zc_file_lock(fd) && ftruncate(fd, 0) == 0)
         return fd;
     if (fd >= 0)
         close(fd);
@@ -143,7 +143,7 @@ static struct zc_counters *map_file(const char *path)
     struct stat made_file;
     int fd = zc_log_create(path);
     if (fd >= 0)
-        zc_file_lock(fd, 0, F_WRLCK);
+        zc_file_lock(fd);
     else if (fd == -EEXIST)
         fd = open_of_killed(path);
     int error = fd < 0 ? -fd : allocate_file(fd, sizeof(struct zc_counters));
