@@ -190,7 +190,8 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     before = set(os.listdir(folder))
 
     def so_far() -> None:
-        _report(command, folder, before, run, None)
+        with contextlib.suppress(logs.LogError, OSError):
+            _report(command, new_logs(folder, before, run), None)
 
     try:
         with link.Recording(folder):
@@ -198,9 +199,13 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
                                if args.after else None)
     except OSError as error:
         return not_started(command, error)
+    try:
+        made = new_logs(folder, before, run)
+    except (logs.LogError, OSError) as error:
+        screen.message(f"no report: {error}")
+        return ended.status or launch.FAILED
     if not args.quiet and (_rank() or 0) == 0:
-        _report(command, folder, before, run, ended)
-    made = new_logs(folder, before, run)
+        _report(command, made, ended)
     return ended.status or _status_of_refusals(made) or _status_of_gate(args.fail_if, made)
 
 
@@ -250,12 +255,10 @@ def _rank() -> int | None:
     return next((int(value) for value in found if value.isascii() and value.isdigit()), None)
 
 
-def _report(command: list[str], folder: str, before: set[str], run: str,
-            ended: launch.Ended | None) -> None:
-    """Prints the report on stderr; None: of a program that still runs.  What goes wrong here does
-    not change the program's status."""
+def _report(command: list[str], paths: list[str], ended: launch.Ended | None) -> None:
+    """Prints the report of these logs on stderr; None: of a program that still runs.  What goes
+    wrong here does not change the program's status."""
     try:
-        paths = new_logs(folder, before, run)
         if all(link.is_recording(path) for path in paths):
             screen.message("no process used CUDA under libzc, so there is nothing to report: is it "
                            "a build without CUDA, or was the preload dropped? `zc doctor`")
