@@ -13,7 +13,6 @@ from . import counters, logs, names
 
 # A mapping's path in /proc/PID/maps (proc(5)): a newline in it is printed as \012.
 MAPPED = re.compile(r"^(?:\S+ +){4}\S+ +(/.*)$")
-GONE = " (deleted)"
 
 
 def mapped_by(pid: int) -> str | None:
