@@ -32,15 +32,12 @@ struct zc_memory {
     const char *rule;     /* The rule that took the request; NULL if none did. */
     uint32_t site;        /* Id of its call path, which the log has as eight hex digits. */
     int32_t device;       /* CUDA ordinal; -1 for none. */
-    int32_t paused;       /* 1 while its device memory is given back by zc_pause(). */
 };
 
 /* libzc's own, absent without it.  Call the functions below. */
 int zc_lib_push(const char *name) ZC_WEAK;
 int zc_lib_pop(void) ZC_WEAK;
 int zc_lib_query(const void *address, struct zc_memory *memory, size_t bytes) ZC_WEAK;
-size_t zc_lib_pause(const char *range, unsigned flags) ZC_WEAK;
-int zc_lib_resume(const char *range) ZC_WEAK;
 
 /* 1 if libzc is there. */
 static inline int zc_present(void)
@@ -64,29 +61,6 @@ static inline int zc_pop(void)
 static inline int zc_query(const void *address, struct zc_memory *memory)
 {
     return zc_lib_query ? zc_lib_query(address, memory, sizeof(*memory)) : 0;
-}
-
-/*
- * Gives the device memory back of all blocks in `vmm` that any thread requested while it was in a
- * range of this name; NULL means all blocks in `vmm`.  Their addresses stay theirs.  Returns the
- * bytes that the device has free again: 0 without libzc, and where there is nothing to give back.
- * It waits for the work of the blocks' contexts, and does nothing while a stream is being captured.
- * Nothing may use the blocks until zc_resume(); they may be freed.
- *
- * With ZC_KEEP what is in them is kept in host memory; without it, it is lost.
- */
-#define ZC_KEEP 1u
-static inline size_t zc_pause(const char *range, unsigned flags)
-{
-    return zc_lib_pause ? zc_lib_pause(range, flags) : 0;
-}
-
-/* Gives them memory again, at the same addresses, with what was kept.  0, or the CUDA driver's code
- * if it refuses some: 2 where the device has not enough memory.  What has none then is still
- * paused, has lost nothing, and can be resumed by another call. */
-static inline int zc_resume(const char *range)
-{
-    return zc_lib_resume ? zc_lib_resume(range) : 0;
 }
 
 #ifdef __cplusplus

@@ -13,7 +13,7 @@ class _Memory(ctypes.Structure):
     _fields_ = [("address", ctypes.c_uint64), ("bytes", ctypes.c_uint64),
                 ("device_bytes", ctypes.c_int64), ("request", ctypes.c_char_p),
                 ("place", ctypes.c_char_p), ("kind", ctypes.c_char_p), ("rule", ctypes.c_char_p),
-                ("site", ctypes.c_uint32), ("device", ctypes.c_int32), ("paused", ctypes.c_int32)]
+                ("site", ctypes.c_uint32), ("device", ctypes.c_int32)]
 
 
 class Memory(NamedTuple):
@@ -28,7 +28,6 @@ class Memory(NamedTuple):
     rule: str | None
     site: str                   # As the log has it.
     device: int
-    paused: bool
 
 
 _library = ctypes.CDLL(None)
@@ -62,35 +61,4 @@ def query(address: int) -> Memory | None:
     return Memory(memory.address, memory.bytes, memory.device_bytes if known else None,
                   memory.request.decode(), memory.place.decode(), memory.kind.decode(),
                   memory.rule.decode() if memory.rule else None, f"{memory.site:08x}",
-                  memory.device, bool(memory.paused))
-
-
-def pause(name: str | None, keep: bool = True) -> int:
-    """Gives the device memory of the blocks in `vmm` back that were requested in a range, or with
-    None of all, and returns its bytes.  What is in them is lost unless it is to be kept.  PyTorch's
-    blocks are its segments: what else lies in them is paused, too."""
-    if not hasattr(_library, "zc_lib_pause"):
-        return 0
-    call = _library.zc_lib_pause
-    call.restype = ctypes.c_size_t
-    return int(call(name.encode() if name is not None else None, ctypes.c_uint(keep)))
-
-
-def resume(name: str | None) -> None:
-    """Gives them memory again.  Raises RuntimeError where CUDA refuses some: those are still
-    paused, and have lost nothing."""
-    if not hasattr(_library, "zc_lib_resume"):
-        return
-    code = _library.zc_lib_resume(name.encode() if name is not None else None)
-    if code:
-        raise RuntimeError(f"zc_resume: CUDA error {code}")
-
-
-@contextlib.contextmanager
-def paused(name: str | None, keep: bool = True) -> Iterator[int]:
-    """Paused meanwhile."""
-    given = pause(name, keep)
-    try:
-        yield given
-    finally:
-        resume(name)
+                  memory.device)

@@ -9,7 +9,7 @@
 #include "ledger/site.h"
 #include "log/ranges.h"
 #include "shared/pair.h"
-#include "vmm/pause.h"
+#include "vmm/vmm.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -28,8 +28,6 @@ static int64_t device_bytes(const struct zc_block *block)
 {
     const struct zc_backing *backing = block->backing;
     const struct zc_shared *pair = zc_shared_of(block);
-    if (zc_block_paused(block))
-        return 0;
     if (block->place == ZC_PLACE_MANAGED)
         return -1;
     if (block->place == ZC_PLACE_DEVICE)
@@ -40,16 +38,6 @@ static int64_t device_bytes(const struct zc_block *block)
     uint64_t held = __atomic_load_n(&backing->vmm->held, __ATOMIC_RELAXED);
     uint64_t most = block->size - zc_block_spilled(block);
     return (int64_t)(held < most ? held : most);
-}
-
-EXPORT size_t zc_lib_pause(const char *range, unsigned flags)
-{
-    return zc_pause_blocks(range, flags & ZC_KEEP);
-}
-
-EXPORT int zc_lib_resume(const char *range)
-{
-    return (int)zc_pause_end(range);
 }
 
 /* `bytes` is what the program's zc.h knows of the structure, whose fields are only ever added. */
@@ -68,7 +56,6 @@ EXPORT int zc_lib_query(const void *address, struct zc_memory *memory, size_t by
         .rule = block->rule >= 0 ? zc_rules()->rules[block->rule].name : NULL,
         .site = zc_site_id(block->site),
         .device = block->device,
-        .paused = zc_block_paused(block),
     };
     memcpy(memory, &known, bytes < sizeof(known) ? bytes : sizeof(known));
     return 1;

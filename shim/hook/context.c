@@ -64,7 +64,7 @@ static void forget_context(CUcontext context, bool primary)
     struct collect c = {.context = context, .primary = primary};
     zc_modules_context_lost(context);
     do {
-        bool mine = zc_driver_lock(); /* No thread pauses blocks while they are claimed. */
+        bool mine = zc_driver_lock(); /* No thread moves blocks while they are claimed. */
         c.count = 0;
         zc_block_each(collect, &c);
         if (mine)

@@ -466,11 +466,6 @@ static bool fails_in_every_place(const struct zc_copy *c)
 static CUresult refused(const struct zc_copy *c)
 {
     const struct zc_operand *b = placed(&c->dst) ? &c->dst : &c->src;
-    const struct zc_block *paused = zc_block_paused(c->dst.block)   ? c->dst.block
-                                    : zc_block_paused(c->src.block) ? c->src.block
-                                                                    : NULL;
-    if (paused && c->result == CUDA_ERROR_ILLEGAL_STATE)
-        return zc_diagnose(c->fn, paused->base, c->result);
     if (!placed(b) || c->answered || fails_in_every_place(c))
         return c->result;
     return zc_diagnose(c->fn, zc_parts_placed(b), c->result);
@@ -524,10 +519,6 @@ CUresult zc_copy_before_node(struct zc_copy *c)
     CUresult result = c->unknown && c->on ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (c->on && (zc_block_paused(c->dst.block) || zc_block_paused(c->src.block))) {
-        c->result = CUDA_ERROR_ILLEGAL_STATE;
-        return refused(c);
-    }
     if (result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_any(c))
         return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS && c->on && zc_shared_meets(&c->dst))

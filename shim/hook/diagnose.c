@@ -11,19 +11,6 @@
 #include "ledger/rules.h"
 #include "log/refusals.h"
 #include "shared/report.h"
-#include "vmm/pause.h"
-
-/* Names the block and the range that it was paused by. */
-static void say_paused(enum zc_fn fn, const struct zc_block *b, CUresult code)
-{
-    char range[ZC_RANGE_NAME];
-    zc_pause_range(b, range);
-    zc_message(ZC_ERROR, "paused",
-               "%s returned %u for block %U (%B at %x): it was paused by zc_pause%s%s, and has no "
-               "memory until zc_resume",
-               zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base, *range ? " of range " : "",
-               range);
-}
 
 CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
@@ -37,10 +24,6 @@ CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
     const struct zc_policy *policy = zc_rules();
     const struct zc_rule *rule = &policy->rules[b->rule];
     zc_refusal_count(policy, rule);
-    if (code == CUDA_ERROR_ILLEGAL_STATE && zc_block_paused(b)) {
-        say_paused(fn, b, code);
-        return code;
-    }
     zc_message(
         ZC_ERROR, "refused",
         "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "
@@ -62,7 +45,6 @@ struct tally {
     } of[NAMED];
     unsigned count; /* Number of entries. */
     uint64_t more;  /* Blocks that found no entry. */
-    uint64_t paused, paused_bytes;
 };
 
 /* Kernels get device blocks; requested pinned memory works as it would anyway. */
@@ -73,8 +55,6 @@ static bool count_rule(struct zc_block *b, void *arg)
     if (!(b->flags & ZC_BLOCK_CONVERTED) || (b->flags & ZC_BLOCK_QUARANTINED) ||
         b->asked != ZC_KIND_DEVICE || b->rule < 0)
         return true;
-    t->paused += zc_block_paused(b);
-    t->paused_bytes += zc_block_paused(b) ? b->size : 0;
     while (i < t->count && (t->of[i].rule != b->rule || t->of[i].place != b->place))
         i++;
     if (i == NAMED) {
@@ -119,9 +99,6 @@ void zc_diagnose_kernel(enum zc_fn fn)
     }
     if (t.more)
         zc_text_fmt(&text, ", and %U more", t.more);
-    if (t.paused)
-        zc_text_fmt(&text, "; %U of them (%B) are paused by zc_pause, and have no memory", t.paused,
-                    t.paused_bytes);
     zc_message(
         ZC_WARN, "kernel",
         "a kernel failed with an illegal address (700, reported by %s), and rules have placed "

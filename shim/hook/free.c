@@ -4,6 +4,7 @@
 
 #include "base/life.h"
 #include "driver/capture.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 #include "hook/diagnose.h"
 #include "hook/request.h"
@@ -11,7 +12,6 @@
 #include "place/fallback.h"
 #include "place/freed.h"
 #include "vmm/grow.h"
-#include "vmm/pause.h"
 
 /* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
  * free has to wait.  A lazy block from which another one grows is kept instead. */
@@ -77,11 +77,21 @@ static CUresult detach_claimed(struct zc_block *block, const struct parting *p)
     return stays ? CUDA_SUCCESS : zc_place_detach(block->backing);
 }
 
+/* Not while it is moved. */
+static bool claim_still(struct zc_block *block)
+{
+    bool mine = block->place == ZC_PLACE_VMM && zc_driver_lock();
+    bool claimed = zc_block_claim(block);
+    if (mine)
+        zc_driver_unlock();
+    return claimed;
+}
+
 static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
 {
     struct zc_backing *backing = block->backing;
     struct parting p;
-    *diagnosed_out = !zc_pause_claim(block);
+    *diagnosed_out = !claim_still(block);
     if (*diagnosed_out)
         return CUDA_ERROR_INVALID_VALUE;
     bool apart = zc_block_hosted(block) && zc_capture_any();
@@ -188,7 +198,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream stream,
                               enum zc_flavour flavour)
 {
-    CUresult result = zc_pause_claim(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = claim_still(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS) {
         result = zc_grow_leaving(block);
         if (result != CUDA_SUCCESS)

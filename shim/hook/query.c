@@ -91,8 +91,6 @@ static CUresult make_known(const struct zc_block *b, enum zc_fn fn)
     struct zc_shared *pair = zc_shared_of(b);
     CUresult result =
         pair ? zc_shared_to_own(pair, fn, "the driver is asked about it") : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && zc_block_paused(b))
-        return zc_diagnose(fn, b->base, CUDA_ERROR_ILLEGAL_STATE);
     return result == CUDA_SUCCESS ? zc_grow_materialize(b, fn) : result;
 }
 
@@ -427,11 +425,9 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
     CUresult refused = CUDA_SUCCESS, result = v ? make_known(b, entry->fn) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         return result;
-    bool mine = b && zc_driver_lock(); /* It is neither moved nor paused meanwhile. */
+    bool mine = b && zc_driver_lock(); /* It is not moved meanwhile. */
     if (b && (!v || zc_block_spilled(b)))
         refused = CUDA_ERROR_NOT_SUPPORTED;
-    else if (zc_block_paused(b))
-        refused = CUDA_ERROR_ILLEGAL_STATE;
     else
         result = real(handle, ptr, bytes, type, flags);
     if (b && !refused && result == CUDA_SUCCESS)

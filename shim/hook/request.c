@@ -138,8 +138,6 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.real = (uint8_t)(place ? place->real : ask->asked);
     if ((ask->handle && ask->home == ZC_PLACE_MAPPED) || zc_block_spilled(&like) == like.size)
         like.real = ZC_KIND_PINNED;
-    if (backing && backing->place == ZC_PLACE_VMM)
-        zc_vmm_note_ranges(backing->vmm);
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;

@@ -52,7 +52,6 @@ struct zc_block {
 #define ZC_BLOCK_QUARANTINED 16u /* Freed, but something still uses its memory. */
 #define ZC_BLOCK_HOST 32u     /* In the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_BUDGET 64u   /* Counts against the budget of its rule. */
-#define ZC_BLOCK_PAUSED 128u  /* Its device memory is given back meanwhile (vmm/pause.h). */
 #define ZC_BLOCK_MAPPING 256u /* A mapping of a handle to which a rule applies. */
 #define ZC_BLOCK_POOLED 512u  /* Converted; the driver's pool has its memory and frees it. */
 #define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed; the handle may be reused. */
@@ -82,11 +81,6 @@ static inline uint64_t zc_block_spilled(const struct zc_block *block)
 static inline bool zc_block_hosted(const struct zc_block *block)
 {
     return (block->flags & ZC_BLOCK_CONVERTED) && block->asked == ZC_KIND_PINNED;
-}
-
-static inline bool zc_block_paused(const struct zc_block *block)
-{
-    return block && (__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_PAUSED);
 }
 
 /*

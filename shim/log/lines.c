@@ -123,22 +123,6 @@ void zc_log_move(const struct zc_block *block, bool to_host, const char *why, ui
     zc_log_write(&line);
 }
 
-void zc_log_pause(const char *type, const char *range, uint64_t blocks, uint64_t bytes,
-                  uint64_t kept, uint64_t ticks)
-{
-    char buf[ZC_LINE_MAX];
-    struct zc_line line;
-    if (zc_log_level() < ZC_LOG_SUMMARY)
-        return;
-    zc_line_begin(&line, buf, sizeof(buf), type);
-    zc_line_str(&line, "range", range);
-    zc_line_u64(&line, "blocks", blocks);
-    zc_line_u64(&line, "bytes", bytes);
-    zc_line_u64(&line, "kept_bytes", kept);
-    zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(ticks));
-    zc_log_write(&line);
-}
-
 struct zc_pair_counts zc_log_pairs;
 
 void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)

@@ -46,11 +46,6 @@ void zc_log_hint(const struct zc_block *block, const char *prefetch, const char 
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
                  uint64_t waited);
 
-/* At every level: a call that paused blocks, or resumed them (`type`).  `range` is NULL for all of
- * them. */
-void zc_log_pause(const char *type, const char *range, uint64_t blocks, uint64_t bytes,
-                  uint64_t kept, uint64_t ticks);
-
 /* The frames of a site, and the files of their modules.  Once for each site, see zc_site_is_new():
  * at ALLOCS and EVENTS before its first alloc, else before the summary. */
 void zc_log_site(uint32_t site_index);

@@ -6,7 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/module.h"
 #include "base/text.h"
 #include "ledger/reentry.h"
@@ -99,21 +98,6 @@ int zc_ranges_pop(const char *domain)
 const char *zc_ranges_here(void)
 {
     return mine.innermost ? mine.innermost->name : NULL;
-}
-
-uint64_t zc_ranges_number(const char *name)
-{
-    char whole[ZC_RANGE_NAME];
-    return zc_hash(whole, put_name(whole, NULL, name));
-}
-
-unsigned zc_ranges_around(uint64_t *numbers, unsigned most)
-{
-    unsigned count = 0;
-    for (const struct range *range = mine.innermost; range; range = range->outer, count++)
-        if (count < most)
-            numbers[count] = zc_hash(range->name, strlen(range->name));
-    return count;
 }
 
 /* The arena has forgotten them. */

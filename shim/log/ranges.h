@@ -17,10 +17,3 @@ int zc_ranges_pop(const char *domain);
 /* The name of the calling thread's innermost range, `DOMAIN: NAME` outside of the global domain;
  * NULL outside of ranges.  Valid until the range ends. */
 const char *zc_ranges_here(void);
-
-/* A range's number, from its name as zc_ranges_push() takes it. */
-uint64_t zc_ranges_number(const char *name);
-
-/* Numbers of all ranges that the calling thread is in, innermost first, up to `most` of them.
- * Returns how many it is in. */
-unsigned zc_ranges_around(uint64_t *numbers, unsigned most);

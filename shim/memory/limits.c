@@ -353,7 +353,7 @@ static bool limits_count_block(struct zc_block *b, void *arg)
                  (b->place == ZC_PLACE_MANAGED && (b->flags & ZC_BLOCK_CONVERTED));
     bool sure = t->alone || !(b->flags & ZC_BLOCK_STREAM);
     if (there && sure && b->asked == ZC_KIND_DEVICE && b->device == t->device &&
-        !(b->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_FOREIGN | ZC_BLOCK_PAUSED)))
+        !(b->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_FOREIGN)))
         t->bytes += b->size - zc_block_spilled(b);
     return true;
 }

@@ -230,7 +230,7 @@ struct search {
 static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
 {
     return !__atomic_load_n(&moving.elsewhere, __ATOMIC_ACQUIRE) &&
-           !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_PAUSED)) && !v->lazy && !v->exported &&
+           !(block->flags & ZC_BLOCK_QUARANTINED) && !v->lazy && !v->exported &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
            v->va.context == migrate_home() && v->va.devices == UINT64_C(1) << v->va.device;

@@ -331,12 +331,10 @@ static CUresult open_side(const struct zc_block *side, int device)
     return result;
 }
 
-/* A paused block, or one that the driver does not open to the CPU, can't be copied. */
+/* The driver may refuse to open a block to the CPU. */
 static CUresult open_to_cpu(const struct zc_block *block)
 {
     struct zc_vmm *v = zc_vmm_of(block);
-    if (zc_block_paused(block))
-        return CUDA_ERROR_ILLEGAL_STATE;
     return v && v->va.host.closed ? zc_va_open_host(&v->va) : CUDA_SUCCESS;
 }
 

@@ -53,7 +53,7 @@ CUresult zc_access_end_copies(struct zc_va *va);
 
 /*
  * Prepares a copy or set that touches a vmm block of another device than the one that makes it.
- * A paused block gets CUDA_ERROR_ILLEGAL_STATE.  CUDA allows such copies without peer access, so
+ * CUDA allows such copies without peer access, so
  * the block is opened to that device; if it can't be, the copy gets the driver's code.  CUDA
  * refuses such sets, even after a copy has opened the block, except for stream-ordered blocks,
  * whose sets are treated as copies.

@@ -239,14 +239,6 @@ CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
     return result;
 }
 
-CUresult zc_grow_isolate(struct zc_vmm *v, const char **why)
-{
-    CUresult result = copy_now(v->as_old, why);
-    if (result == CUDA_SUCCESS)
-        result = copy_now(v->as_new, why);
-    return result == CUDA_SUCCESS ? zc_growth_isolate(v, why) : result;
-}
-
 /*
  * Hands the physical memory of the small block to the large one, which maps it when it is first
  * needed.  The small block's addresses stay mapped, for the block that will grow from the large

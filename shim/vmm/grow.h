@@ -43,10 +43,6 @@ CUresult zc_grow_leaving(struct zc_block *block);
 /* Removes a lazy block, whatever is pending.  The caller gives its memory back. */
 void zc_grow_forget(struct zc_vmm *v);
 
-/* Makes the pending copy of a block that is to be paused, and ends what it has in common with
- * others.  With the driver lock. */
-CUresult zc_grow_isolate(struct zc_vmm *v, const char **why);
-
 /* `fn` is about to give a stream work that may wait for the CPU (driver/await.h): waits first for
  * everything that libzc has deferred.  A code other than CUDA_SUCCESS is returned to the
  * program. */

@@ -139,16 +139,6 @@ void zc_growth_end(struct zc_growth *g)
         unlink_step(g);
 }
 
-CUresult zc_growth_isolate(struct zc_vmm *v, const char **why)
-{
-    CUresult result = v->as_old ? zc_growth_detach(v->as_old->new, why) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS)
-        result = zc_growth_detach(v, why);
-    if (result == CUDA_SUCCESS)
-        drop_kept(v);
-    return result;
-}
-
 void zc_growth_inherit(struct zc_growth *g, struct zc_block *block)
 {
     struct zc_vmm *old = g->old, *new = g->new;
@@ -210,7 +200,7 @@ static bool compare_held(struct zc_block *block, void *arg)
 {
     struct search *s = arg;
     const struct zc_vmm *b = zc_vmm_of(block);
-    if (!b || !b->grows || !b->lazy || b->va.device != s->device || b->paused ||
+    if (!b || !b->grows || !b->lazy || b->va.device != s->device ||
         (s->context && b->va.context != s->context))
         return true;
     size_t own = zc_vmm_own(b), limit = s->context ? s->span : own;

@@ -57,11 +57,7 @@ void zc_growth_end(struct zc_growth *g);
  * one's ledger entry. */
 void zc_growth_inherit(struct zc_growth *g, struct zc_block *block);
 
-/* Ends what a block without pending copies has in common with others, so that its memory is mapped
- * in its own addresses alone.  On failure returns the driver's code, with the reason in *why. */
-CUresult zc_growth_isolate(struct zc_vmm *v, const char **why);
-
-/* The same for a block that goes.  The caller unmaps its addresses. */
+/* Ends what a block that goes has in common with others.  The caller unmaps its addresses. */
 void zc_growth_leave(struct zc_vmm *v);
 
 /* The headroom that a block should get that grew from another and is about to get memory. */

@@ -16,8 +16,6 @@
 #define SMALL_PART 256
 #define SMALL_MIN 64
 
-#define RANGES 32u /* Most ranges of a block that are noted, the innermost ones. */
-
 static struct zc_vmm_facts facts[ZC_VA_DEVICES];
 static ZC_OWN struct {
     size_t small[ZC_VA_DEVICES]; /* Small blocks by device.  Atomic. */
@@ -123,8 +121,7 @@ CUresult zc_vmm_drop_chunks(struct zc_vmm *v, unsigned count)
     while (v->chunks.count > count) {
         const struct zc_chunk *p = &v->chunks.list[--v->chunks.count];
         bool shared = v->guard && p->handle == own.guard;
-        bool none = shared || !p->handle;
-        CUresult released = none ? CUDA_SUCCESS : zc_real.cuMemRelease(p->handle);
+        CUresult released = shared ? CUDA_SUCCESS : zc_real.cuMemRelease(p->handle);
         v->held -= p->size;
         result = result == CUDA_SUCCESS ? released : result;
     }
@@ -183,32 +180,6 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, c
     return result;
 }
 
-size_t zc_vmm_empty(struct zc_vmm *v)
-{
-    size_t at = 0, first = zc_vmm_guard(v), end = first + zc_vmm_on_device(v), given = 0;
-    for (struct zc_chunk *p = v->chunks.list; at < end; at += p++->size) {
-        bool gone = at >= first && p->handle && zc_real.cuMemRelease(p->handle) == CUDA_SUCCESS;
-        p->handle = gone ? 0 : p->handle;
-        given += gone ? p->size : 0;
-    }
-    return given;
-}
-
-CUresult zc_vmm_refill(struct zc_vmm *v)
-{
-    CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; i < v->chunks.count && result == CUDA_SUCCESS; i++) {
-        CUmemGenericAllocationHandle handle;
-        if (v->chunks.list[i].handle)
-            continue;
-        result = zc_vmm_handle(v, false, true, v->chunks.list[i].size, &handle);
-        v->chunks.list[i].handle = result == CUDA_SUCCESS ? handle : 0;
-    }
-    if (result != CUDA_SUCCESS)
-        zc_vmm_empty(v);
-    return result;
-}
-
 struct zc_vmm *zc_vmm_of(const struct zc_block *block)
 {
     if (!block || (block->place != ZC_PLACE_VMM && block->place != ZC_PLACE_SHARED) ||
@@ -240,24 +211,6 @@ void zc_vmm_leave_small(struct zc_vmm *v)
     v->small = false;
 }
 
-static void drop_ranges(struct zc_vmm *v)
-{
-    zc_arena_put(v->range, v->ranges * sizeof(*v->range));
-    v->range = NULL;
-    v->ranges = 0;
-}
-
-/* If libzc has no memory for the list, the block can't be paused by a range. */
-void zc_vmm_note_ranges(struct zc_vmm *v)
-{
-    unsigned count = zc_ranges_around(NULL, 0);
-    count = count < RANGES ? count : RANGES;
-    drop_ranges(v);
-    v->range = count ? zc_arena_get(count * sizeof(*v->range)) : NULL;
-    v->ranges = v->range ? count : 0;
-    zc_ranges_around(v->range, v->ranges);
-}
-
 void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 {
     __atomic_fetch_add(&zc_vmm_hosted, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
@@ -266,10 +219,6 @@ void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 
 void zc_vmm_drop(struct zc_vmm *v)
 {
-    if (v->paused)
-        zc_stash_unmake(&v->paused->stash);
-    zc_arena_put(v->paused, sizeof(*v->paused));
-    drop_ranges(v);
     if (v->moves) {
         zc_va_drop(zc_movable(v)->beside);
         zc_vmm_count_movable(v, -1);

@@ -4,17 +4,8 @@
 
 #include "ledger/traffic.h"
 #include "log/lines.h"
-#include "log/ranges.h"
 #include "memory/place.h"
-#include "memory/stash.h"
 #include "vmm/va.h"
-
-/* A block whose device memory is given back for a while (vmm/pause.h). */
-struct zc_paused {
-    struct zc_stash stash;     /* The bytes that it held. */
-    bool budget;               /* It counts against the budget of its rule. */
-    char range[ZC_RANGE_NAME]; /* By which it was paused; empty for all. */
-};
 
 /*
  * One block.  In a lazy block everything changes only with the driver lock, except `granularity`,
@@ -36,13 +27,10 @@ struct zc_vmm {
     bool stuck : 1;    /* The driver has refused it host memory. */
     bool exported : 1; /* Others reach its memory by a handle that the program was given. */
     bool moves : 1;    /* It is whole on the device or in host memory, and changes (vmm/move.h). */
-    struct zc_shared *pair;   /* Of `shared`: the place's record; constant. */
-    struct zc_growth *as_new; /* The step of an array into this block (vmm/growth.h), */
-    struct zc_growth *as_old; /* and out of it.  With the driver lock. */
-    struct zc_block *kept;    /* The freed block whose addresses it keeps; quarantined. */
-    struct zc_paused *paused; /* From the arena; NULL: it is not.  With the driver lock. */
-    uint64_t *range;          /* Numbers of the ranges (log/ranges.h) of the request, from the */
-    unsigned ranges;          /* arena; and how many. */
+    struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
+    struct zc_growth *as_new;     /* The step of an array into this block (vmm/growth.h), */
+    struct zc_growth *as_old;     /* and out of it.  With the driver lock. */
+    struct zc_block *kept;        /* The freed block whose addresses it keeps; quarantined. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
 };
 
@@ -141,17 +129,6 @@ CUresult zc_vmm_drop_chunks(struct zc_vmm *v, unsigned count);
 CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t size,
                        CUmemGenericAllocationHandle *handle);
 
-/* Gives back the device memory of a block, of which nothing is mapped.  Its chunks stay, without
- * handles, but for those that the driver refuses to take.  Returns the bytes. */
-size_t zc_vmm_empty(struct zc_vmm *v);
-
-/* Creates what zc_vmm_empty() gave back.  On failure returns the driver's code, and nothing has
- * changed. */
-CUresult zc_vmm_refill(struct zc_vmm *v);
-
-/* Notes the ranges that the calling thread requests a block in. */
-void zc_vmm_note_ranges(struct zc_vmm *v);
-
 /*
  * A request of up to half a granule gets a whole one, where the driver packs small blocks.  So that
  * a program with many of them finds as much memory as without libzc, they are counted while it has
@@ -170,14 +147,6 @@ static inline size_t zc_vmm_guard(const struct zc_vmm *v)
 static inline size_t zc_vmm_own(const struct zc_vmm *v)
 {
     return v->span - 2 * zc_vmm_guard(v);
-}
-
-/* Bytes of device memory that a block holds, which begin behind the first guard granule. */
-static inline size_t zc_vmm_on_device(const struct zc_vmm *v)
-{
-    size_t end = zc_vmm_spilled(v) ? zc_vmm_border(v) : v->held - zc_vmm_guard(v);
-    end = end < v->held ? end : v->held;
-    return end > zc_vmm_guard(v) ? end - zc_vmm_guard(v) : 0;
 }
 
 /* Bytes of the device that a lazy block still has to get. */

@@ -67,7 +67,6 @@ PACKAGES = (
     ("growing_cat", "--mib 256 --steps 1"),
     ("boosted", "--rows 200000 --rounds 4 --steps 2"),
     ("llama_layers", "--layers 4 --width 1024 --gpu-layers 2 --tokens 128 --steps 2"),
-    ("asleep", "--layers 4 --hidden 4096 --steps 2"),
     ("cupy_pipeline", "--mib 64 --chunks 2"),
     ("jax_pipeline", "--mib 64 --steps 2"),
     ("numba_pipeline", "--mib 64 --steps 2"),

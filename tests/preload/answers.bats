@@ -145,7 +145,7 @@ shared_for() {
     questions_under 'place = managed'
 }
 
-@test "questions about vmm blocks are answered before they have memory, and while it is away" {
+@test "questions about vmm blocks are answered before they have memory, too" {
     local keys
     for keys in '' 'commit = lazy' 'grow = yes' $'spill = host\nchunk = 2M\nbudget = 4M' \
         $'spill = move\nchunk = 2M\nbudget = 6M'; do

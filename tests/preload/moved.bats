@@ -291,11 +291,6 @@ assert max(m["waited_ns"] for m in moves) > 50e6, moves' "$ZC_LOG"
     [[ $(moves | wc -l) -gt 8 ]]
 }
 
-@test "paused blocks stay, and give others room" {
-    scene 8M paused
-    [[ $output == $'paused 8\nwithout the first: HHDD\nleaks 0' ]]
-}
-
 @test "a block stays while its memory is exported, and afterwards" {
     beside 8M exported
     [[ $output == $'exported: DHHD\nleaks 0' ]]

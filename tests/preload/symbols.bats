@@ -18,7 +18,7 @@ interposed() {
 }
 
 # What NVTX calls, and zc.h.
-own() { printf '%s\n' InitializeInjectionNvtx2 zc_lib_{pause,pop,push,query,resume}; }
+own() { printf '%s\n' InitializeInjectionNvtx2 zc_lib_{pop,push,query}; }
 
 # The entry points of the driver's table that have wrappers, twins included, as the compiler sees
 # the table with the headers of this build.

@@ -12,7 +12,6 @@ from .counts import Counts
 from .flow import Flow, flow_of
 from .memory import MemorySum, side_of
 from .parts import Block, FlowSum, Process, Site, Sums, add_counts
-from .ranges import ALL
 from .shared import Shared
 from .tally import OTHERS, count_name
 from .transfers import Transfers
@@ -71,7 +70,6 @@ class ProcessLog:
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
             "pair": self._pair, "hint": self._hint, "move": self._move, "warn": self._warn,
-            "pause": self._pause,
             "content": self.sums.contents.add_content,
             "link": self._link, "summary": self._take_summary,
         }
@@ -115,9 +113,6 @@ class ProcessLog:
         site.add_natives([string(record, "native")])
         for watcher in self._watchers:
             watcher.site(record)
-
-    def _pause(self, record: Record) -> None:
-        self.sums.ranges.add_pause(string(record, "range") or ALL, number(record, "bytes"))
 
     def _alloc(self, record: Record) -> None:
         if self.sums.process.level == "summary":

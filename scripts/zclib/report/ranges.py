@@ -10,29 +10,24 @@ from .tally import OTHERS, beyond
 
 MOST_RANGES = 1000
 OUTSIDE = ""        # What was asked outside of ranges.
-ALL = "(all)"       # What a pause of no range means.
 
 
 class RangeSum:
-    """The requests and copies of one range, over all threads and processes, and what pauses of it
-    (zc.h) gave back."""
+    """The requests and copies of one range, over all threads and processes."""
 
-    __slots__ = ("requests", "requested_bytes", "pauses", "given_back_bytes", "counts")
+    __slots__ = ("requests", "requested_bytes", "counts")
 
     def __init__(self) -> None:
-        self.requests = self.requested_bytes = self.pauses = self.given_back_bytes = 0
+        self.requests = self.requested_bytes = 0
         self.counts = Counts()
 
     def add(self, other: RangeSum) -> None:
         self.requests += other.requests
         self.requested_bytes += other.requested_bytes
-        self.pauses += other.pauses
-        self.given_back_bytes += other.given_back_bytes
         self.counts.add(other.counts)
 
     def as_dict(self) -> dict[str, Any]:
         return {"requests": self.requests, "requested_bytes": self.requested_bytes,
-                "pauses": self.pauses, "given_back_bytes": self.given_back_bytes,
                 **self.counts.as_dict()}
 
 
@@ -52,11 +47,6 @@ class Ranges:
         one = self.of(name)
         one.requests += 1
         one.requested_bytes += size
-
-    def add_pause(self, name: str, given_back: int) -> None:
-        one = self.of(name)
-        one.pauses += 1
-        one.given_back_bytes += given_back
 
     def finish(self, copies: Counts) -> None:
         """Ends a log, all of whose copies are given: the rest was outside."""

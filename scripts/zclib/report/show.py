@@ -180,14 +180,11 @@ class Text:
             self._out.append("")
             self._say("No log has ranges: programs name them by NVTX or zc.h, under zc run, and "
                       "the level events (ZC_LOG_LEVEL) tells their copies.")
-        pauses = any(row["pauses"] for row in rows)
         self._section(self._title("ranges", len(rows), self._data["ranges_in_all"]), [
             table.text("Range"), table.Column("Blocks"), table.Column("Of", drop=4),
-            *([table.Column("Pauses"), table.Column("Gave back")] if pauses else []),
             table.Column("Copies"), *OUTCOME_COLUMNS, table.Column("Time", drop=1),
         ], [[row["range"] or "(outside)", units.count(row["requests"]),
              units.size(row["requested_bytes"]),
-             *([units.count(row["pauses"]), units.size(row["given_back_bytes"])] if pauses else []),
              units.count(row["asked_calls"]), *_outcomes(row),
              units.duration(row["blocked_ns"])] for row in rows])
 

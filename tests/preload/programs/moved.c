@@ -621,22 +621,6 @@ static void gone(void)
     end();
 }
 
-static void paused(void)
-{
-    start_gpu(0);
-    make(4);
-    sweep(0, 2, 3, 5, 20000);
-    CHECK(cuCtxSynchronize());
-    printf("paused %zu\n", zc_pause(NULL, ZC_KEEP) / MIB);
-    sweep(2, 4, 3, 5, 20000);
-    CHECK(cuCtxSynchronize());
-    show("without the first");
-    for (; count > 2; count--)
-        CHECK(cuMemFree(blocks[count - 1]));
-    EXPECT(zc_resume(NULL) == 0);
-    end();
-}
-
 /* The driver refuses what a move needs, each time. */
 static void refused(void)
 {
@@ -707,7 +691,6 @@ int main(int argc, char **argv)
                                           {"graphs", graphs},
                                           {"for_ever", for_ever},
                                           {"shared", shared},
-                                          {"paused", paused},
                                           {"unmapped", unmapped},
                                           {"gone", gone},
                                           {"graph_copies", graph_copies},

@@ -6,7 +6,6 @@
  * depend on what lies behind the blocks.
  */
 #include "ask.h"
-#include "include/zc.h"
 
 #define MIB ((size_t)1 << 20)
 #define SIZE (3 * MIB)
@@ -217,15 +216,11 @@ int main(void)
     ask_all("copied");
     launch();
     ask_all("used");
-    (void)zc_pause(NULL, ZC_KEEP);
-    ask_all("paused");
-    EXPECT(zc_resume(NULL) == 0);
     for (int i = 0; i < BLOCKS; i++) {
         CHECK(cuMemcpyDtoH(host[i], block[i].at, SIZE));
         EXPECT(all_are(host[i], 'a' + i, SIZE));
         free(host[i]);
     }
-    ask_all("resumed");
     grow();
     CHECK(cuMemFree(block[1].at));
     CHECK(cuMemAlloc(&block[1].at, SIZE)); /* Mostly at the same address: another block. */
