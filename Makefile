@@ -269,8 +269,10 @@ fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 STAGE := $(B)/install
 ZCLIB := $(shell find scripts/zclib -type f ! -path '*/__pycache__/*' | LC_ALL=C sort)
 MAN := $(wildcard docs/man/*.[1-8])
-# Made by the command itself, from its parsers and from the keys that zc-policy knows.
-COMPLETIONS := $(addprefix $(B)/completion/,$(if $(shell command -v python3),zc.bash/zc zc.zsh/_zc zc.fish/zc.fish))
+# Made by the command itself, from its parsers and from the keys that zc-policy knows.  What is built
+# for another processor does not run here, so that these are made by a build for this one.
+HOST_B := $(if $(filter $(ARCH),$(shell uname -m)),$(B),build/host)
+COMPLETIONS := $(addprefix $(HOST_B)/completion/,$(if $(shell command -v python3),zc.bash/zc zc.zsh/_zc zc.fish/zc.fish))
 INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(BINDIR):755:$(STAGE)/zc \
              $(LIBEXECDIR):755:$(B)/zc-policy \
@@ -304,9 +306,14 @@ $(STAGE)/installed: FORCE
 	    "lib=$$(realpath -ms --relative-to='$(DATADIR)' '$(LIBDIR)')" \
 	    "libexec=$$(realpath -ms --relative-to='$(DATADIR)' '$(LIBEXECDIR)')" > $@
 
-$(COMPLETIONS): $(B)/zc-policy $(ZCLIB) $(wildcard policy/presets/*.conf)
+ifneq ($(HOST_B),$(B))
+$(HOST_B)/zc-policy: FORCE
+	+@$(SUBMAKE) -s B=$(HOST_B) CC=$(HOST_CC) CFLAGS='$(CFLAGS)' $@
+endif
+
+$(COMPLETIONS): $(HOST_B)/zc-policy $(ZCLIB) $(wildcard policy/presets/*.conf)
 	@mkdir -p $(@D)
-	$(Q)ZC_BUILD='$(abspath $(B))' python3 -B scripts/zc --completion $(patsubst zc.%,%,$(notdir $(@D))) > $@.new
+	$(Q)ZC_BUILD='$(abspath $(HOST_B))' python3 -B scripts/zc --completion $(patsubst zc.%,%,$(notdir $(@D))) > $@.new
 	@mv $@.new $@
 
 install: all $(STAGE)/zc $(STAGE)/installed $(COMPLETIONS)    ## install below $(DESTDIR)$(PREFIX)
@@ -326,11 +333,14 @@ uninstall:      ## remove what install put there
 # both install and is not in a folder of its own must have been made before.
 # $(1) kind, $(2) folders of the installation
 PACKAGE_OUT ?= $(B)
+HOST_CC ?= gcc
+# The compiler's own tools know its processor's files.
+STRIP ?= $(if $(filter %-gcc,$(firstword $(CC))),$(patsubst %-gcc,%-strip,$(firstword $(CC))),strip)
 define PACKAGE
 	$(Q)rm -rf $(B)/package/$(1)
 	@$(MAKE) --no-print-directory -s install DESTDIR='$(abspath $(B))/package/$(1)' \
 	    STAGE='$(B)/install-$(1)' $(2)
-	$(Q)PYTHONPATH=scripts python3 -B -m package.$(1) '$(B)/package/$(1)' $(VERSION) $(ARCH) '$(PACKAGE_OUT)'
+	$(Q)STRIP='$(STRIP)' PROJECT_URL='$(PROJECT_URL)' PYTHONPATH=scripts python3 -B -m package.$(1) '$(B)/package/$(1)' $(VERSION) $(ARCH) '$(PACKAGE_OUT)'
 endef
 
 WHEEL_DATA = /libzc-$(VERSION).data/data/share

@@ -15,9 +15,9 @@ LIBRARIES = re.compile(r"lib(c|dl|pthread|m)\.so\.[0-9]+|ld-linux.*")
 
 
 def strip(paths: Iterable[str]) -> None:
-    """Leaves out what only debuggers read."""
+    """Leaves out what only debuggers read.  STRIP is the command, of another processor's tools."""
     for path in paths:
-        subprocess.run(["strip", "--strip-unneeded", path], check=True)
+        subprocess.run([os.environ.get("STRIP") or "strip", "--strip-unneeded", path], check=True)
 
 
 def _readelf(option: str, path: str) -> str:

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 
-from . import binaries, date
+from . import binaries, date, metadata
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -29,7 +29,7 @@ Depends: libc6 (>= {glibc}), python3 (>= 3.9)
 Suggests: binutils
 Section: utils
 Priority: optional
-Description: memory placement and copy accounting for CUDA programs
+{home}Description: memory placement and copy accounting for CUDA programs
  libzc is preloaded into a CUDA program that can't or should not be changed. It
  gives each allocation the kind of memory that a policy names (pinned, mapped,
  managed, virtual or shared with the host), and reports every byte that the
@@ -120,8 +120,10 @@ def main(root: str, upstream: str, architecture: str, out: str) -> None:
     sums = [f"{hashlib.md5(_read(os.path.join(root, name))).hexdigest()}  {name}\n"
             for name in sorted(_files(root))]
     size = sum(os.path.getsize(os.path.join(root, name)) for name in _files(root))
+    url = metadata.project_url()
     _write(control + "/control", CONTROL.format(
-        version=version, architecture=ARCHITECTURES[architecture], maintainer=maintainer,
+        home=f"Homepage: {url}\n" if url else "", version=version,
+        architecture=ARCHITECTURES[architecture], maintainer=maintainer,
         kib=size // 1024 + 1, glibc="%d.%d" % binaries.glibc(shipped)))
     _write(control + "/md5sums", "".join(sums))
     _write(control + "/triggers", TRIGGERS)

@@ -15,33 +15,10 @@ import subprocess
 import sys
 import zipfile
 
-from . import binaries
+from . import binaries, metadata
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-METADATA = """\
-Metadata-Version: 2.1
-Name: libzc
-Version: {version}
-Summary: Gives the allocations of an unmodified CUDA program the memory that a policy names
-License: MIT
-Classifier: License :: OSI Approved :: MIT License
-Classifier: Operating System :: POSIX :: Linux
-Classifier: Programming Language :: Python :: 3
-Requires-Python: >=3.9
-Provides-Extra: dask
-Requires-Dist: dask ; extra == "dask"
-Provides-Extra: mpi
-Requires-Dist: mpi4py ; extra == "mpi"
-Provides-Extra: opentelemetry
-Requires-Dist: opentelemetry-exporter-otlp-proto-http ; extra == "opentelemetry"
-Provides-Extra: parquet
-Requires-Dist: pyarrow ; extra == "parquet"
-Provides-Extra: ray
-Requires-Dist: ray ; extra == "ray"
-Description-Content-Type: text/markdown
-
-"""
 WHEEL = "Wheel-Version: 1.0\nGenerator: libzc\nRoot-Is-Purelib: false\nTag: {tag}\n"
 ENTRY_POINTS = "[console_scripts]\nzc = libzc.__main__:main\n"
 INIT = '"""libzc: the command zc is `python3 -m libzc`."""\n\n__version__ = "{version}"\n'
@@ -66,10 +43,8 @@ def main(root: str, version: str, architecture: str, out: str) -> None:
     tag = f"py3-none-manylinux_{major}_{minor}_{architecture}"
     os.rename(os.path.join(root, "libzc", "zc"), os.path.join(root, "libzc", "__main__.py"))
     info = f"libzc-{version}.dist-info"
-    with open(os.path.join(TOP, "README.md"), encoding="utf-8") as file:
-        readme = file.read()
     for name, text in (("libzc/__init__.py", INIT.format(version=version)),
-                       (f"{info}/METADATA", METADATA.format(version=version) + readme),
+                       (f"{info}/METADATA", metadata.metadata(version)),
                        (f"{info}/WHEEL", WHEEL.format(tag=tag)),
                        (f"{info}/entry_points.txt", ENTRY_POINTS)):
         os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)

@@ -2,4 +2,4 @@
 /* The library's version, as in the log and the installed files. */
 #pragma once
 
-#define ZC_VERSION "0.2.0"
+#define ZC_VERSION "0.3.0"

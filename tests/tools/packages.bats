@@ -14,6 +14,7 @@ setup_file() {
     export CC=${command[0]}
     unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
     export PACKED=$BATS_FILE_TMPDIR
+    export PROJECT_URL=https://example.org/somebody/libzc
     make -s B="$ZC_BUILD" PACKAGE_OUT="$PACKED" wheel
     write_apt_get
     build_stage
@@ -95,6 +96,63 @@ print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864
         "$BATS_TEST_TMPDIR/w/libzc/libexec/zc-policy" "$BATS_TEST_TMPDIR/w/libzc/libexec/zc-views"
     [[ $(grep -oE 'GLIBC_2\.[0-9]+' <<<"$output" | sort -V | tail -n 1) == "GLIBC_2.$most" ]]
     ((most <= 34))
+}
+
+@test "the wheel names its version once, its addresses, keywords and what indexes know of classes" {
+    local metadata=$BATS_TEST_TMPDIR/METADATA
+    python3 -m zipfile -e "$PACKED/libzc-$VERSION"-*.whl "$BATS_TEST_TMPDIR"
+    mv "$BATS_TEST_TMPDIR/libzc-$VERSION.dist-info/METADATA" "$metadata"
+    PYTHONPATH=build/deps/python python3 -c 'import packaging.metadata' || skip "make deps"
+    PYTHONPATH=build/deps/python run -0 python3 -c '
+import sys
+from packaging.metadata import parse_email
+fields, unknown = parse_email(open(sys.argv[1], encoding="utf-8").read())
+assert not unknown, unknown
+assert fields["version"] == sys.argv[2] and "pinned" in fields["keywords"], fields
+for name, address in fields["project_urls"].items():
+    print(name, address)' "$metadata" "$VERSION"
+    [[ $output == *"Documentation $PROJECT_URL/blob/v$VERSION/README.md"* ]]
+    [[ $output == *"Issues $PROJECT_URL/issues"* && $output == *"Source $PROJECT_URL"* ]]
+    # Whoever reads the description has none of the files beside it: no link is relative.
+    run -1 grep -nE '\]\((\./|docs/|policy/|kernels/|tests/|[A-Z]+\b)' "$metadata"
+    grep -qF "($PROJECT_URL/blob/v$VERSION/docs/policy.md#presets)" "$metadata"
+    grep -qF "]($PROJECT_URL/raw/v$VERSION/docs/" "$metadata"
+    # The one place of the version has the newest changes, and is what pages name.
+    [[ $(sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1) == "$VERSION" ]]
+    run grep -rnoE '(zc:|libzc[-_=]|\bv)[0-9]+\.[0-9]+\.[0-9]+' README.md docs --include=*.md
+    [[ -z $(grep -vF "$VERSION" <<<"$output") ]]
+}
+
+@test "without an address a package names none, and its description has the text of links" {
+    PROJECT_URL='' PYTHONPATH=scripts run -0 python3 -c '
+from package import metadata
+print(metadata.metadata("9.8.7"))'
+    [[ $output != *"-URL"* && $output != *"Home-page"* ]]
+    run -1 grep -nE '\]\((docs|policy|kernels|tests)/' <<<"$output"
+    for bad in example.org http://example.org/a 'https://example.org/a b'; do
+        PROJECT_URL=$bad PYTHONPATH=scripts run -1 python3 -c '
+from package import metadata
+metadata.metadata("9.8.7")'
+        [[ $output == "package: PROJECT_URL='$bad': give it as https://HOST/OWNER/NAME" ]]
+    done
+}
+
+@test "a cross compiler makes both packages for aarch64, of files for it" {
+    command -v aarch64-linux-gnu-gcc dpkg-deb >/dev/null || skip "no cross compiler or dpkg-deb"
+    [[ $(uname -m) == x86_64 ]] || skip "made for x86_64 to cross from"
+    local out=$BATS_TEST_TMPDIR/out file
+    make -s B=build/aarch64 CC=aarch64-linux-gnu-gcc CFLAGS='-O0 -g' PACKAGE_OUT="$out" wheel deb
+    [[ $(ls "$out") == "libzc-$VERSION-py3-none-manylinux_2_"*"_aarch64.whl"$'\n'* ]]
+    [[ $(ls "$out") == *$'\n'"libzc_$VERSION-1_arm64.deb" ]]
+    python3 -m zipfile -e "$out"/*.whl "$BATS_TEST_TMPDIR/w"
+    for file in lib/libzc.so libexec/zc-policy libexec/zc-views; do
+        run -0 readelf -h "$BATS_TEST_TMPDIR/w/libzc/$file"
+        [[ $output =~ Machine:\ +AArch64 ]]
+        run -0 readelf -S "$BATS_TEST_TMPDIR/w/libzc/$file"
+        [[ $output != *.debug_info* ]]
+    done
+    [ -s "$BATS_TEST_TMPDIR/w/libzc-$VERSION.data/data/share/bash-completion/completions/zc" ]
+    [[ $(dpkg-deb -f "$out"/*.deb Architecture) == arm64 ]]
 }
 
 @test "a build by pip tells its wheel, whatever else is in the folder" {

@@ -65,6 +65,20 @@ setup() {
     [[ ${lines[-1]} == *"Sat, 03 Feb 2001 04:05:06 -0000" ]]
 }
 
+@test "pip installs a clone by its path, and the command runs" {
+    python3 -m pip --version >/dev/null || skip "no pip"
+    local venv=$BATS_TEST_TMPDIR/venv
+    python3 -m venv --without-pip "$venv"
+    cd "$ONE/.."
+    # The flags that it was built with above, so that only the package is made.
+    env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKEOVERRIDES -u ZC_BUILD CFLAGS='-O0 -g' \
+        CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" \
+        python3 -m pip --python "$venv/bin/python" install -q --no-index --no-compile ./
+    [[ $("$venv/bin/zc" -V) == "zc $(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' \
+        shim/base/version.h)" ]]
+    [[ $("$venv/bin/zc" --library) == "$venv"/lib/*/site-packages/libzc/lib/libzc.so ]]
+}
+
 @test "two packages made at a time share what is made once, and it is whole" {
     local file
     run -0 sort "$ONE/../asked"
