@@ -110,6 +110,9 @@ endif
 .PHONY: all docs
 all: $(B)/libzc.so $(B)/zc-policy $(B)/zc-views   ## the library, build/libzc.so, and what the command zc needs
 
+# What `zc demo` runs: one program, and the simulated GPU with the program's kernel.
+DEMO := $(B)/demo/gather $(B)/demo/libcuda.so.1
+
 -include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
 include tests/tests.mk
 -include tests/gpu/gpu.mk
@@ -161,7 +164,20 @@ $(B)/zc-views: $(ZC_VIEWS_OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) -pie -rdynamic $(SHIPPED_LDFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl
 
--include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d) $(ZC_VIEWS_OBJ:.o=.d)
+$(B)/demo/libcuda.so.1: $(SIM_DRIVER_OBJ) $(B)/tools/demo/kernel.o
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -shared $(SHIPPED_LDFLAGS) -pthread -Wl,-soname,libcuda.so.1 \
+	    -Wl,-Bsymbolic-functions -Wl,-z,defs $(LDFLAGS) -o $@ $^ -ldl
+
+# cuda.h has to show its own names here.
+$(B)/demo/gather: tools/demo/gather.c kernels/gather.h kernels/common.h $(B)/demo/libcuda.so.1
+	$(call say,CC,$@)
+	$(Q)$(CC) -I. -isystem $(CUDA_HOME)/include $(CPPFLAGS) $(CFLAGS) -std=gnu11 -fPIE -pie \
+	    -ffile-prefix-map=$(CURDIR)=. $(WARNINGS) $(SHIPPED_LDFLAGS) $(LDFLAGS) -o $@ $< \
+	    $(B)/demo/libcuda.so.1 -lm
+
+-include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d) $(ZC_VIEWS_OBJ:.o=.d) $(B)/tools/demo/kernel.d
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-suites check-aarch64 check-headers demo bench \
         bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-tune bench-vmm bench-managed bench-apps \
@@ -205,13 +221,12 @@ check-headers:  ## build against the headers of other CUDA versions (downloads t
 	done
 
 # Where nothing is built yet, the demo's own build spares a third of the time: compilers do less.
-DEMO := $(if $(wildcard $(B)/libzc.so),$(B),$(B)/demo)
-DEMO_FLAGS := $(if $(wildcard $(B)/libzc.so),,B=$(DEMO) $(if $(filter file,$(origin CFLAGS)),CFLAGS=-O1))
+QUICK := $(if $(wildcard $(B)/libzc.so),$(B),$(B)/quick)
+QUICK_FLAGS := $(if $(wildcard $(B)/libzc.so),,B=$(QUICK) $(if $(filter file,$(origin CFLAGS)),CFLAGS=-O1))
 demo: deps-demo ## an unmodified program, bare and under two policies, and what it moved
 	@echo 'Building what the demo runs.'
-	@$(SUBMAKE) -s $(DEMO_FLAGS) $(DEMO)/libzc.so $(DEMO)/kernels/gather-shared \
-	    $(SIM_LIBS:$(B)/%=$(DEMO)/%) $(DEMO)/sim/kernels/gather.so
-	@ZC_BUILD='$(DEMO)' CUDA_HOME='$(CUDA_HOME)' python3 -B scripts/demo.py
+	@$(SUBMAKE) -s $(QUICK_FLAGS) $(QUICK)/libzc.so $(DEMO:$(B)/%=$(QUICK)/%)
+	@ZC_BUILD='$(QUICK)' python3 -B scripts/zc demo -o '$(B)/zc-demo'
 
 bench-overhead: all sim benches   ## what libzc costs a call, a launch, a process
 	@ZC_BUILD='$(B)' tests/bench/overhead.sh
@@ -284,6 +299,9 @@ INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(join $(BASHDIR) $(ZSHDIR) $(FISHDIR),$(COMPLETIONS:%=:644:%)) \
              $(patsubst %,$(DATADIR):644:%,$(wildcard policy/policy.conf)) \
              $(patsubst %,$(DATADIR)/presets:644:%,$(wildcard policy/presets/*.conf))
+# The packages have the demo as well, which a source tree need not build to be installed.
+INSTALLED += $(if $(WITH_DEMO),$(LIBEXECDIR)/demo:755:$(B)/demo/gather \
+                               $(LIBEXECDIR)/demo:644:$(B)/demo/libcuda.so.1)
 field = $(word $(1),$(subst :, ,$(2)))
 
 # A folder is one field of this table, and stands in a line of Python.
@@ -316,7 +334,7 @@ $(COMPLETIONS): $(HOST_B)/zc-policy $(ZCLIB) $(wildcard policy/presets/*.conf)
 	$(Q)ZC_BUILD='$(abspath $(HOST_B))' python3 -B scripts/zc --completion $(patsubst zc.%,%,$(notdir $(@D))) > $@.new
 	@mv $@.new $@
 
-install: all $(STAGE)/zc $(STAGE)/installed $(COMPLETIONS)    ## install below $(DESTDIR)$(PREFIX)
+install: all $(STAGE)/zc $(STAGE)/installed $(COMPLETIONS) $(if $(WITH_DEMO),$(DEMO))    ## install below $(DESTDIR)$(PREFIX)
 	$(Q)$(foreach i,$(INSTALLED),install -D -m $(call field,2,$(i)) $(call field,3,$(i)) \
 	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
 	$(call say,INSTALL,$(DESTDIR)$(BINDIR)/zc)
@@ -326,7 +344,7 @@ uninstall:      ## remove what install put there
 	$(Q)$(foreach i,$(INSTALLED),rm -f \
 	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
 	$(Q)rm -rf '$(DESTDIR)$(DATADIR)/zclib'
-	$(Q)rmdir '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' '$(DESTDIR)$(LIBEXECDIR)' \
+	$(Q)rmdir '$(DESTDIR)$(LIBEXECDIR)/demo' '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' '$(DESTDIR)$(LIBEXECDIR)' \
 	    2>/dev/null || true
 
 # Installs into an empty folder and makes a package of it.  Two may be made at a time, so that what
@@ -339,17 +357,17 @@ STRIP ?= $(if $(filter %-gcc,$(firstword $(CC))),$(patsubst %-gcc,%-strip,$(firs
 define PACKAGE
 	$(Q)rm -rf $(B)/package/$(1)
 	@$(MAKE) --no-print-directory -s install DESTDIR='$(abspath $(B))/package/$(1)' \
-	    STAGE='$(B)/install-$(1)' $(2)
+	    STAGE='$(B)/install-$(1)' WITH_DEMO=1 $(2)
 	$(Q)STRIP='$(STRIP)' PROJECT_URL='$(PROJECT_URL)' PYTHONPATH=scripts python3 -B -m package.$(1) '$(B)/package/$(1)' $(VERSION) $(ARCH) '$(PACKAGE_OUT)'
 endef
 
 WHEEL_DATA = /libzc-$(VERSION).data/data/share
-wheel: all $(COMPLETIONS)   ## a package for pip, build/libzc-VERSION-py3-none-manylinux_*.whl
+wheel: all $(COMPLETIONS) $(DEMO)   ## a package for pip, build/libzc-VERSION-py3-none-manylinux_*.whl
 	$(call PACKAGE,wheel,DATADIR=/libzc BINDIR=/libzc LIBDIR=/libzc/lib LIBEXECDIR=/libzc/libexec INCLUDEDIR=/libzc/include \
 	    MANDIR=$(WHEEL_DATA)/man BASHDIR=$(WHEEL_DATA)/bash-completion/completions \
 	    ZSHDIR=$(WHEEL_DATA)/zsh/site-functions FISHDIR=$(WHEEL_DATA)/fish/vendor_completions.d)
 
-deb: all $(COMPLETIONS)     ## a package for Debian and its kin, build/libzc_VERSION-1_*.deb
+deb: all $(COMPLETIONS) $(DEMO)     ## a package for Debian and its kin, build/libzc_VERSION-1_*.deb
 	$(call PACKAGE,deb,PREFIX=/usr LIBDIR=/usr/lib/$(ARCH)-linux-gnu \
 	    ZSHDIR=/usr/share/zsh/vendor-completions)
 

@@ -60,13 +60,13 @@ missing_for_build() {
 
 missing_for_demo() {
     missing_for_build
-    has_command g++ || echo g++
     has_command python3 || echo python3
-    has_nvcc || has_pip || echo python3-pip
 }
 
 missing_for_check() {
     missing_for_demo
+    has_command g++ || echo g++
+    has_nvcc || has_pip || echo python3-pip
     has_cmocka || echo libcmocka-dev
     has_command bats || echo bats
     has_command prove || echo perl
@@ -304,6 +304,6 @@ fi
 if [[ ${1:-check} == check ]] && ! has_extras && has_pip; then
     get_extras
 fi
-if ! has_toolkit || { [[ ${1:-} != build ]] && ! has_nvcc; }; then
+if ! has_toolkit || { [[ ${1:-check} == check ]] && ! has_nvcc; }; then
     get_toolkit
 fi

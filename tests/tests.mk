@@ -31,7 +31,7 @@ tests: all $(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS)   ## the tests, without
 ifeq ($(SAN),)
 tests: sim benches $(PRELOAD_PROGRAMS) $(PRELOAD_LIBS) $(if $(wildcard kernels/kernels.mk),kernels)
 endif
-sim: $(SIM_LIBS) $(SIM_KERNEL_LIBS)     ## the simulated GPU, build/sim
+sim: $(SIM_LIBS) $(SIM_KERNEL_LIBS) $(DEMO)     ## the simulated GPU, build/sim
 benches: $(BENCHES)
 preload-programs: $(PRELOAD_PROGRAMS) $(PRELOAD_LIBS)
 

@@ -10,14 +10,17 @@ from typing import Iterable
 
 # Older than this no glibc has what libzc needs, whatever its symbols say.
 OLDEST_GLIBC = (2, 17)
-# What every system with glibc has.
-LIBRARIES = re.compile(r"lib(c|dl|pthread|m)\.so\.[0-9]+|ld-linux.*")
+# What every system with glibc has; and the driver, which the demo's program finds beside it.
+LIBRARIES = re.compile(r"lib(c|dl|pthread|m)\.so\.[0-9]+|ld-linux.*|libcuda\.so\.1")
 
 
 def strip(paths: Iterable[str]) -> None:
-    """Leaves out what only debuggers read.  STRIP is the command, of another processor's tools."""
+    """Leaves out what only debuggers read, but of the demo's program, whose lines a report names.
+    STRIP is the command, of another processor's tools."""
     for path in paths:
-        subprocess.run([os.environ.get("STRIP") or "strip", "--strip-unneeded", path], check=True)
+        if os.path.basename(path) != "gather":
+            subprocess.run([os.environ.get("STRIP") or "strip", "--strip-unneeded", path],
+                           check=True)
 
 
 def _readelf(option: str, path: str) -> str:

@@ -77,12 +77,14 @@ if command -v py3clean >/dev/null 2>&1; then
     py3clean -p libzc
 fi
 """
+BINARIES = ("libzc.so", "zc-policy", "zc-views", "gather", "libcuda.so.1")
 TRIGGERS = "activate-noawait ldconfig\n"
-# The library is preloaded by its bare name and linked by nothing, so its name has no version; and
-# the package is its authors' own.
+# The library is preloaded by its bare name and linked by nothing, so its name has no version; the
+# package is its authors' own; and reports name the lines of the demo's program.
 OVERRIDES = """\
 libzc: shared-library-lacks-version
 libzc: initial-upload-closes-no-bugs
+libzc: unstripped-binary-or-object [usr/libexec/libzc/demo/gather]
 """
 
 
@@ -91,10 +93,10 @@ def main(root: str, upstream: str, architecture: str, out: str) -> None:
     maintainer = (f"{os.environ.get('DEBFULLNAME', 'The libzc authors')} "
                   f"<{os.environ.get('DEBEMAIL', 'libzc@noreply.invalid')}>")
     shipped = [os.path.join(root, name) for name in _files(root)
-               if os.path.basename(name) in ("libzc.so", "zc-policy", "zc-views")]
+               if os.path.basename(name) in BINARIES]
     binaries.strip(shipped)
     for path in shipped:
-        os.chmod(path, 0o644 if path.endswith(".so") else 0o755)
+        os.chmod(path, 0o644 if ".so" in path else 0o755)
     command = os.path.join(root, "usr/bin/zc")
     _write(command, _read(command).decode().replace("/usr/bin/env python3", "/usr/bin/python3", 1),
            0o755)

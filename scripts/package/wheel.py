@@ -24,7 +24,8 @@ ENTRY_POINTS = "[console_scripts]\nzc = libzc.__main__:main\n"
 INIT = '"""libzc: the command zc is `python3 -m libzc`."""\n\n__version__ = "{version}"\n'
 
 # Where the installation put binaries.
-SHIPPED = ("libzc/lib/libzc.so", "libzc/libexec/zc-policy", "libzc/libexec/zc-views")
+SHIPPED = ("libzc/lib/libzc.so", "libzc/libexec/zc-policy", "libzc/libexec/zc-views",
+           "libzc/libexec/demo/gather", "libzc/libexec/demo/libcuda.so.1")
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

@@ -27,6 +27,7 @@ COMMANDS = {
     "export": "give the counters of running processes to Prometheus",
     "top": "watch the counters of running processes",
     "doctor": "say what this machine can do, place by place",
+    "demo": "show on any machine what libzc does, with a program that comes with it",
 }
 
 # The exit status where a fault was found, or nothing could be read.

@@ -96,3 +96,13 @@ def policy_tool() -> str:
 def views_tool() -> str:
     """zc-views, which tries what pairs of the place `shared` rely on."""
     return _find("zc-views", _folders("libexec"))
+
+
+def demo(name: str) -> str:
+    """What `zc demo` runs: the program, or the simulated GPU's driver."""
+    folders = [os.path.join(folder, "demo") for folder in _folders("libexec")]
+    try:
+        return _find(name, folders)
+    except MissingPart:
+        raise MissingPart(f"the demo's program is not in {', '.join(folders)}: packages bring it, "
+                          "and in a source tree `make demo` builds it") from None

@@ -9,7 +9,7 @@ SIM_DRIVER_OBJ := $(SIM_DRIVER_SRC:%.c=$(B)/%.o) $(B)/sim/driver-stubs.o
 # the library the simulation has what cuda.h may lack, driver/newer.h.
 SIM_DRIVER_COMPILE = $(CC) -isystem third_party/uthash -isystem $(CUDA_HOME)/include \
                      -I$(SIM_DRIVER_DIR) -Ishim $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden \
-                     -pthread $(WARNINGS) -MMD -MP
+                     -pthread -ffile-prefix-map=$(CURDIR)=. $(WARNINGS) -MMD -MP
 
 .PHONY: sim-driver
 sim-driver: $(B)/sim/libcuda.so.1

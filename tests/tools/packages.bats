@@ -82,6 +82,10 @@ print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864
     [[ $("$venv/bin/zc" --library) == "$venv"/lib/*/site-packages/libzc/lib/libzc.so ]]
     [[ $("$venv/bin/python" -m libzc -V) == "zc $VERSION" ]]
     used_by "$venv/bin/zc"
+    # Without a GPU, a compiler, or anything of this tree.
+    cd "$BATS_TEST_TMPDIR"
+    run -0 env -i PATH="$venv/bin" "$venv/bin/zc" demo --simulated
+    [[ $output == *" are copies: 259 MiB in 3 copies."*"zc-demo/page.html: "* ]]
     python3 -m pip --python "$venv/bin/python" uninstall -q -y libzc
     [[ -z $(find "$venv" -name '*zc*' ! -name '*.pyc' -type f) ]]
 }

@@ -12,7 +12,8 @@ setup_file() {
     export ONE=$BATS_FILE_TMPDIR/one TWO=$BATS_FILE_TMPDIR/another/folder
     mkdir -p "$ONE" "$TWO"
     tar -c --exclude=__pycache__ Makefile .gitattributes pyproject.toml LICENSE README.md \
-        CHANGELOG.md docs include policy scripts shim third_party tools tests/tests.mk |
+        CHANGELOG.md docs include policy scripts shim third_party tools tests/tests.mk \
+        tests/sim tests/driver-names.tsv tests/preload/driver-requests.tsv kernels |
         tar -x -C "$ONE"
     (
         cd "$ONE"
@@ -107,8 +108,8 @@ setup() {
         [[ $output == *"Type: "*" DYN "* && $output == *"GNU_RELRO"* && $output == *"Build ID: "* ]]
         [[ $output == *BIND_NOW* && $output =~ GNU_STACK[^$'\n']*\ RW\  ]]
         [[ $output != *RPATH* && $output != *RUNPATH* && $output != *TEXTREL* ]]
-        [[ $output =~ FLAGS_1[^$'\n']*PIE || $file == *.so ]]
+        [[ $output =~ FLAGS_1[^$'\n']*PIE || $file == *.so* ]]
         run -1 grep -c "$BATS_FILE_TMPDIR" "$file"
     done < <(find "$BATS_TEST_TMPDIR/wheel" "$BATS_TEST_TMPDIR/deb" -type f)
-    ((found == 6))
+    ((found == 10))
 }
