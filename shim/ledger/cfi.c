@@ -2,344 +2,304 @@
 /* Call-frame information: the program of a function, found by the sorted table in .eh_frame_hdr,
  * and run. */
 #include "ledger/cfi.h"
-#include "ledger/cfi_read.h"
 
-/* One row of the table, both relative to .eh_frame_hdr. */
-struct hdr_row {
-    int32_t start; /* First address of a function. */
-    int32_t fde;   /* Its FDE. */
+#include <string.h>
+
+/* DWARF numbers of the registers (the ABI supplements of x86-64 and AArch64). */
+#if defined(__x86_64__)
+enum { FP = 6, SP = 7, RA = 16 };
+#elif defined(__aarch64__)
+enum { FP = 29, RA = 30, SP = 31 };
+#endif
+
+enum { DW_OP_deref = 0x06, DW_OP_plus_uconst = 0x23, DW_OP_breg0 = 0x70 };
+
+/* By their numbers. */
+enum { DW_CFA_nop, DW_CFA_advance_loc1 = 2, DW_CFA_advance_loc2, DW_CFA_advance_loc4 };
+enum { DW_CFA_offset_extended = 5, DW_CFA_restore_extended, DW_CFA_undefined, DW_CFA_same_value };
+enum { DW_CFA_register = 9, DW_CFA_remember_state, DW_CFA_restore_state, DW_CFA_def_cfa };
+enum { DW_CFA_def_cfa_register = 13, DW_CFA_def_cfa_offset, DW_CFA_def_cfa_expression };
+enum { DW_CFA_expression = 16, DW_CFA_offset_extended_sf, DW_CFA_def_cfa_sf };
+enum { DW_CFA_def_cfa_offset_sf = 19, DW_CFA_val_offset, DW_CFA_val_offset_sf };
+enum { DW_CFA_val_expression = 22, DW_CFA_AARCH64_negate_ra_state = 45, DW_CFA_GNU_args_size };
+/* With an operand in the low six bits. */
+enum { DW_CFA_advance_loc = 0x40, DW_CFA_offset = 0x80, DW_CFA_restore = 0xc0 };
+
+#define REMEMBERED 8 /* Depth of DW_CFA_remember_state; compilers use 1. */
+
+/* A reading position.  Beyond the end every number is 0, and `bad` is set. */
+struct cursor {
+    const uint8_t *at;  /* Next byte. */
+    const uint8_t *end; /* First byte that must not be read. */
+    bool bad;
 };
 
-static bool object_holds(const struct zc_object *object, uint64_t address, uint64_t bytes)
+struct machine {
+    const struct zc_cfi_program *program;
+    struct cursor c;                     /* Next instruction. */
+    uint64_t loc;                        /* Address from which the row is valid. */
+    struct zc_cfi_row row;               /* The row so far. */
+    struct zc_cfi_row initial;           /* The row after the CIE's instructions. */
+    struct zc_cfi_row stack[REMEMBERED]; /* Rows of DW_CFA_remember_state. */
+    unsigned depth;                      /* Rows on the stack. */
+};
+
+static const uint8_t *take(struct cursor *c, uint64_t bytes)
 {
-    return address >= object->start && address < object->end && bytes <= object->end - address;
+    const uint8_t *at = c->at;
+    c->bad |= bytes > (uint64_t)(c->end - c->at);
+    c->at += c->bad ? 0 : bytes;
+    return c->bad ? NULL : at;
 }
 
-/* The address of the FDE with the highest start at or below pc; 0 for none.  Linkers write the
- * table in only one format, with 32-bit offsets from the header. */
-static uint64_t fde_address(const struct zc_object *object, uint64_t pc)
+/* A number of up to 8 bytes; both processors are little-endian. */
+static uint64_t fixed(struct cursor *c, size_t bytes)
 {
-    const uint8_t *hdr = object->hdr;
+    const uint8_t *at = take(c, bytes);
+    uint64_t value = 0;
+    if (at)
+        memcpy(&value, at, bytes);
+    return value;
+}
+
+/* LEB128, DWARF 5 section 7.6.  Bits beyond 64 are dropped. */
+static uint64_t leb(struct cursor *c, bool is_signed)
+{
+    uint64_t value = 0, byte;
+    unsigned shift = 0;
+    do {
+        byte = fixed(c, 1);
+        value |= shift < 64 ? (byte & 0x7f) << shift : 0;
+        shift += 7;
+    } while (byte & 0x80);
+    return is_signed && shift < 64 && (byte & 0x40) ? value | UINT64_MAX << shift : value;
+}
+
+static uint64_t uleb(struct cursor *c)
+{
+    return leb(c, false);
+}
+
+/* The instructions of the CIE or FDE at an address, behind its length; none in the 64-bit
+ * format. */
+static struct cursor entry_at(const uint8_t *at)
+{
+    uint32_t length;
+    memcpy(&length, at, sizeof(length));
+    length = length < 0xfffffff0u ? length : 0;
+    return (struct cursor){at + 4, at + 4 + length, false};
+}
+
+/* Finds the FDE with the highest start at or below pc.  Linkers write the table in only one format:
+ * pairs of 32-bit offsets from the header, of functions and of FDEs. */
+static const uint8_t *find_fde(const uint8_t *hdr, uint64_t pc, uint64_t *start_out)
+{
+    static const uint8_t format[4] = {1, 0x1b, 0x03, 0x3b};
     uint64_t base = (uint64_t)(uintptr_t)hdr;
-    struct hdr_row row;
-    uint32_t count, low = 0;
-    if (hdr == NULL || !object_holds(object, base, 12) || hdr[0] != 1 ||
-        hdr[1] != (ZC_PE_PCREL | ZC_PE_SDATA4) || hdr[2] != ZC_PE_UDATA4 ||
-        hdr[3] != (ZC_PE_DATAREL | ZC_PE_SDATA4))
-        return 0;
+    uint32_t count;
+    if (!hdr || memcmp(hdr, format, sizeof(format)) != 0)
+        return NULL;
     memcpy(&count, hdr + 8, sizeof(count));
-    if (count == 0 || !object_holds(object, base, 12 + (uint64_t)count * sizeof(row)))
-        return 0;
+    const int32_t(*row)[2] = (const void *)(hdr + 12);
+    if (!count)
+        return NULL;
     while (count > 1) {
         uint32_t half = count / 2;
-        memcpy(&row, hdr + 12 + (uint64_t)(low + half) * sizeof(row), sizeof(row));
-        if (base + (uint64_t)(int64_t)row.start <= pc)
-            low += half;
+        row += base + (uint64_t)(int64_t)row[half][0] <= pc ? half : 0;
         count -= half;
     }
-    memcpy(&row, hdr + 12 + (uint64_t)low * sizeof(row), sizeof(row));
-    return base + (uint64_t)(int64_t)row.fde;
+    *start_out = base + (uint64_t)(int64_t)(*row)[0];
+    return hdr + (*row)[1];
 }
 
-/* A cursor over the CIE or FDE at `address`, after its length. */
-static bool entry_open(const struct zc_object *object, uint64_t address, struct zc_cursor *out)
-{
-    const uint8_t *at = (const uint8_t *)(uintptr_t)address;
-    uint32_t length;
-    if (!object_holds(object, address, sizeof(length)))
-        return false;
-    memcpy(&length, at, sizeof(length));
-    /* 0 ends the section; lengths from 0xfffffff0 on mean the 64-bit format. */
-    if (length == 0 || length >= 0xfffffff0u ||
-        !object_holds(object, address, 4 + (uint64_t)length))
-        return false;
-    *out = (struct zc_cursor){at + 4, at + 4 + length, false};
-    return true;
-}
-
-/* The letters of an augmentation "z...": extra data of a CIE. */
-static void augmentation(struct zc_cursor *c, const uint8_t *letters, struct zc_cfi_program *out)
-{
-    uint64_t bytes = zc_cursor_uleb(c);
-    const uint8_t *data = zc_cursor_take(c, bytes);
-    struct zc_cursor d = {data, data != NULL ? data + bytes : NULL, data == NULL};
-    for (; *letters != 0 && !d.bad; letters++) {
-        switch (*letters) {
-        case 'R':
-            out->encoding = (uint8_t)zc_cursor_fixed(&d, 1);
-            break;
-        case 'P':
-            zc_cursor_format(&d, (uint8_t)zc_cursor_fixed(&d, 1));
-            break;
-        case 'L':
-            zc_cursor_fixed(&d, 1);
-            break;
-        case 'S':
-            out->signal = true;
-            break;
-        case 'B': /* AArch64: return addresses are signed with key B. */
-        case 'G': /* AArch64: stack frames are tagged. */
-            break;
-        default:
-            d.bad = true;
-        }
-    }
-    c->bad |= d.bad;
-}
-
-static bool cie_read(const struct zc_object *object, uint64_t address, bool *augmented_out,
+/* *bytes_out: of addresses in its FDEs.  Compilers write their format last into the augmentation's
+ * data. */
+static bool read_cie(const uint8_t *at, bool *augmented_out, size_t *bytes_out,
                      struct zc_cfi_program *out)
 {
-    struct zc_cursor c;
-    if (!entry_open(object, address, &c) || zc_cursor_fixed(&c, 4) != 0)
-        return false;
-    uint64_t version = zc_cursor_fixed(&c, 1);
-    const uint8_t *letters = c.at;
-    while (zc_cursor_fixed(&c, 1) != 0)
+    struct cursor c = entry_at(at);
+    bool is_cie = fixed(&c, 4) == 0;
+    uint64_t version = fixed(&c, 1);
+    const char *letters = (const char *)c.at;
+    while (fixed(&c, 1))
         continue;
-    if ((version != 1 && version != 3) || c.bad || (*letters != 0 && *letters != 'z'))
-        return false;
-    out->code_align = zc_cursor_uleb(&c);
-    out->data_align = zc_cursor_sleb(&c);
-    if ((version == 1 ? zc_cursor_fixed(&c, 1) : zc_cursor_uleb(&c)) != ZC_CFI_RA)
-        return false;
+    out->code_align = uleb(&c);
+    out->data_align = (int64_t)leb(&c, true);
+    uint64_t ra = version == 1 ? fixed(&c, 1) : uleb(&c), data = 0, format = 0;
     *augmented_out = *letters == 'z';
-    if (*augmented_out)
-        augmentation(&c, letters + 1, out);
+    if (*augmented_out && take(&c, data = uleb(&c)) && data && strchr(letters, 'R'))
+        format = c.at[-1] & 0x0f;
+    *bytes_out = format == 0x03 || format == 0x0b ? 4 : 8;
     out->init = c.at;
     out->init_end = c.end;
-    return !c.bad;
+    return is_cie && (version == 1 || version == 3) && ra == RA && !c.bad &&
+           (!*letters || *augmented_out) && !strchr(letters, 'S');
 }
 
 bool zc_cfi_find(const struct zc_object *object, uint64_t pc, struct zc_cfi_program *out)
 {
-    uint64_t address = fde_address(object, pc), place, back;
-    bool augmented = false;
-    struct zc_cursor c;
-    memset(out, 0, sizeof(*out));
-    if (address == 0 || !entry_open(object, address, &c))
+    bool augmented;
+    size_t bytes;
+    const uint8_t *at = find_fde(object->hdr, pc, &out->start);
+    if (!at)
         return false;
-    /* The distance from here back to the CIE; 0 marks a CIE itself. */
-    place = (uint64_t)(uintptr_t)c.at;
-    back = zc_cursor_fixed(&c, 4);
-    if (back == 0 || !cie_read(object, place - back, &augmented, out))
+    struct cursor c = entry_at(at);
+    const uint8_t *place = c.at;
+    if (!read_cie(place - fixed(&c, 4), &augmented, &bytes, out))
         return false;
-    out->start = zc_cursor_address(&c, out->encoding);
-    out->end = out->start + zc_cursor_format(&c, out->encoding & 0x0f);
+    take(&c, bytes);
+    out->end = out->start + fixed(&c, bytes);
     if (augmented)
-        zc_cursor_take(&c, zc_cursor_uleb(&c));
+        take(&c, uleb(&c));
     out->code = c.at;
     out->code_end = c.end;
     return !c.bad && pc >= out->start && pc < out->end;
 }
 
-#define REMEMBERED 8 /* Depth of DW_CFA_remember_state; compilers use 1. */
-
-enum {
-    DW_CFA_nop = 0x00,
-    DW_CFA_advance_loc1 = 0x02,
-    DW_CFA_advance_loc2 = 0x03,
-    DW_CFA_advance_loc4 = 0x04,
-    DW_CFA_offset_extended = 0x05,
-    DW_CFA_restore_extended = 0x06,
-    DW_CFA_undefined = 0x07,
-    DW_CFA_same_value = 0x08,
-    DW_CFA_register = 0x09,
-    DW_CFA_remember_state = 0x0a,
-    DW_CFA_restore_state = 0x0b,
-    DW_CFA_def_cfa = 0x0c,
-    DW_CFA_def_cfa_register = 0x0d,
-    DW_CFA_def_cfa_offset = 0x0e,
-    DW_CFA_def_cfa_expression = 0x0f,
-    DW_CFA_expression = 0x10,
-    DW_CFA_offset_extended_sf = 0x11,
-    DW_CFA_def_cfa_sf = 0x12,
-    DW_CFA_def_cfa_offset_sf = 0x13,
-    DW_CFA_val_offset = 0x14,
-    DW_CFA_val_offset_sf = 0x15,
-    DW_CFA_val_expression = 0x16,
-    DW_CFA_AARCH64_negate_ra_state = 0x2d,
-    DW_CFA_GNU_args_size = 0x2e,
-    DW_CFA_advance_loc = 0x40, /* From here on the low six bits are an operand. */
-    DW_CFA_offset = 0x80,
-    DW_CFA_restore = 0xc0
-};
-
-struct machine {
-    const struct zc_cfi_program *program; /* The program. */
-    struct zc_cursor c;                   /* Next instruction. */
-    uint64_t loc;                         /* Address from which the row is valid. */
-    struct zc_cfi_row row;                /* The row so far. */
-    struct zc_cfi_row initial;            /* The row after the CIE's instructions. */
-    struct zc_cfi_row stack[REMEMBERED];  /* Rows of DW_CFA_remember_state. */
-    unsigned depth;                       /* Rows on the stack. */
-};
-
-static struct zc_cfi_expr expression(struct machine *m)
+static struct zc_cfi_place at(enum zc_cfi_from from, int64_t offset)
 {
-    uint64_t bytes = zc_cursor_uleb(&m->c);
-    return (struct zc_cfi_expr){zc_cursor_take(&m->c, bytes), bytes};
+    return (struct zc_cfi_place){.from = from, .offset = offset};
 }
 
-static void rule_set(struct machine *m, uint64_t reg, struct zc_cfi_rule rule)
+static enum zc_cfi_from from(uint64_t reg)
 {
-    if (reg == ZC_CFI_RA)
-        m->row.ra = rule;
-    else if (reg == ZC_CFI_FP)
-        m->row.fp = rule;
+    return reg == SP ? ZC_CFI_SP : reg == FP ? ZC_CFI_FP : ZC_CFI_LOST;
 }
 
 /* An offset in bytes from one in units of data_align. */
-static int64_t unfactor(struct machine *m, int64_t factored)
+static int64_t factored(struct machine *m, bool is_signed)
 {
     int64_t offset;
-    m->c.bad |= __builtin_mul_overflow(factored, m->program->data_align, &offset);
+    uint64_t units = leb(&m->c, is_signed);
+    m->c.bad |= __builtin_mul_overflow((int64_t)units, m->program->data_align, &offset);
     return offset;
 }
 
-static void rule_at(struct machine *m, uint64_t reg, int64_t factored)
+/* A DWARF expression (DWARF 5, section 2.5) of the only form that compilers use: register plus
+ * offset, the memory there, plus a constant. */
+static struct zc_cfi_place expression(struct machine *m)
 {
-    rule_set(m, reg, (struct zc_cfi_rule){.how = ZC_CFI_AT, .offset = unfactor(m, factored)});
+    uint64_t bytes = uleb(&m->c);
+    const uint8_t *code = take(&m->c, bytes);
+    struct cursor c = {code, code ? code + bytes : NULL, !code};
+    uint64_t reg = fixed(&c, 1) - DW_OP_breg0;
+    struct zc_cfi_place place = at(ZC_CFI_LOST, (int64_t)leb(&c, true));
+    place.deref = c.at < c.end;
+    c.bad |= place.deref && fixed(&c, 1) != DW_OP_deref;
+    if (c.at < c.end && fixed(&c, 1) == DW_OP_plus_uconst)
+        place.more = (int64_t)uleb(&c);
+    place.from = !c.bad && c.at == c.end ? from(reg) : ZC_CFI_LOST;
+    return place;
 }
 
-static void rule_restore(struct machine *m, uint64_t reg)
+/* Instructions that set the rule of one register. */
+static void set_register(struct machine *m, unsigned op, uint64_t reg)
 {
-    rule_set(m, reg, reg == ZC_CFI_RA ? m->initial.ra : m->initial.fp);
-}
-
-/* Instructions that set the rule of one register, their first operand. */
-static void run_register(struct machine *m, uint8_t op)
-{
-    uint64_t reg = zc_cursor_uleb(&m->c);
-    struct zc_cfi_rule rule = {.how = ZC_CFI_UNSUPPORTED};
+    struct zc_cfi_place rule = at(ZC_CFI_LOST, 0);
     switch (op) {
+    case DW_CFA_offset:
     case DW_CFA_offset_extended:
-        rule_at(m, reg, (int64_t)zc_cursor_uleb(&m->c));
-        return;
     case DW_CFA_offset_extended_sf:
-        rule_at(m, reg, zc_cursor_sleb(&m->c));
-        return;
-    case DW_CFA_restore_extended:
-        rule_restore(m, reg);
-        return;
-    case DW_CFA_expression:
-    case DW_CFA_val_expression:
-        rule.expr = expression(m);
-        rule.how = op == DW_CFA_expression ? ZC_CFI_AT_EXPR : ZC_CFI_UNSUPPORTED;
+        rule = at(ZC_CFI_CFA, factored(m, op == DW_CFA_offset_extended_sf));
         break;
-    case DW_CFA_undefined:
-        rule.how = ZC_CFI_UNDEFINED;
+    case DW_CFA_restore:
+    case DW_CFA_restore_extended:
+        rule = reg == RA ? m->initial.ra : m->initial.fp;
+        break;
+    case DW_CFA_expression:
+        rule = expression(m);
+        break;
+    case DW_CFA_val_expression:
+        expression(m);
         break;
     case DW_CFA_same_value:
-        rule.how = ZC_CFI_SAME;
+        rule.from = ZC_CFI_SAME;
         break;
     case DW_CFA_register:
     case DW_CFA_val_offset:
     case DW_CFA_val_offset_sf:
-        zc_cursor_uleb(&m->c);
+        uleb(&m->c);
         break;
     default:
-        m->c.bad = true;
+        m->c.bad |= op != DW_CFA_undefined;
     }
-    rule_set(m, reg, rule);
+    if (reg == RA)
+        m->row.ra = rule;
+    else if (reg == FP)
+        m->row.fp = rule;
 }
 
-static void cfa_set(struct machine *m, uint64_t reg, int64_t offset)
+static void set_cfa(struct machine *m, enum zc_cfi_from base, bool sf)
 {
-    m->row.cfa_reg = reg;
-    m->row.cfa_offset = offset;
-    m->row.cfa_expr = (struct zc_cfi_expr){NULL, 0};
+    m->row.cfa = at(base, sf ? factored(m, true) : (int64_t)uleb(&m->c));
 }
 
-/* An offset as it stands, or in units of data_align. */
-static int64_t cfa_offset(struct machine *m, bool factored)
+static void instruction(struct machine *m)
 {
-    return factored ? unfactor(m, zc_cursor_sleb(&m->c)) : (int64_t)zc_cursor_uleb(&m->c);
-}
-
-/* Instructions that set the CFA, and the stack of rows. */
-static bool run_cfa(struct machine *m, uint8_t op)
-{
-    uint64_t reg = m->row.cfa_reg;
-    switch (op) {
+    unsigned op = (unsigned)fixed(&m->c, 1), high = op & 0xc0;
+    if (high == DW_CFA_advance_loc) {
+        m->loc += (op & 0x3f) * m->program->code_align;
+        return;
+    }
+    switch (high ? high : op) {
+    case DW_CFA_nop:
+        break;
+    case DW_CFA_advance_loc1:
+    case DW_CFA_advance_loc2:
+    case DW_CFA_advance_loc4:
+        m->loc += fixed(&m->c, (size_t)1 << (op - DW_CFA_advance_loc1)) * m->program->code_align;
+        break;
     case DW_CFA_def_cfa:
     case DW_CFA_def_cfa_sf:
-        reg = zc_cursor_uleb(&m->c);
-        cfa_set(m, reg, cfa_offset(m, op == DW_CFA_def_cfa_sf));
-        return true;
-    case DW_CFA_def_cfa_register:
-        cfa_set(m, zc_cursor_uleb(&m->c), m->row.cfa_offset);
-        return true;
+        set_cfa(m, from(uleb(&m->c)), op == DW_CFA_def_cfa_sf);
+        break;
     case DW_CFA_def_cfa_offset:
     case DW_CFA_def_cfa_offset_sf:
-        cfa_set(m, reg, cfa_offset(m, op == DW_CFA_def_cfa_offset_sf));
-        return true;
+        set_cfa(m, m->row.cfa.from, op == DW_CFA_def_cfa_offset_sf);
+        break;
+    case DW_CFA_def_cfa_register:
+        m->row.cfa = at(from(uleb(&m->c)), m->row.cfa.offset);
+        break;
     case DW_CFA_def_cfa_expression:
-        m->row.cfa_expr = expression(m);
-        return true;
+        m->row.cfa = expression(m);
+        break;
     case DW_CFA_remember_state:
-    case DW_CFA_restore_state:
-        m->c.bad |= m->depth == (op == DW_CFA_remember_state ? REMEMBERED : 0);
-        if (m->c.bad)
-            return true;
-        if (op == DW_CFA_remember_state)
+        m->c.bad |= m->depth == REMEMBERED;
+        if (!m->c.bad)
             m->stack[m->depth++] = m->row;
-        else
+        break;
+    case DW_CFA_restore_state:
+        m->c.bad |= !m->depth;
+        if (!m->c.bad)
             m->row = m->stack[--m->depth];
-        return true;
+        break;
+    case DW_CFA_AARCH64_negate_ra_state:
+        m->row.ra_signed = !m->row.ra_signed;
+        break;
+    case DW_CFA_GNU_args_size:
+        uleb(&m->c);
+        break;
     default:
-        return false;
+        set_register(m, high ? high : op, high ? op & 0x3f : uleb(&m->c));
     }
 }
 
-/* Instructions that advance the address; false for others. */
-static bool run_advance(struct machine *m, uint8_t op)
+/* Runs instructions up to those that are valid only after `pc`.  False if one is bad. */
+static bool run(struct machine *m, const uint8_t *code, const uint8_t *end, uint64_t pc)
 {
-    uint64_t units;
-    if ((op & 0xc0) == DW_CFA_advance_loc)
-        units = op & 0x3f;
-    else if (op >= DW_CFA_advance_loc1 && op <= DW_CFA_advance_loc4)
-        units = zc_cursor_fixed(&m->c, (size_t)1 << (op - DW_CFA_advance_loc1));
-    else
-        return false;
-    m->loc += units * m->program->code_align;
-    return true;
-}
-
-/* Runs instructions up to those that are valid only after `pc`. */
-static void cfi_run(struct machine *m, uint64_t pc)
-{
-    while (m->c.at < m->c.end && !m->c.bad) {
-        uint8_t op = (uint8_t)zc_cursor_fixed(&m->c, 1);
-        if (run_advance(m, op)) {
-            if (m->loc > pc)
-                return;
-        } else if ((op & 0xc0) == DW_CFA_offset) {
-            rule_at(m, op & 0x3f, (int64_t)zc_cursor_uleb(&m->c));
-        } else if ((op & 0xc0) == DW_CFA_restore) {
-            rule_restore(m, op & 0x3f);
-        } else if (op == DW_CFA_GNU_args_size) {
-            zc_cursor_uleb(&m->c);
-        } else if (op == DW_CFA_AARCH64_negate_ra_state) {
-            m->row.ra_signed = !m->row.ra_signed;
-        } else if (op != DW_CFA_nop && !run_cfa(m, op)) {
-            run_register(m, op);
-        }
-    }
+    m->c = (struct cursor){code, end, false};
+    m->loc = m->program->start;
+    while (m->c.at < m->c.end && !m->c.bad && m->loc <= pc)
+        instruction(m);
+    return !m->c.bad;
 }
 
 bool zc_cfi_run(const struct zc_cfi_program *program, uint64_t pc, struct zc_cfi_row *out)
 {
-    struct machine m = {.program = program, .loc = program->start};
-    m.c = (struct zc_cursor){program->init, program->init_end, false};
-    cfi_run(&m, UINT64_MAX);
+    struct machine m = {.program = program};
+    bool good = run(&m, program->init, program->init_end, UINT64_MAX);
     m.initial = m.row;
-    m.loc = program->start;
-    if (!m.c.bad) {
-        m.c = (struct zc_cursor){program->code, program->code_end, false};
-        cfi_run(&m, pc);
-    }
+    good = good && run(&m, program->code, program->code_end, pc);
     *out = m.row;
-    out->signal = program->signal;
-    return !m.c.bad;
+    return good;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ledger/cfi.h"
+#include "ledger/object.h"
 
 #define ZC_WALK_WORDS 26 /* Stack words of a walk that are stored. */
 
@@ -44,10 +44,3 @@ void zc_unwind(struct zc_walk *walk, uint64_t from,
 
 /* True if a word can be read at this address.  Keeps errno. */
 bool zc_readable(uint64_t address);
-
-/* Reads a word of the stack and stores it; false if it is not readable. */
-bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out);
-
-/* Evaluates a DWARF expression (DWARF 5, section 2.5) of the only form that compilers use for
- * frames that realign the stack: register plus offset, the memory there, plus a constant. */
-bool zc_expr_value(const struct zc_cfi_expr *expr, struct zc_walk *walk, uint64_t *value_out);

@@ -143,7 +143,7 @@ static void test_liars(void **state)
 
 static void test_random_programs(void **state)
 {
-    uint64_t random = 5, value;
+    uint64_t random = 5;
     unsigned understood = 0;
 
     (void)state;
@@ -151,7 +151,6 @@ static void test_random_programs(void **state)
         size_t n = 1 + ledger_draw(&random) % 24;
         uint8_t *exact = malloc(n); /* Of the exact size, so that AddressSanitizer sees overruns. */
         struct zc_cfi_program program = {.code_align = 1, .data_align = -8, .end = UINT64_MAX};
-        struct zc_walk walk = {.sp = (uint64_t)(uintptr_t)&random, .fp = 8};
         struct zc_cfi_row row;
 
         assert_non_null(exact);
@@ -160,7 +159,6 @@ static void test_random_programs(void **state)
         program.init = program.init_end = program.code = exact;
         program.code_end = exact + n;
         understood += zc_cfi_run(&program, 100, &row);
-        understood += zc_expr_value(&(struct zc_cfi_expr){exact, n}, &walk, &value);
         free(exact);
     }
     assert_true(understood > 0);
@@ -168,17 +166,14 @@ static void test_random_programs(void **state)
 
 static void test_unreadable(void **state)
 {
-    struct zc_walk walk = {.words = 0};
-    uint64_t value, word = 42;
+    uint64_t word = 42;
 
     (void)state;
-    assert_false(zc_walk_read(&walk, 0, &value));
-    assert_false(zc_walk_read(&walk, 8, &value));
-    assert_false(zc_walk_read(&walk, 0x8000, &value));
-    assert_false(zc_walk_read(&walk, UINT64_MAX - 7, &value));
-    assert_false(zc_walk_read(&walk, (uint64_t)(uintptr_t)&word + 1, &value));
-    assert_true(zc_walk_read(&walk, (uint64_t)(uintptr_t)&word, &value));
-    assert_int_equal(value, 42);
+    assert_false(zc_readable(0));
+    assert_false(zc_readable(8));
+    assert_false(zc_readable(0x8000));
+    assert_false(zc_readable(UINT64_MAX - 7));
+    assert_true(zc_readable((uint64_t)(uintptr_t)&word));
 }
 
 static void assert_found_alike(const void *address)
@@ -216,9 +211,9 @@ int main(void)
         {"the walk finds the frames that libgcc's unwinder finds", test_like_libgcc, NULL, NULL,
          NULL},
         {"the walk ends where call-frame information makes no sense", test_liars, NULL, NULL, NULL},
-        {"random instructions and expressions do no harm", test_random_programs, NULL, NULL, NULL},
+        {"random instructions do no harm", test_random_programs, NULL, NULL, NULL},
         {"both ways to find an object find the same", test_objects, NULL, NULL, NULL},
-        {"memory that is not there is not read", test_unreadable, NULL, NULL, NULL},
+        {"memory that is not there can be told", test_unreadable, NULL, NULL, NULL},
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
