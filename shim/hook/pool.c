@@ -13,34 +13,21 @@
 #include "driver/stream.h"
 #include "ledger/rules.h"
 #include "memory/device.h"
-#include "place/freed.h"
 #include "vmm/access.h"
-
-/* The driver reserves pool memory in these steps (measured on driver 580). */
-#define RESERVE_STEP ((cuuint64_t)32 << 20)
 
 struct pool {
     struct pool *next;
     CUmemoryPool handle;
-    enum zc_kind kind;     /* Kind of its memory. */
-    int device;            /* Device of its memory; -1 if unknown. */
-    const char *unfit;     /* Why its blocks can't be converted; NULL if they can. */
-    cuuint64_t used;       /* Bytes of converted blocks. */
-    cuuint64_t most;       /* Peak of all blocks since USED_MEM_HIGH was set. */
-    cuuint64_t steps;      /* RESERVE_STEPs that the driver would have reserved. */
-    cuuint64_t steps_high; /* Peak since RESERVED_MEM_HIGH was set. */
-    bool over;             /* The next call that waits may release some of them. */
-    bool due;              /* That call is in progress. */
+    enum zc_kind kind;  /* Kind of its memory. */
+    int device;         /* Device of its memory; -1 if unknown. */
+    const char *unfit;  /* Why its blocks can't be converted; NULL if they can. */
+    bool converted;     /* Some of them were. */
+    cuuint64_t used;    /* Bytes of converted blocks. */
+    cuuint64_t most[2]; /* Peak of all blocks since USED_MEM_HIGH and RESERVED_MEM_HIGH were set. */
 };
 
 static ZC_LOCK(lock, ZC_RANK_POOL);
 static ZC_OWN struct pool *pools;
-ZC_OWN bool zc_pool_over;
-
-static cuuint64_t steps(cuuint64_t bytes)
-{
-    return bytes / RESERVE_STEP + (bytes % RESERVE_STEP != 0);
-}
 
 /* Takes the lock if the pool has a record, which `make` adds; else NULL, without the lock. */
 static struct pool *open_pool(CUmemoryPool handle, bool make)
@@ -135,49 +122,22 @@ static cuuint64_t max(cuuint64_t a, cuuint64_t b)
     return a > b ? a : b;
 }
 
-/* Under the lock. */
-static void set_over(struct pool *p)
-{
-    p->over = true;
-    __atomic_store_n(&zc_pool_over, true, __ATOMIC_RELAXED);
-}
-
-/* 0 for a pool without converted blocks and without anything left of them. */
-static cuuint64_t steps_of(CUmemoryPool handle)
-{
-    const struct pool *p =
-        __atomic_load_n(&pools, __ATOMIC_RELAXED) ? open_pool(handle, false) : NULL;
-    if (!p)
-        return 0;
-    cuuint64_t count = p->steps;
-    close_pool();
-    return count;
-}
-
-static cuuint64_t figure_of(CUmemoryPool pool, CUmemPool_attribute attribute)
-{
-    cuuint64_t value = 0;
-    return zc_real.cuMemPoolGetAttribute(pool, attribute, &value) == CUDA_SUCCESS ? value : 0;
-}
-
-/* Under the lock. */
-static void pool_reserve(struct pool *p, cuuint64_t bytes)
-{
-    p->steps = max(p->steps, steps(bytes));
-    p->steps_high = max(p->steps_high, p->steps);
-}
-
 /* A pool has its most in use right after a request. */
 static void note_most(CUmemoryPool handle)
 {
-    if (!steps_of(handle) || zc_capture_any())
-        return;
-    cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-    struct pool *p = open_pool(handle, false);
+    cuuint64_t own = 0;
+    struct pool *p = __atomic_load_n(&pools, __ATOMIC_RELAXED) ? open_pool(handle, false) : NULL;
     if (!p)
         return;
-    p->most = max(p->most, p->used + own);
-    pool_reserve(p, p->used + own);
+    bool converted = p->converted;
+    close_pool();
+    if (!converted || zc_capture_any() ||
+        zc_real.cuMemPoolGetAttribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &own) !=
+            CUDA_SUCCESS ||
+        !(p = open_pool(handle, false)))
+        return;
+    p->most[0] = max(p->most[0], p->used + own);
+    p->most[1] = max(p->most[1], p->used + own);
     close_pool();
 }
 
@@ -193,7 +153,8 @@ void zc_pool_note_alloc(const struct zc_block *block)
         return;
     struct pool *p = block->flags & ZC_BLOCK_CONVERTED ? open_pool(block->pool, true) : NULL;
     if (p) {
-        pool_reserve(p, p->used += block->size);
+        p->converted = true;
+        p->used += block->size;
         close_pool();
     }
     note_most(block->pool);
@@ -201,12 +162,12 @@ void zc_pool_note_alloc(const struct zc_block *block)
 
 void zc_pool_note_free(const struct zc_block *block)
 {
-    struct pool *p =
-        is_pools(block) && steps_of(block->pool) ? open_pool(block->pool, false) : NULL;
+    struct pool *p = is_pools(block) && (block->flags & ZC_BLOCK_CONVERTED)
+                         ? open_pool(block->pool, false)
+                         : NULL;
     if (!p)
         return;
-    p->used -= block->flags & ZC_BLOCK_CONVERTED ? block->size : 0;
-    set_over(p);
+    p->used -= block->size;
     close_pool();
 }
 
@@ -306,7 +267,8 @@ ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size
                                               : real(pool, map, count);
 }
 
-/* A pool's figures as if its converted blocks were in it. */
+/* A pool's figures as if its converted blocks were in it.  What the driver would have reserved
+ * beyond them nobody knows. */
 ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 {
     CUresult result = real(pool, attribute, value);
@@ -322,13 +284,13 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
         *figure += known.used;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *figure = max(*figure, known.most);
+        *figure = max(*figure, known.most[0]);
         break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        *figure = max(*figure, known.steps * RESERVE_STEP);
+        *figure += known.used;
         break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        *figure = max(*figure, known.steps_high * RESERVE_STEP);
+        *figure = max(*figure + known.used, known.most[1]);
         break;
     default:
         break;
@@ -337,83 +299,18 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
 }
 
 /* Setting a high-water mark, to 0 only, starts it anew. */
-static void note_set(CUmemoryPool pool, CUmemPool_attribute attribute)
-{
-    struct pool *p = open_pool(pool, false);
-    if (!p)
-        return;
-    if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-        p->most = 0;
-    else if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
-        p->steps_high = p->steps;
-    else if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
-        set_over(p);
-    close_pool();
-}
-
 ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 {
     CUresult result = real(pool, attribute, value);
-    if (result != CUDA_SUCCESS || !zc_life_on() || !pools)
+    bool used = attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+    if (result != CUDA_SUCCESS || !zc_life_on() || !pools ||
+        (!used && attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH))
         return result;
-    note_set(pool, attribute);
-    if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-        note_most(pool);
-    return result;
-}
-
-/* Releases what the driver would of all reserved memory, except `keep` bytes.  Blocks whose free
- * waits for a stream keep theirs; the next call that waits may then release more. */
-static void release(CUmemoryPool handle, cuuint64_t keep)
-{
-    if (steps_of(handle) <= steps(keep))
-        return;
-    cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-    cuuint64_t waiting = zc_freed_waiting(handle);
-    struct pool *p = open_pool(handle, false);
+    struct pool *p = open_pool(pool, false);
     if (!p)
-        return;
-    cuuint64_t kept = max(steps(p->used + own + waiting), steps(keep));
-    p->steps = kept < p->steps ? kept : p->steps;
-    if (waiting)
-        set_over(p);
+        return result;
+    p->most[!used] = 0;
     close_pool();
-}
-
-/* The next pool that has to release memory.  `first` marks all of them. */
-static CUmemoryPool next_due(bool first)
-{
-    CUmemoryPool found = NULL;
-    if (!zc_lock_take(&lock))
-        return NULL;
-    if (first)
-        __atomic_store_n(&zc_pool_over, false, __ATOMIC_RELAXED);
-    for (struct pool *p = pools; p; p = p->next) {
-        if (first && p->over) {
-            p->over = false;
-            p->due = true;
-        }
-        if (p->due && !found) {
-            p->due = false;
-            found = p->handle;
-        }
-    }
-    zc_lock_drop(&lock);
-    return found;
-}
-
-void zc_pool_quiesce(void)
-{
-    if (zc_capture_any() || zc_life_closing())
-        return;
-    for (CUmemoryPool p = next_due(true); p; p = next_due(false))
-        release(p, figure_of(p, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
-}
-
-ZC_BODY(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))
-{
-    CUresult result = real(pool, keep);
-    if (result == CUDA_SUCCESS && zc_life_on() && !zc_capture_any())
-        release(pool, keep);
+    note_most(pool);
     return result;
 }

@@ -21,25 +21,3 @@ void zc_pool_note_free(const struct zc_block *block);
 void zc_pool_note_handed_out(CUmemoryPool pool, const CUmemLocation *location,
                              CUmemAllocationType type);
 void zc_pool_note_imported(CUmemoryPool pool);
-
-/* A pool may have more reserved than its threshold.  Atomic. */
-extern bool zc_pool_over;
-
-/* The program has waited for a stream, an event or a context: at that point the driver would
- * release what pools have reserved above their threshold. */
-void zc_pool_quiesce(void);
-
-/* True for calls that wait in this way. */
-static inline bool zc_pool_call(enum zc_fn fn)
-{
-    switch (fn) {
-    case ZC_FN_cuCtxSynchronize:
-    case ZC_FN_cuCtxSynchronize_v2:
-    case ZC_FN_cuStreamSynchronize:
-    case ZC_FN_cuStreamSynchronize_ptsz:
-    case ZC_FN_cuEventSynchronize:
-        return true;
-    default:
-        return false;
-    }
-}

@@ -10,14 +10,21 @@
 #include "host/pinned.h"
 #include "vmm/move.h"
 
+/* The program has waited for a stream, an event or a context. */
 static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
 {
-    if (!zc_pool_call(fn) || result != CUDA_SUCCESS)
+    switch (fn) {
+    case ZC_FN_cuCtxSynchronize:
+    case ZC_FN_cuCtxSynchronize_v2:
+    case ZC_FN_cuStreamSynchronize:
+    case ZC_FN_cuStreamSynchronize_ptsz:
+    case ZC_FN_cuEventSynchronize:
+        if (result == CUDA_SUCCESS)
+            zc_pinned_tidy();
         return result;
-    if (__builtin_expect(__atomic_load_n(&zc_pool_over, __ATOMIC_RELAXED), 0))
-        zc_pool_quiesce();
-    zc_pinned_tidy();
-    return result;
+    default:
+        return result;
+    }
 }
 
 #define ZC_EXPORT __attribute__((visibility("default")))

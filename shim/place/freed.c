@@ -164,25 +164,6 @@ static bool freed_passed(const struct freed *p)
     return !p->event || zc_real.cuEventQuery(p->event) != CUDA_ERROR_NOT_READY;
 }
 
-struct pool_bytes {
-    CUmemoryPool pool;
-    uint64_t waiting;
-};
-
-static bool freed_add_waiting(struct freed *p, void *arg)
-{
-    struct pool_bytes *sum = arg;
-    sum->waiting += p->pool == sum->pool && !freed_passed(p) ? p->backing->size : 0;
-    return false;
-}
-
-uint64_t zc_freed_waiting(CUmemoryPool pool)
-{
-    struct pool_bytes sum = {.pool = pool};
-    freed_visit_all(freed_add_waiting, &sum);
-    return sum.waiting;
-}
-
 /* Removes an entry.  Its backing is the caller's then. */
 static struct zc_backing *freed_end(struct freed *p)
 {

@@ -20,10 +20,6 @@ void zc_freed_defer(struct zc_block *block, CUevent event, CUcontext home, CUstr
  */
 void zc_freed_defer_pool(const struct zc_block *block, CUevent event, CUcontext home);
 
-/* Bytes of a pool that the program freed in the order of streams that have not passed yet.  Not
- * during a capture. */
-uint64_t zc_freed_waiting(CUmemoryPool pool);
-
 /*
  * Takes over a claimed block that the program has freed and nothing uses any more.  Older blocks
  * are given back so that no more than a sixteenth of the device's memory is kept.  The block stays

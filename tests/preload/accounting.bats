@@ -164,7 +164,7 @@ assert types.count("transfer") == 800, types.count("transfer")' "$BATS_TEST_TMPD
 	END
 }
 
-@test "a pool counts what it has in use and reserved as if its blocks were its own" {
+@test "a pool counts what it has in use as if its blocks were its own, and reserves that" {
     need_built "$programs/pool_figures"
     export LD_LIBRARY_PATH=$SIM
     for scene in keeping releasing pending marks neighbour several; do

@@ -15,8 +15,11 @@ static void show(const char *when)
     cuuint64_t value[4];
     for (int i = 0; i < 4; i++)
         CHECK(cuMemPoolGetAttribute(pool, figures[i], &value[i]));
-    printf("%s: used %zu, high %zu, reserved %zu, high %zu\n", when, (size_t)(value[0] / MIB),
-           (size_t)(value[1] / MIB), (size_t)(value[2] / MIB), (size_t)(value[3] / MIB));
+    printf("%s: used %zu, high %zu, reserved %s\n", when, (size_t)(value[0] / MIB),
+           (size_t)(value[1] / MIB),
+           value[2] < value[0]   ? "less than used"
+           : value[3] < value[2] ? "more than its most"
+                                 : "enough");
 }
 
 static void keep(cuuint64_t bytes)
