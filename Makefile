@@ -295,6 +295,7 @@ INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(INCLUDEDIR):644:include/zc.h \
              $(DATADIR):644:$(STAGE)/installed \
              $(foreach f,$(ZCLIB),$(DATADIR)/$(patsubst scripts/%/,%,$(dir $(f))):644:$(f)) \
+             $(DATADIR)/libzc:644:scripts/libzc/__init__.py \
              $(foreach f,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(f))):644:$(f)) \
              $(join $(BASHDIR) $(ZSHDIR) $(FISHDIR),$(COMPLETIONS:%=:644:%)) \
              $(patsubst %,$(DATADIR):644:%,$(wildcard policy/policy.conf)) \
@@ -343,7 +344,7 @@ install: all $(STAGE)/zc $(STAGE)/installed $(COMPLETIONS) $(if $(WITH_DEMO),$(D
 uninstall:      ## remove what install put there
 	$(Q)$(foreach i,$(INSTALLED),rm -f \
 	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
-	$(Q)rm -rf '$(DESTDIR)$(DATADIR)/zclib'
+	$(Q)rm -rf '$(DESTDIR)$(DATADIR)/zclib' '$(DESTDIR)$(DATADIR)/libzc'
 	$(Q)rmdir '$(DESTDIR)$(LIBEXECDIR)/demo' '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' '$(DESTDIR)$(LIBEXECDIR)' \
 	    2>/dev/null || true
 

@@ -104,6 +104,9 @@ def main(root: str, upstream: str, architecture: str, out: str) -> None:
         if name.startswith("usr/share/man/"):
             _gzip(os.path.join(root, name + ".gz"), _read(os.path.join(root, name)))
             os.remove(os.path.join(root, name))
+    modules = os.path.join(root, "usr/lib/python3/dist-packages")
+    os.makedirs(modules)
+    os.symlink("../../../share/libzc/libzc", os.path.join(modules, "libzc"))
     doc = os.path.join(root, "usr/share/doc/libzc")
     os.makedirs(doc)
     when = date.committed()

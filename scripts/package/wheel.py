@@ -21,7 +21,6 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: libzc\nRoot-Is-Purelib: false\nTag: {tag}\n"
 ENTRY_POINTS = "[console_scripts]\nzc = libzc.__main__:main\n"
-INIT = '"""libzc: the command zc is `python3 -m libzc`."""\n\n__version__ = "{version}"\n'
 
 # Where the installation put binaries.
 SHIPPED = ("libzc/lib/libzc.so", "libzc/libexec/zc-policy", "libzc/libexec/zc-views",
@@ -42,10 +41,12 @@ def main(root: str, version: str, architecture: str, out: str) -> None:
     binaries.strip(shipped)
     major, minor = binaries.glibc(shipped)
     tag = f"py3-none-manylinux_{major}_{minor}_{architecture}"
-    os.rename(os.path.join(root, "libzc", "zc"), os.path.join(root, "libzc", "__main__.py"))
+    package = os.path.join(root, "libzc")
+    os.rename(os.path.join(package, "zc"), os.path.join(package, "__main__.py"))
+    # Elsewhere the package lies beside what is inside of it here.
+    os.rename(os.path.join(package, "libzc", "__init__.py"), os.path.join(package, "__init__.py"))
     info = f"libzc-{version}.dist-info"
-    for name, text in (("libzc/__init__.py", INIT.format(version=version)),
-                       (f"{info}/METADATA", metadata.metadata(version)),
+    for name, text in ((f"{info}/METADATA", metadata.metadata(version)),
                        (f"{info}/WHEEL", WHEEL.format(tag=tag)),
                        (f"{info}/entry_points.txt", ENTRY_POINTS)):
         os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)

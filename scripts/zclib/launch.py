@@ -29,6 +29,9 @@ LIBRARY = "libzc.so"
 # Between SIGTERM and SIGKILL: a launcher ends its ranks, which have process groups of their own.
 GRACE_S = 5.0
 LOG_NAME = "zc.%h.r%r.%e.%p.jsonl"
+# Tells libzc.enable() of a script to do nothing.
+ENABLE = "ZC_ENABLE"
+NOT_ENABLED = {ENABLE: "0"}
 # Names the library that NVTX tells its ranges.
 NVTX = "NVTX_INJECTION64_PATH"
 
@@ -64,12 +67,22 @@ def bare_environment() -> dict[str, str]:
     env = dict(os.environ)
     if env.get(NVTX) == LIBRARY:
         del env[NVTX]
-    named = env.pop("LD_PRELOAD", "")
+    others = _other_preloads()
+    env.pop("LD_PRELOAD", None)
+    return {**env, "LD_PRELOAD": ":".join(others)} if others else env
+
+
+def _other_preloads() -> list[str]:
+    named = os.environ.get("LD_PRELOAD", "")
     for separator in SEPARATORS:
         named = named.replace(separator, ":")
-    others = [one for one in named.split(":")
-              if one and not os.path.basename(one).startswith(LIBRARY)]
-    return {**env, "LD_PRELOAD": ":".join(others)} if others else env
+    return [one for one in named.split(":")
+            if one and not os.path.basename(one).startswith(LIBRARY)]
+
+
+def preload(library: str) -> str:
+    """LD_PRELOAD with the library behind what this process has there."""
+    return ":".join([*_other_preloads(), library])
 
 
 def environment(library: str, log_folder: str, policy: str | None,
@@ -77,7 +90,7 @@ def environment(library: str, log_folder: str, policy: str | None,
     """The program's environment.  `policy`: a path, `off`, or None for what it finds itself;
     `level`: of the log, or None for what the policy says."""
     env = bare_environment()
-    env["LD_PRELOAD"] = ":".join([*filter(None, [env.get("LD_PRELOAD")]), library])
+    env["LD_PRELOAD"] = preload(library)
     env["ZC_LOG"] = os.path.join(log_folder.replace("%", "%%"), LOG_NAME)
     env["ZC_SUMMARY"] = "0"
     if policy is not None:

@@ -11,14 +11,15 @@ import codecs
 import re
 import textwrap
 import unicodedata
-from typing import Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 ERRORS = "zc-names"
 LEAST_BESIDE = 26  # Columns of text beside something.
 INTERPRETER = re.compile(r"python[0-9.]*")
 # Options of Python's that end them: what is run is `m`'s next word, or a text behind `c`.
-PYTHON_RUNS = re.compile(r"-[A-Za-z]*?([mc])(.*)")
-PYTHON_TAKES = ("-W", "-X", "--check-hash-based-pycs")  # Options with a word of their own.
+PYTHON_RUNS = re.compile(r"-[A-VYZa-z]*?([mc])(.*)")
+# Options with a word of their own, unless it stands in the same one.
+PYTHON_TAKES = re.compile(r"-[A-VYZabd-ln-z]*[WX]|--check-hash-based-pycs")
 # The blank between a number and its unit, where no line is broken.
 UNIT = re.compile(r"(?<=\d) (?=(?:%|[KMGTPE]?i?B(?:/s)?|[num]?s)(?!\w))")
 
@@ -28,18 +29,37 @@ def program(exe: str, argv: Sequence[str]) -> str:
     first: `train.py (python3.11)`."""
     if not INTERPRETER.fullmatch(exe):
         return exe
-    words = iter(argv[1:])
+    kind, what = python_runs(argv[1:])
+    if kind == "text":
+        return f"{exe} -c"
+    return f"{what.rpartition('/')[2]} ({exe})" if what else exe
+
+
+class PythonRuns(NamedTuple):
+    """What an interpreter was told to run."""
+
+    kind: str  # "file", "module", "text", or "" for its standard input
+    what: str  # The file or module.
+
+
+def python_runs(words: Iterable[str]) -> PythonRuns:
+    """By its arguments."""
+    words = iter(words)
     for word in words:
         runs = PYTHON_RUNS.fullmatch(word)
-        if word in PYTHON_TAKES:
+        if PYTHON_TAKES.fullmatch(word):
             next(words, "")
         elif runs and runs[1] == "c":
-            return f"{exe} -c"
+            return PythonRuns("text", "")
         elif runs:
-            return f"{runs[2] or next(words, '')} ({exe})"
-        elif not word.startswith("-"):
-            return f"{word.rpartition('/')[2]} ({exe})"
-    return exe
+            return PythonRuns("module", runs[2] or next(words, ""))
+        elif word == "--":
+            word = next(words, "-")
+        if not word.startswith("-"):
+            return PythonRuns("file", word)
+        if word == "-":
+            break
+    return PythonRuns("", "")
 
 
 def _encode_error(error: UnicodeError) -> tuple[bytes, int]:

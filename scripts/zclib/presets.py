@@ -38,6 +38,15 @@ def path(asked: str) -> str:
     return files[name]
 
 
+def file(asked: str) -> str:
+    """The absolute path of a policy that is there.  Raises LogError."""
+    found = os.path.abspath(path(asked))
+    if not os.path.exists(found):
+        hint = f": did you mean '{MARK}{asked}'?" if asked in names() else ""
+        raise logs.LogError(f"{asked}: there is no such policy{hint}")
+    return found
+
+
 def _files() -> dict[str, str]:
     folder = install.presets()
     return {name[:-len(ENDING)]: os.path.join(folder, name)

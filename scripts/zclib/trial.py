@@ -119,7 +119,7 @@ class Trials:
         for name in (printed, errors):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name)
-        env = launch.bare_environment() if plan.env is None else \
+        env = {**launch.bare_environment(), **launch.NOT_ENABLED} if plan.env is None else \
             {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
         record = self._has_link and plan.links and number != WARM_UP
         with link.Recording(folder) if record else contextlib.nullcontext():

@@ -93,6 +93,9 @@ stand_in() {
     run -1 "$BATS_TEST_TMPDIR/empty/scripts/zc" demo
     [[ $output == *"the demo's program is not in "*"packages bring it"*"make demo"* ]]
     : >"$BATS_TEST_TMPDIR/file"
+    mkdir -m 777 "$BATS_TEST_TMPDIR/open"
+    run -1 demo --simulated -o open
+    [[ $output == *"zc: open: others may write there"* ]]
     run -1 demo --simulated -o file
     [[ $output == *"zc: file: no folder for the demo, name one by -o: "* ]]
 }

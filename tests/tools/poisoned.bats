@@ -27,6 +27,7 @@ USES=(
     'export --opentelemetry log.jsonl'
     'top -n 1 log.jsonl'
     'doctor --measure'
+    'demo --simulated'
 )
 
 setup() {

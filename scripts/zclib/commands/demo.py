@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import time
 from typing import Any, NamedTuple
@@ -68,7 +69,11 @@ class Stage:
                       if not name.startswith("ZC_")}
         files = [install.demo(PROGRAM)] + ([] if gpu else [install.demo(DRIVER)])
         try:
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(folder, 0o755, exist_ok=True)
+            about = os.lstat(folder)
+            # Its libraries are loaded.
+            if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o002:
+                raise logs.LogError(f"{folder}: others may write there; name a folder by -o")
             for file in files:
                 shutil.copy(file, folder)
         except OSError as error:
@@ -89,7 +94,7 @@ class Stage:
             for stale in (self.log(run), logs.counters_path(self.log(run))):
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(stale)
-            env = {**env, "LD_PRELOAD": ":".join(filter(None, [env.get("LD_PRELOAD"), library])),
+            env = {**env, "LD_PRELOAD": launch.preload(library),
                    "ZC_LOG": os.path.basename(self.log(run)), "ZC_SUMMARY": "0",
                    "ZC_LOG_LEVEL": "allocs", "ZC_POLICY": presets.path(run.policy)}
         began = time.monotonic_ns()

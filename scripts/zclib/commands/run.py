@@ -134,10 +134,7 @@ def policy_file(asked: str) -> str:
     and policies.Failed where it is no file to read."""
     if asked == "off":
         return asked
-    path = os.path.abspath(presets.path(asked))
-    if not os.path.exists(path):
-        hint = f": did you mean '@{asked}'?" if asked in presets.names() else ""
-        raise logs.LogError(f"{asked}: there is no such policy{hint}")
+    path = presets.file(asked)
     if policies.path(path) is None:
         raise policies.Failed(launch.FAILED)
     return path
