@@ -87,14 +87,14 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0 13.5
 
 # These goals build by a make of their own, which must not make what other goals make meanwhile.
-ifneq ($(filter check demo,$(MAKECMDGOALS)),)
+ifneq ($(filter check demo release,$(MAKECMDGOALS)),)
 ifneq ($(words $(MAKECMDGOALS)),1)
 .NOTPARALLEL:
 endif
 endif
 
 # `check` and `demo` get what is missing before they build; these goals build nothing themselves.
-NO_BUILD := clean dist deps deps-build deps-demo deps-check docs help uninstall check check-aarch64 check-headers demo
+NO_BUILD := clean deps dist release deps-build deps-demo deps-check docs help uninstall check check-aarch64 check-headers demo
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(firstword $(CC))),)
 $(error no C compiler '$(CC)': install gcc or clang, or run 'make deps')
@@ -181,7 +181,7 @@ $(B)/demo/gather: tools/demo/gather.c kernels/gather.h kernels/common.h $(B)/dem
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-suites check-aarch64 check-headers demo bench \
         bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-tune bench-vmm bench-managed bench-apps \
-        soak fuzz install uninstall wheel deb dist clean help FORCE
+        soak fuzz install uninstall wheel deb dist release clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
 deps-demo:      ## get what the demo takes
@@ -376,10 +376,30 @@ docs:           ## write the tables of keys in the pages, from policy/keys.def
 	$(Q)scripts/keytables.py
 
 # What stands in the last commit, so that nothing of a working folder goes along.
+DIST_OUT ?= $(B)
 dist:           ## the source archive of this version, build/libzc-VERSION.tar.gz
-	@mkdir -p $(B)
-	$(Q)git archive --prefix=libzc-$(VERSION)/ HEAD | gzip -n > $(B)/libzc-$(VERSION).tar.gz
-	$(call say,DIST,$(B)/libzc-$(VERSION).tar.gz)
+	@mkdir -p $(DIST_OUT)
+	$(Q)git archive --prefix=libzc-$(VERSION)/ HEAD | gzip -n > $(DIST_OUT)/libzc-$(VERSION).tar.gz
+	$(call say,DIST,$(DIST_OUT)/libzc-$(VERSION).tar.gz)
+
+# Of a commit, as its tag says.  The processor that is not this one's is crossed to.
+RELEASE := $(B)/release
+CROSS ?= $(if $(filter x86_64,$(ARCH)),aarch64,x86_64)-linux-gnu-
+release:        ## what a tag has to offer, in build/release: packages for x86_64 and aarch64, recipes, sums, provenance
+	@[ -z '$(TAG)' ] || [ '$(TAG)' = 'v$(VERSION)' ] || \
+	    { echo "release: the tag is $(TAG), but the version in shim/base/version.h is $(VERSION)" >&2; exit 1; }
+	@[ -n '$(PROJECT_URL)' ] || { echo 'release: say where the project lives by' \
+	    'PROJECT_URL=https://HOST/OWNER/NAME: recipes download the source from its releases' >&2; exit 1; }
+	@[ -z "$$(git status --porcelain --untracked-files=no)" ] || \
+	    { echo 'release: commit what was changed: the source archive holds the last commit' >&2; exit 1; }
+	@command -v $(CROSS)gcc >/dev/null || \
+	    { echo 'release: no $(CROSS)gcc: install gcc-$(patsubst %-,%,$(CROSS)), or name another prefix by CROSS' >&2; exit 1; }
+	$(Q)rm -rf $(RELEASE)
+	+@$(SUBMAKE) wheel deb PACKAGE_OUT='$(abspath $(RELEASE))'
+	+@$(SUBMAKE) wheel deb PACKAGE_OUT='$(abspath $(RELEASE))' B=build/cross CC=$(CROSS)gcc HOST_CC='$(CC)'
+	+@$(SUBMAKE) dist DIST_OUT='$(abspath $(RELEASE))'
+	$(Q)PROJECT_URL='$(PROJECT_URL)' PYTHONPATH=scripts python3 -B -m package.release '$(RELEASE)' $(VERSION) \
+	    make release PROJECT_URL='$(PROJECT_URL)'
 
 clean:          ## remove what was built; what `make deps` fetched stays
 	$(Q)find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} + 2>/dev/null || true

@@ -282,6 +282,12 @@ get_headers() {
     echo "deps: make CUDA_HOME=$deps/cuda-$1"
 }
 
+# Under sudo what is made here is the user's who asked: the build goes beside it.
+if [[ -n ${SUDO_UID:-} ]]; then
+    made=$deps
+    while [[ ! -e $(dirname "$made") ]]; do made=$(dirname "$made"); done
+    trap 'chown -R "$SUDO_UID:" "$made"' EXIT
+fi
 mkdir -p "$deps"
 if [[ ${1:-} == headers && -n ${2:-} ]]; then
     get_headers "$2"

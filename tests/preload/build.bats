@@ -245,6 +245,14 @@ bare_path() {
     [ -z "$output" ]
 }
 
+@test "what deps gets under sudo belongs to the user who asked, and no folder that was there" {
+    ((EUID == 0)) || skip "takes root"
+    mkdir "$BATS_TEST_TMPDIR/tree"
+    export SUDO_UID=65534 SUDO_GID=65534
+    DEPS=$BATS_TEST_TMPDIR/tree/build/deps run -0 scripts/deps.sh build
+    [[ $(stat -c %u "$BATS_TEST_TMPDIR"/tree{,/build,/build/deps}) == "0"$'\n'65534$'\n'65534 ]]
+}
+
 @test "deps explains itself when called in a way it does not know" {
     run -2 scripts/deps.sh headers
     [[ $output == *"headers VERSION"* ]]
