@@ -203,10 +203,7 @@ static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *s
 static bool from_driver(const void *pc)
 {
     struct zc_object object = {.name = NULL};
-    if (!zc_object_find((uint64_t)(uintptr_t)pc, &object) || !object.name)
-        return false;
-    const char *slash = strrchr(object.name, '/');
-    return strncmp(slash ? slash + 1 : object.name, "libcuda.so", 10) == 0;
+    return zc_object_find((uint64_t)(uintptr_t)pc, &object) && zc_object_is_driver(&object);
 }
 
 const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site)

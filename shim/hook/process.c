@@ -24,17 +24,22 @@
 #include "hook/hostrule.h"
 #include "hook/loader.h"
 #include "host/hostblock.h"
+#include "host/pinned.h"
 #include "ledger/counters.h"
 #include "ledger/object.h"
 #include "ledger/python.h"
 #include "ledger/rules.h"
 #include "ledger/site_path.h"
+#include "ledger/unwind.h"
 #include "log/log.h"
 #include "log/meta.h"
 #include "place/fallback.h"
 #include "shared/early.h"
 
-static pid_t (*real_fork)(void); /* _Fork, where libc has it: from glibc 2.34 on. */
+static struct {
+    pid_t (*fork)(void);  /* With the handlers of pthread_atfork(3). */
+    pid_t (*plain)(void); /* Without: _Fork, where libc has it: from glibc 2.34 on. */
+} forks;
 
 /* False in a child that only the kernel knows of, such as one of clone(2): log, counters and driver
  * belong to its parent, and another thread may have held a lock. */
@@ -190,19 +195,49 @@ void zc_process_watch_forks(void)
         return;
     pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, process_child);
     zc_libc_find();
-    real_fork = (pid_t(*)(void))zc_real_dlsym(RTLD_NEXT, "_Fork");
+    forks.fork = (pid_t(*)(void))zc_real_dlsym(RTLD_NEXT, "fork");
+    forks.plain = (pid_t(*)(void))zc_real_dlsym(RTLD_NEXT, "_Fork");
+}
+
+static bool outside_driver(uint64_t pc, const struct zc_object *object, void *arg)
+{
+    (void)pc;
+    *(bool *)arg = object && zc_object_is_driver(object);
+    return !*(bool *)arg;
+}
+
+/* False in a call of the driver's, and in a handler of signals, which may have interrupted one. */
+static bool may_call_driver(void)
+{
+    struct zc_walk walk;
+    bool inside = false;
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON || !own_process() ||
+        zc_lock_held())
+        return false;
+    zc_unwind(&walk, 0, outside_driver, &inside);
+    return walk.whole && !inside;
+}
+
+/* Handlers of forks run under locks of libraries, that of the driver perhaps, so what calls the
+ * driver comes before all of them. */
+__attribute__((visibility("default"))) pid_t fork(void)
+{
+    zc_process_watch_forks();
+    if (may_call_driver())
+        zc_pinned_before_fork();
+    return forks.fork();
 }
 
 /* No handler sees it, and a handler of signals may call it.  One that interrupted the holder of a
  * lock, or a fork, can't wait for other threads: its child is one that only the kernel knows of. */
 __attribute__((visibility("default"))) pid_t _Fork(void)
 {
-    if (!real_fork)
-        return fork();
+    if (!forks.plain)
+        return forks.fork();
     if (zc_lock_held())
-        return real_fork();
+        return forks.plain();
     zc_modules_before_fork();
-    pid_t pid = real_fork();
+    pid_t pid = forks.plain();
     int saved = errno;
     (pid == 0 ? process_child : zc_modules_after_fork)();
     errno = saved;

@@ -382,3 +382,15 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
         unit += units ? units : 1;
     }
 }
+
+struct zc_extent *zc_extent_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e))
+{
+    uintptr_t at = from > zc_hostheap.base ? from - zc_hostheap.base : 0;
+    for (uint64_t unit = at >> ZC_HOST_UNIT_SHIFT; unit < carved;) {
+        struct zc_extent *e = &extents[heads[unit]];
+        if (e->use != ZC_EXTENT_HOLE && e->use != ZC_EXTENT_NONE && wanted(e))
+            return e;
+        unit = heads[unit] + (uint64_t)(e->units ? e->units : 1);
+    }
+    return NULL;
+}

@@ -88,6 +88,9 @@ void zc_extent_reserve(const char **why);
 /* Shortens the range to what RLIMIT_AS allows, or to what was carved of it.  Never lengthens it. */
 void zc_extent_fit(bool carved_only);
 
+/* The first extent with memory from an address on that wanted() says true for, or NULL. */
+struct zc_extent *zc_extent_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e));
+
 /* Visits all extents with memory, in address order. */
 void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);
 

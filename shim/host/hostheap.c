@@ -75,6 +75,13 @@ static void advise_pooled(struct zc_extent *e, void *advice)
         zc_memory_advise((void *)zc_extent_base(e), zc_extent_span(e), *(const int *)advice);
 }
 
+static void bequeath(struct zc_extent *e, void *unused)
+{
+    (void)unused;
+    if (e->use != ZC_EXTENT_FREE)
+        __atomic_store_n(&e->inherited, true, __ATOMIC_RELAXED);
+}
+
 static void hold_and_freeze(void)
 {
     int advice = MADV_WIPEONFORK;
@@ -83,6 +90,7 @@ static void hold_and_freeze(void)
         return;
     zc_memfile_before_fork();
     zc_extent_each(advise_pooled, &advice);
+    zc_extent_each(bequeath, NULL);
 }
 
 static void let_go(void)
@@ -266,7 +274,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     e->program = 0;
     e->owner = NULL;
     e->visits = 0;
-    e->stale = e->odd = e->small = e->frozen = false;
+    e->stale = e->odd = e->small = e->frozen = e->inherited = false;
     e->apart = 0;
     e->node = (int16_t)want->node;
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
@@ -589,9 +597,19 @@ bool zc_hostheap_too_much(const struct zc_extent *e)
     return much;
 }
 
-void zc_hostheap_tidy(void)
+void zc_hostheap_tidy(bool all)
 {
-    drain(false);
+    drain(all);
+}
+
+struct zc_extent *zc_hostheap_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e))
+{
+    struct zc_extent *e = NULL;
+    if (zc_heap_lock()) {
+        e = zc_extent_next(from, wanted);
+        zc_heap_unlock();
+    }
+    return e;
 }
 
 void zc_hostheap_drop(struct zc_extent *extent)

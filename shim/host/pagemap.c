@@ -28,6 +28,8 @@ struct run {
 /* An entry of the file: "page is file-page or shared-anon", swapped, present. */
 #define ENTRY_FILE (UINT64_C(1) << 61)
 #define ENTRY_THERE (UINT64_C(3) << 62)
+#define ENTRY_PRESENT (UINT64_C(1) << 63)
+#define ENTRY_ALONE (UINT64_C(1) << 56) /* No other process maps the page; Linux 4.2. */
 
 struct walk {
     int fd;
@@ -79,17 +81,24 @@ static void visit_entries(struct walk *w, const uint64_t *entry, size_t count, s
     w->at += count * page;
 }
 
+/* False if the kernel does not tell. */
+static bool read_entries(int fd, uintptr_t at, uint64_t *entry, size_t count)
+{
+    size_t bytes = count * sizeof(*entry);
+    off_t from = (off_t)(at / zc_page_end(1) * sizeof(*entry));
+    return syscall(SYS_pread64, fd, entry, bytes, from) == (long)bytes;
+}
+
 static bool walk_by_reading(struct walk *w)
 {
     uint64_t entry[ENTRIES];
     size_t page = zc_page_end(1);
     while (w->at < w->end) {
         size_t count = (w->end - w->at) / page;
-        size_t bytes = (count < ENTRIES ? count : ENTRIES) * sizeof(entry[0]);
-        off_t from = (off_t)(w->at / page * sizeof(entry[0]));
-        if (syscall(SYS_pread64, w->fd, entry, bytes, from) != (long)bytes)
+        count = count < ENTRIES ? count : ENTRIES;
+        if (!read_entries(w->fd, w->at, entry, count))
             return false;
-        visit_entries(w, entry, bytes / sizeof(entry[0]), page);
+        visit_entries(w, entry, count, page);
     }
     return true;
 }
@@ -113,6 +122,20 @@ void zc_pagemap_each(uintptr_t low, uintptr_t high,
     struct walk w = {.at = low, .end = high, .visit = visit, .arg = arg};
     if (!pagemap_walk(&w))
         visit(w.at, high, arg);
+}
+
+unsigned zc_pagemap_inherited(uintptr_t low, uintptr_t high, unsigned looks)
+{
+    unsigned found = 0;
+    uint64_t entry;
+    int error = errno, fd = zc_file_open("/proc/self/pagemap", 0);
+    for (unsigned i = 0; fd >= 0 && i < looks; i++)
+        found += read_entries(fd, low + (high - low) / looks * i, &entry, 1) &&
+                 (entry & ENTRY_PRESENT) && !(entry & ENTRY_ALONE);
+    if (fd >= 0)
+        zc_file_close(fd);
+    errno = error;
+    return found;
 }
 
 struct probe {

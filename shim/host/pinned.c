@@ -19,6 +19,7 @@
 #include "host/hostblock.h"
 #include "host/hostheap.h"
 #include "host/memfile.h"
+#include "host/pagemap.h"
 #include "ledger/block.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
@@ -53,6 +54,11 @@
 
 /* Means that there is no room for one more registration.  Registering itself never returns it. */
 #define FULL CUDA_ERROR_MAP_FAILED
+
+/* How long a fork waits for a busy device: a millisecond for so many registered bytes, which is
+ * what Linux takes to copy them, up to a tenth of a second. */
+#define FORK_BYTES_MS ((uint64_t)2 << 20)
+#define FORK_MS 100u
 
 /* How long a call that libzc does not know waits for the GPU where streams may wait for the
  * program. */
@@ -224,6 +230,20 @@ static bool is_filled(const struct zc_extent *e, uint64_t bytes)
     return missing <= LOOKS_MISSING;
 }
 
+/* While a child has the pages of a block, registering would give this process all of them a second
+ * time.  Threads copy as fast without. */
+static bool is_inherited(struct zc_extent *e)
+{
+    uintptr_t base = zc_extent_base(e);
+    if (!__atomic_load_n(&e->inherited, __ATOMIC_RELAXED) || e->inode ||
+        zc_rules()->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL)
+        return false;
+    if (zc_pagemap_inherited(base, base + zc_extent_span(e), LOOKS) > LOOKS_MISSING)
+        return true;
+    __atomic_store_n(&e->inherited, false, __ATOMIC_RELAXED);
+    return false;
+}
+
 bool zc_pinned_first(const struct zc_extent *e, uint64_t bytes)
 {
     uint64_t before = __atomic_load_n(&e->copied, __ATOMIC_RELAXED);
@@ -273,7 +293,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
     uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
     if (!may_register(e, copied))
         return false;
-    if (!is_filled(e, bytes)) {
+    if (!is_filled(e, bytes) || is_inherited(e)) {
         __atomic_store_n(&e->copied, 0, __ATOMIC_RELAXED); /* Asked again after as much more. */
         return false;
     }
@@ -375,20 +395,12 @@ void zc_pinned_trim(void)
     }
 }
 
-/* The next extent to give up, from an address on. */
-struct search {
-    uintptr_t from;
-    struct zc_extent *found;
-};
-
 /* Free memory in the pool, too: its next block would be registered. */
-static void look_for_staged(struct zc_extent *e, void *arg)
+static bool is_staged(const struct zc_extent *e)
 {
-    struct search *s = arg;
     enum zc_extent_pin pin = pin_of(e);
-    if (!s->found && zc_extent_base(e) >= s->from && !e->owner && zc_hostheap_mine(e) &&
-        (pin == ZC_PIN_DONE || pin == ZC_PIN_MAKING) && (!e->live || staged_in(e)))
-        s->found = e;
+    return !e->owner && zc_hostheap_mine(e) && (pin == ZC_PIN_DONE || pin == ZC_PIN_MAKING) &&
+           (!e->live || staged_in(e));
 }
 
 /* Ending a registration waits for the device.  A stream that waits for the program would make that
@@ -424,24 +436,20 @@ static CUresult keep_registered(const struct zc_extent *e, enum zc_fn fn)
 
 CUresult zc_pinned_forgo(enum zc_fn fn)
 {
-    struct search s = {0, NULL};
+    uintptr_t from = 0;
     CUresult result = CUDA_SUCCESS;
     __atomic_store_n(&forgone, true, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&registrations, __ATOMIC_SEQ_CST))
         return CUDA_SUCCESS;
     CUstreamCaptureMode before = zc_capture_relax();
-    do {
-        s.found = NULL;
-        zc_hostheap_each(look_for_staged, &s);
-        if (!s.found)
-            break;
-        s.from = zc_extent_base(s.found) + 1;
-        enum zc_extent_pin pin = zc_pinned_hold(s.found);
-        bool ended = pin == ZC_PIN_DONE && rests(s.found->context) && zc_pinned_unregister(s.found);
+    for (struct zc_extent *e; result == CUDA_SUCCESS && (e = zc_hostheap_next(from, is_staged));) {
+        enum zc_extent_pin pin = zc_pinned_hold(e);
+        bool ended = pin == ZC_PIN_DONE && rests(e->context) && zc_pinned_unregister(e);
         if (pin == ZC_PIN_DONE && !ended)
-            result = keep_registered(s.found, fn);
-        zc_pinned_let_go(s.found, ended ? ZC_PIN_NONE : pin);
-    } while (result == CUDA_SUCCESS);
+            result = keep_registered(e, fn);
+        zc_pinned_let_go(e, ended ? ZC_PIN_NONE : pin);
+        from = zc_extent_base(e) + zc_extent_span(e);
+    }
     zc_capture_restore(before);
     return result;
 }
@@ -459,7 +467,7 @@ void zc_pinned_tidy_slow(void)
         !__atomic_compare_exchange_n(&tidied, &before, now, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return;
-    zc_hostheap_tidy();
+    zc_hostheap_tidy(false);
     __atomic_store_n(&tidy_not, TIDY_NS, __ATOMIC_RELAXED);
     void *registrar = zc_hostheap_surplus_context();
     if (!registrar || zc_capture_any() || zc_life_closing() ||
@@ -471,6 +479,62 @@ void zc_pinned_tidy_slow(void)
     else
         __atomic_store_n(&tidy_not, TIDY_BUSY_NS, __ATOMIC_RELAXED);
     zc_driver_unlock();
+}
+
+/* What cuMemHostAlloc gave to the program stays the device's. */
+static bool is_copied_by_fork(const struct zc_extent *e)
+{
+    return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && (!e->owner || !e->live) &&
+           !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
+}
+
+/* With driver/lock.h. */
+static bool rests_soon(CUcontext context, unsigned most_ms)
+{
+    bool entered;
+    bool rest = !zc_leaving(context) && zc_context_enter(context, &entered) == CUDA_SUCCESS;
+    if (rest) {
+        rest = zc_stream_rests(most_ms);
+        zc_context_leave(entered);
+    }
+    return rest;
+}
+
+/* Waits no longer than Linux would take for the copies. */
+static unsigned fork_ms(void)
+{
+    uint64_t bytes = 0;
+    uintptr_t from = 0;
+    for (const struct zc_extent *e; (e = zc_hostheap_next(from, is_copied_by_fork));) {
+        bytes += zc_extent_span(e);
+        from = zc_extent_base(e) + zc_extent_span(e);
+    }
+    return bytes / FORK_BYTES_MS < FORK_MS ? (unsigned)(bytes / FORK_BYTES_MS) : FORK_MS;
+}
+
+static void end_before_fork(void)
+{
+    unsigned most_ms = fork_ms();
+    uintptr_t from = 0;
+    CUcontext rested = NULL;
+    for (struct zc_extent *e; (e = zc_hostheap_next(from, is_copied_by_fork));) {
+        from = zc_extent_base(e) + zc_extent_span(e);
+        enum zc_extent_pin pin = zc_pinned_hold(e);
+        bool may = pin == ZC_PIN_DONE && (e->context == rested || rests_soon(e->context, most_ms));
+        rested = may ? e->context : rested;
+        zc_pinned_let_go(e, may && zc_pinned_unregister(e) ? ZC_PIN_NONE : pin);
+    }
+}
+
+void zc_pinned_before_fork(void)
+{
+    bool any = __atomic_load_n(&registrations, __ATOMIC_RELAXED) != 0;
+    if (any && !zc_life_closing() && zc_driver_lock()) {
+        if (!zc_capture_any())
+            end_before_fork();
+        zc_driver_unlock();
+    }
+    zc_hostheap_tidy(true);
 }
 
 static void forget_registration(struct zc_extent *e, void *context)

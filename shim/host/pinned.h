@@ -71,6 +71,14 @@ void zc_pinned_yield(uint64_t address, size_t bytes);
 /* The program's registration ended, with its context or by a call, or the driver refused it. */
 void zc_pinned_return(uint64_t address, size_t bytes);
 
+/*
+ * The process is about to fork.  Linux would copy what libzc has registered for the child, and
+ * children may need what the pool keeps.  So where devices have nothing to do, or soon, all
+ * registrations of libc's blocks end, and the pool is emptied.  Only where the driver may be
+ * called.
+ */
+void zc_pinned_before_fork(void);
+
 /* Gives back surplus memory of the pool.  Only for calls in which the program itself waits for the
  * device, because unregistering waits, too. */
 void zc_pinned_trim(void);

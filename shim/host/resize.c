@@ -63,6 +63,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->small = from->small;
     to->lead = from->lead;
     to->stale = to->odd = false;
+    to->inherited = from->inherited;
     to->live = 1;
     __atomic_store_n(&to->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
     to->slot[0] = from->slot[0];

@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stddef.h>
+#include <string.h>
 
 struct search {
     uint64_t address;      /* Address to look for. */
@@ -85,3 +87,9 @@ bool zc_object_find(uint64_t address, struct zc_object *out)
 }
 
 #endif
+
+bool zc_object_is_driver(const struct zc_object *object)
+{
+    const char *slash = object->name ? strrchr(object->name, '/') : NULL;
+    return slash && strncmp(slash + 1, "libcuda.so", 10) == 0;
+}

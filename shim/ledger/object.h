@@ -23,5 +23,8 @@ bool zc_object_find(uint64_t address, struct zc_object *out);
 /* Looks for what zc_object_find() needs; once, when the library is loaded. */
 void zc_object_init(void);
 
-/* The same by dl_iterate_phdr(3), which takes the loader's lock. */
+/* True for the CUDA driver. */
+bool zc_object_is_driver(const struct zc_object *object);
+
+/* The same as zc_object_find() by dl_iterate_phdr(3), which takes the loader's lock. */
 bool zc_object_walk(uint64_t address, struct zc_object *out);

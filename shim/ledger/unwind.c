@@ -113,8 +113,10 @@ static bool frame_leave(struct zc_walk *walk, const struct zc_object *object)
     struct zc_cfi_row row;
     uint64_t cfa = 0, at = 0, pc = 0;
     /* A call may be a function's last instruction, so the address before is used. */
-    if (!zc_cfi_find(object, walk->pc - 1, &program) || !zc_cfi_run(&program, walk->pc - 1, &row) ||
-        !address_of(walk, &row.cfa, 0, &cfa) || cfa <= walk->sp || cfa - walk->sp > FRAME_MAX ||
+    if (!zc_cfi_find(object, walk->pc - 1, &program) || !zc_cfi_run(&program, walk->pc - 1, &row))
+        return false;
+    walk->whole = row.ra.from == ZC_CFI_LOST;
+    if (!address_of(walk, &row.cfa, 0, &cfa) || cfa <= walk->sp || cfa - walk->sp > FRAME_MAX ||
         cfa % sizeof(uint64_t) || !address_of(walk, &row.ra, cfa, &at) || !read_word(walk, at, &pc))
         return false;
     store_word(walk, at, pc);
@@ -122,7 +124,8 @@ static bool frame_leave(struct zc_walk *walk, const struct zc_object *object)
         return false;
     walk->pc = strip_signature(pc, row.ra_signed);
     walk->sp = cfa;
-    return walk->pc > PAGE;
+    walk->whole = walk->pc <= PAGE;
+    return !walk->whole;
 }
 
 /* Not inlined: the registers read are those of this function, whose own information describes
@@ -136,6 +139,7 @@ zc_unwind(struct zc_walk *walk, uint64_t from,
     walk->fp_at = 0;
     walk->page = 0;
     walk->words = 0;
+    walk->whole = false;
 #if defined(__x86_64__)
     __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
                      : "=&r"(walk->pc), "=&r"(walk->sp), "=&r"(walk->fp));

@@ -20,6 +20,7 @@ struct zc_walk {
     uint64_t fp_at;                /* and the word that this value was saved in, 0 for none. */
     uint64_t from;                 /* Words below this address are not stored. */
     uint64_t page;                 /* A page known to be readable; 0 for none. */
+    bool whole;                    /* The walk came to the outermost frame. */
     uint64_t at[ZC_WALK_WORDS];    /* Addresses of the words, */
     uint64_t value[ZC_WALK_WORDS]; /* and what was there. */
     unsigned words;                /* Number of words read; may exceed those stored. */

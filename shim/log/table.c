@@ -202,6 +202,8 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
                     s->pageable_asked, s->pageable_moved);
     if (zc_log_pairs.pairs > 0)
         pairs_line(t, &zc_log_pairs);
+    if (zc_log_kept_peak > 0)
+        zc_text_fmt(t, "up to %B of freed host memory kept for later requests\n", zc_log_kept_peak);
     if (s->untracked > 0)
         zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
     if (zc_log_unknown.calls > 0)

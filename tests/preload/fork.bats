@@ -98,3 +98,24 @@ place = pinned" timeout 10 "$program" with_handler
 place = pinned" timeout 10 "$program" "$scenario"
     done
 }
+
+# Runs a scenario with its host block in `pinned`; $ended is how many registrations ended.
+ended_by() {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    rm -f "$SIM_TRACE"
+    run -0 under_policy $'api = malloc\nplace = pinned' timeout 60 "$program" "$1"
+    grep -q '^cuMemHostRegister' "$SIM_TRACE"
+    ended=$(grep -c '^cuMemHostUnregister' "$SIM_TRACE" || true)
+}
+
+@test "a fork ends the registration of host blocks, whose pages Linux would copy" {
+    ended_by beside_staged
+    ((ended == 1))
+}
+
+@test "not in a signal handler or a host function, nor where the device has work" {
+    for scenario in handler_beside_staged stream_beside_staged busy_beside_staged; do
+        ended_by "$scenario"
+        ((ended == 0))
+    done
+}

@@ -43,3 +43,11 @@ little_more() {
 @test "forked workers that allocate what their parent copies" {
     little_more workers
 }
+
+@test "forked workers that start just after what was copied was freed" {
+    little_more workers_after
+}
+
+@test "forked workers that read what their parent has copied and goes on to copy" {
+    little_more workers_read
+}

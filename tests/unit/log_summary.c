@@ -154,6 +154,17 @@ static void refused_calls_are_counted_by_rule_and_told_last(void **state)
     assert_null(strstr(strstr(table, "(p.conf:100)\n") + 13, "\n"));
 }
 
+static void people_are_told_how_much_freed_memory_was_kept(void **state)
+{
+    (void)state;
+    some_traffic();
+    summarize();
+    assert_null(strstr(table, "freed"));
+    zc_log_kept_peak = 96 << 20;
+    summarize();
+    assert_holds(table, "\nup to 96 MiB of freed host memory kept for later requests\n");
+}
+
 static void a_site_sums_freed_and_live_blocks(void **state)
 {
     const char *sites;
@@ -283,6 +294,7 @@ int main(void)
         SUMMARY_TEST(the_last_line_sums_copies_by_outcome),
         SUMMARY_TEST(the_last_line_has_flows_and_what_was_moved_by_real_kinds),
         SUMMARY_TEST(refused_calls_are_counted_by_rule_and_told_last),
+        SUMMARY_TEST(people_are_told_how_much_freed_memory_was_kept),
         SUMMARY_TEST(a_site_sums_freed_and_live_blocks),
         SUMMARY_TEST(places_tell_what_lives_and_the_peak),
         SUMMARY_TEST(live_blocks_have_their_lines_before_the_last),

@@ -327,6 +327,83 @@ static void host_storm(void)
     use_gpu(PARENT);
 }
 
+#define STAGED ((size_t)4 << 20)
+
+static char *staged; /* A host block that was copied twice. */
+
+static CUdeviceptr copy_staged(void)
+{
+    CUdeviceptr d;
+    start_gpu(0);
+    CHECK(cuMemAlloc(&d, STAGED));
+    staged = malloc(STAGED);
+    memset(staged, 3, STAGED);
+    CHECK(cuMemcpyHtoD(d, staged, STAGED));
+    CHECK(cuMemcpyHtoD(d, staged, STAGED));
+    return d;
+}
+
+static void fork_staged(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!all_are(staged, 3, STAGED));
+    expect_child(child);
+}
+
+static void beside_staged(void)
+{
+    CUdeviceptr d = copy_staged();
+    fork_staged();
+    memset(staged, 0, STAGED);
+    CHECK(cuMemcpyDtoH(staged, d, STAGED));
+    EXPECT(all_are(staged, 3, STAGED));
+}
+
+static void fork_for_signal(int number)
+{
+    (void)number;
+    fork_staged();
+}
+
+/* As crash handlers do, wherever the signal came. */
+static void handler_beside_staged(void)
+{
+    copy_staged();
+    signal(SIGUSR1, fork_for_signal);
+    EXPECT(raise(SIGUSR1) == 0);
+}
+
+static void CUDA_CB fork_for_stream(void *unused)
+{
+    (void)unused;
+    fork_staged();
+}
+
+static void stream_beside_staged(void)
+{
+    copy_staged();
+    CHECK(cuLaunchHostFunc(NULL, fork_for_stream, NULL));
+    CHECK(cuCtxSynchronize());
+}
+
+static void CUDA_CB wait_for_word(void *word)
+{
+    while (!__atomic_load_n((int *)word, __ATOMIC_ACQUIRE))
+        usleep(1000);
+}
+
+/* The device has work until the program has forked. */
+static void busy_beside_staged(void)
+{
+    int word = 0;
+    copy_staged();
+    CHECK(cuLaunchHostFunc(NULL, wait_for_word, &word));
+    fork_staged();
+    __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+    CHECK(cuCtxSynchronize());
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"before_init", before_init},
@@ -339,6 +416,10 @@ int main(int argc, char **argv)
                                           {"storm", storm},
                                           {"host_storm", host_storm},
                                           {"with_handler", with_handler},
+                                          {"beside_staged", beside_staged},
+                                          {"handler_beside_staged", handler_beside_staged},
+                                          {"stream_beside_staged", stream_beside_staged},
+                                          {"busy_beside_staged", busy_beside_staged},
                                           {"while_reading", while_reading},
                                           {"while_starting", while_starting},
                                           {"use", use}};

@@ -126,32 +126,94 @@ static void work(int n)
 }
 
 /* Forked workers, which never use CUDA, at rest. */
-static void workers(void)
-{
-    char *blocks[BLOCKS], byte = 0;
+struct crew {
     int done[2], end[2];
     pid_t pids[WORKERS];
-    fill_and_free(blocks, device_block(48 * MIB));
-    EXPECT(pipe(done) == 0 && pipe(end) == 0);
+};
+
+static void crew_start(struct crew *crew, void (*task)(int n))
+{
+    char byte = 0;
+    EXPECT(pipe(crew->done) == 0 && pipe(crew->end) == 0);
     for (int i = 0; i < WORKERS; i++)
-        if ((pids[i] = fork()) == 0) {
-            close(end[1]);
-            work(i);
-            if (write(done[1], &byte, 1) != 1 || read(end[0], &byte, 1) != 0)
+        if ((crew->pids[i] = fork()) == 0) {
+            close(crew->end[1]);
+            task(i);
+            if (write(crew->done[1], &byte, 1) != 1 || read(crew->end[0], &byte, 1) != 0)
                 _exit(1);
             _exit(0);
         }
     for (int i = 0; i < WORKERS; i++)
-        EXPECT(read(done[0], &byte, 1) == 1);
+        EXPECT(read(crew->done[0], &byte, 1) == 1);
+}
+
+static long crew_memory(const struct crew *crew)
+{
     long sum = 0;
     for (int i = 0; i < WORKERS; i++)
-        sum += resident_of(pids[i]);
-    close(end[1]);
+        sum += resident_of(crew->pids[i]);
+    return sum;
+}
+
+static void crew_end(struct crew *crew)
+{
+    close(crew->end[1]);
     for (int i = 0; i < WORKERS; i++) {
         int status = 1;
-        EXPECT(waitpid(pids[i], &status, 0) == pids[i] && status == 0);
+        EXPECT(waitpid(crew->pids[i], &status, 0) == crew->pids[i] && status == 0);
     }
-    printf("workers %ld\n", sum);
+}
+
+static void workers(void)
+{
+    char *blocks[BLOCKS];
+    struct crew crew;
+    fill_and_free(blocks, device_block(48 * MIB));
+    crew_start(&crew, work);
+    printf("workers %ld\n", crew_memory(&crew));
+    crew_end(&crew);
+}
+
+static void keep(int n)
+{
+    char *p = filled(40 * MIB);
+    EXPECT(p[n] == 1);
+}
+
+/* What was copied and freed just before the workers start. */
+static void workers_after(void)
+{
+    char *blocks[BLOCKS];
+    struct crew crew;
+    fill_and_free(blocks, device_block(48 * MIB));
+    crew_start(&crew, keep);
+    printf("workers after %ld\n", resident_of(getpid()) + crew_memory(&crew));
+    crew_end(&crew);
+}
+
+static char *data[BLOCKS];
+
+static void read_all(int n)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        for (size_t at = 0; at < 48 * MIB; at += 4096)
+            EXPECT(data[i][at + (size_t)n] == 1);
+}
+
+/* Workers that read what the program copies before and after their start. */
+static void workers_read(void)
+{
+    struct crew crew;
+    CUdeviceptr d = device_block(48 * MIB);
+    for (int i = 0; i < BLOCKS; i++)
+        copy(d, data[i] = filled(48 * MIB), 48 * MIB);
+    crew_start(&crew, read_all);
+    long before = resident_of(getpid()) + crew_memory(&crew);
+    for (int i = 0; i < BLOCKS; i++)
+        copy(d, data[i], 48 * MIB);
+    long after = resident_of(getpid()) + crew_memory(&crew);
+    printf("workers read %ld, then %ld\n", before, after > before ? after : before);
+    crew_end(&crew);
 }
 
 int main(int argc, char **argv)
@@ -160,6 +222,8 @@ int main(int argc, char **argv)
                                           {"never_copied", never_copied},
                                           {"copied_once", copied_once},
                                           {"untouched", untouched},
-                                          {"workers", workers}};
+                                          {"workers", workers},
+                                          {"workers_after", workers_after},
+                                          {"workers_read", workers_read}};
     return RUN_SCENARIO(all, argc, argv);
 }

@@ -105,6 +105,8 @@ static void op_run(struct sim_stream *stream, struct sim_op *op)
     pthread_cond_broadcast(&sim_progress);
 }
 
+unsigned sim_stream_workers;
+
 static void *worker(void *arg)
 {
     struct sim_stream *stream = arg;
@@ -124,6 +126,7 @@ static void *worker(void *arg)
         stream->busy = false;
     }
     sim_stream_unref(stream);
+    sim_stream_workers--;
     sim_unlock();
     return NULL;
 }
@@ -138,8 +141,10 @@ static bool worker_start(struct sim_stream *stream)
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     stream->worker = pthread_create(&thread, &attr, worker, stream) == 0;
     pthread_attr_destroy(&attr);
-    if (stream->worker)
+    if (stream->worker) {
         sim_stream_ref(stream);
+        sim_stream_workers++;
+    }
     return stream->worker;
 }
 

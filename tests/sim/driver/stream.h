@@ -122,6 +122,9 @@ struct sim_stream {
     CUsynchronizationPolicy policy; /* CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY */
 };
 
+/* Threads that do the work of streams. */
+extern unsigned sim_stream_workers;
+
 /* The stream of a handle in a flavour-aware call (NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a
  * created one): CUDA_ERROR_INVALID_HANDLE (or INVALID_CONTEXT) where there is none. *out is set on
  * success alone. */

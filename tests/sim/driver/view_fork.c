@@ -3,25 +3,54 @@
 #define _GNU_SOURCE
 #include "maps.h"
 #include "memory.h"
+#include "stream.h"
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int done[2] = {-1, -1}; /* a pipe of which the child holds one end until it is done */
 
-/* Parent and child go on with one stack, so that it must not be shared memory. A stack that is
- * still pinned stays so: the GPU would lose sight of it. */
-static void own_stack(void)
+/* Whether no thread of the program's but the calling one may move or touch its memory. */
+static bool alone(void)
+{
+    struct stat tasks;
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 2 + 1 + sim_stream_workers;
+}
+
+/* Whether the GPU still has a view of some of a file, wherever the CPU's side is now. */
+static bool is_pinned(uint64_t file)
+{
+    struct sim_block *b;
+    struct sim_maps maps;
+    bool found = false;
+    for (size_t i = 0; !found && (b = sim_block_at(i)) != NULL; i++) {
+        uintptr_t alias = (uintptr_t)b->view.alias;
+        if (!alias || !sim_maps_read(&maps, alias, alias + b->view.bytes))
+            continue;
+        for (size_t k = 0; k < maps.count; k++)
+            found = found || maps.items[k].file == file;
+        sim_maps_free(&maps);
+    }
+    return found;
+}
+
+/* Parent and child go on with one stack, so that it must not be shared memory; and what is no
+ * longer pinned is copied as both write it. What is still pinned stays so: the GPU would lose sight
+ * of it. */
+static void own_unpinned(void)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    bool all = alone();
     struct sim_maps maps;
-    if (!sim_maps_read(&maps, here - SIM_STACK_BYTES, here + SIM_STACK_BYTES))
+    if (!sim_maps_read(&maps, all ? 0 : here - SIM_STACK_BYTES,
+                       all ? UINTPTR_MAX : here + SIM_STACK_BYTES))
         return;
     for (size_t i = 0; i < maps.count; i++) {
         const struct sim_mapping *m = &maps.items[i];
         struct sim_swap swap = {
             .start = m->start, .bytes = m->end - m->start, .rights = m->rights, .fd = -1};
-        if (m->view && !sim_block_overlap(swap.start, swap.bytes))
+        if (m->view && !m->allocated && !is_pinned(m->file))
             sim_swap_run(&swap);
     }
     sim_maps_free(&maps);
@@ -32,7 +61,7 @@ void sim_view_fork_prepare(void)
     done[0] = done[1] = -1;
     if (!sim_view_any)
         return;
-    own_stack();
+    own_unpinned();
     if (pipe2(done, O_CLOEXEC) != 0)
         done[0] = done[1] = -1;
 }
