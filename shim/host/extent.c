@@ -169,6 +169,13 @@ static void add_hole(uint32_t first, uint32_t units)
     DL_PREPEND2(holes, hole, prev, next);
 }
 
+/* Nothing is left of what lay there before. */
+static struct zc_extent *carve_at(uint32_t first, uint32_t units)
+{
+    extents[first] = (struct zc_extent){.use = ZC_EXTENT_NONE};
+    return set_extent(first, units, ZC_EXTENT_NONE);
+}
+
 struct zc_extent *zc_extent_carve(uint32_t units)
 {
     uint32_t top = carved; /* Changes under the lock only. */
@@ -179,11 +186,11 @@ struct zc_extent *zc_extent_carve(uint32_t units)
         DL_DELETE2(holes, hole, prev, next);
         if (rest)
             add_hole(first + units, rest);
-        return set_extent(first, units, ZC_EXTENT_NONE);
+        return carve_at(first, units);
     }
     if (units > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - top || !make_records(top + units))
         return NULL;
-    struct zc_extent *e = set_extent(top, units, ZC_EXTENT_NONE);
+    struct zc_extent *e = carve_at(top, units);
     __atomic_store_n(&carved, top + units, __ATOMIC_RELEASE);
     return e;
 }

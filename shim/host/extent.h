@@ -35,7 +35,8 @@ static inline uint64_t zc_extent_units(uint64_t bytes)
 
 /* The functions below are called with the heap's lock held, unless they say otherwise. */
 
-/* Addresses for `units` units, with use NONE.  NULL if the range is full. */
+/* Addresses for `units` units, with use NONE and a record of its own.  NULL if the range is
+ * full. */
 struct zc_extent *zc_extent_carve(uint32_t units);
 
 /* Takes back addresses without memory. */

@@ -270,15 +270,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
         return NULL;
     }
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
-    e->copied = e->lent = 0;
-    e->program = 0;
-    e->owner = NULL;
-    e->visits = 0;
-    e->stale = e->odd = e->small = e->frozen = e->inherited = false;
-    e->apart = 0;
     e->node = (int16_t)want->node;
-    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
-    memset(e->slot, 0, sizeof(e->slot));
     return e;
 }
 

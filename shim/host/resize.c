@@ -58,14 +58,11 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->era = from->era;
     to->copied = from->copied;
     to->lent = from->lent;
-    to->program = 0;
     to->node = from->node;
     to->small = from->small;
     to->lead = from->lead;
-    to->stale = to->odd = false;
     to->inherited = from->inherited;
     to->live = 1;
-    __atomic_store_n(&to->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
     to->slot[0] = from->slot[0];
     __atomic_store_n(&to->pin, ZC_PIN_MAKING, __ATOMIC_RELEASE);
     to->use = ZC_EXTENT_BLOCK;

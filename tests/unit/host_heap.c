@@ -293,6 +293,29 @@ static void a_block_with_another_behind_it_moves_when_it_grows(void **state)
     zc_hostmem_put(z);
 }
 
+/* Memory of cuMemHostAlloc is no block of libc's, but its addresses may become one. */
+static void a_block_that_moves_to_addresses_of_pinned_memory_is_libcs(void **state)
+{
+    static int context;
+    const struct zc_host_want want = {.size = 32 * MIB, .alignment = 1, .owner = &context};
+    struct zc_slot *slot;
+    const char *why;
+    (void)state;
+    zc_hostheap_tidy(true);
+    char *pinned = zc_hostheap_get(&want, &slot, &why), *p = host_get(10 * MIB);
+    char *behind = host_get(8 * MIB);
+    assert_true(pinned && p && behind);
+    zc_hostheap_put(pinned);
+    zc_hostheap_tidy(true);
+    char *q = resized(p, 24 * MIB);
+    assert_in_range((uintptr_t)q, (uintptr_t)pinned, (uintptr_t)pinned + 32 * MIB);
+    assert_non_null(zc_hostblock_slot(q));
+    zc_hostmem_put(q);
+    zc_hostmem_put(behind);
+    zc_hostheap_tidy(true);
+    assert_int_equal(zc_hostheap_pooled(), 0);
+}
+
 static void realloc_past_the_limit_leaves_the_block(void **state)
 {
     (void)state;
@@ -432,6 +455,7 @@ int main(void)
         cmocka_unit_test(realloc_keeps_what_fits),
         cmocka_unit_test(realloc_of_a_large_block_needs_no_second_one),
         cmocka_unit_test(a_block_with_another_behind_it_moves_when_it_grows),
+        cmocka_unit_test(a_block_that_moves_to_addresses_of_pinned_memory_is_libcs),
         cmocka_unit_test(realloc_past_the_limit_leaves_the_block),
         cmocka_unit_test(sizes_that_wrap_around_are_refused),
         cmocka_unit_test(max_pinned_bounds_what_is_placed),
