@@ -31,7 +31,6 @@ struct zc_operand {
     enum zc_kind real;         /* Actual kind of the pages. */
     bool staged;               /* `extent` is set, and its copies stay those of pageable memory. */
     bool beside;               /* Memory that libzc mapped around a block. */
-    bool set;                  /* Destination of a memset. */
     CUdeviceptr address;       /* First byte accessed; 0 for arrays. */
     size_t span;               /* Bytes from the first to the last one accessed. */
     struct zc_block *block;    /* The block it begins in, or NULL. */
@@ -106,7 +105,7 @@ static inline void zc_operand_init(struct zc_operand *b)
 {
     b->side = ZC_SIDE_NONE;
     b->asked = b->real = ZC_KIND_PAGEABLE;
-    b->staged = b->beside = b->set = false;
+    b->staged = b->beside = false;
     b->address = 0;
     b->span = 0;
     b->block = NULL;
@@ -198,7 +197,6 @@ static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned 
                                    size_t count)
 {
     c->dst.side = ZC_SIDE_DEVICE;
-    c->dst.set = true;
     c->dst.address = dst;
     c->dst.span = c->bytes = zc_product(count, unit);
     c->extent[1] = 1;

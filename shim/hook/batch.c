@@ -119,7 +119,7 @@ static CUresult leave_operand(const struct zc_entry *entry, const struct batch *
     if (zc_copy_leaves(o.address, o.span))
         return refuse_batch(entry, b);
     if (crosses(b, &o))
-        return zc_diagnose(entry->fn, zc_parts_placed(&o), CUDA_ERROR_INVALID_VALUE);
+        return zc_diagnose(entry->fn, o.address, CUDA_ERROR_INVALID_VALUE);
     CUresult result = written ? zc_shared_forward(entry->fn, o.address) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && zc_capture_holds(b->stream, entry->flavour))
         result = leave_to_graph(entry, &o);

@@ -468,7 +468,7 @@ static CUresult refused(const struct zc_copy *c)
     const struct zc_operand *b = placed(&c->dst) ? &c->dst : &c->src;
     if (!placed(b) || c->answered || fails_in_every_place(c))
         return c->result;
-    return zc_diagnose(c->fn, zc_parts_placed(b), c->result);
+    return zc_diagnose(c->fn, b->address, c->result);
 }
 
 /* The driver refuses single values in pool memory (measured on an H200,

@@ -15,7 +15,6 @@
 CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
     const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
-    b = b ? b : zc_mapping_at(address);
     /* Registered memory can do everything that the driver's own pinned memory can. */
     if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
         return code;

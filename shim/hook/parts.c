@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross a border of device or host memory. */
+/* Copies and sets that cross a border between device and host memory. */
 #include "hook/parts.h"
 
-#include "hook/handle.h"
 #include "vmm/vmm.h"
 
 /* A part: `extent[0]` bytes of a row, rows of a slice, slices, from `at` on. */
@@ -41,47 +40,16 @@ static struct box whole(const struct zc_copy *c)
     return box;
 }
 
-static bool on_host(const struct zc_block *mapping)
-{
-    return (mapping->flags & ZC_BLOCK_MAPPING) && mapping->place == ZC_PLACE_MAPPED;
-}
-
-/* Mappings side by side are one range, but each one of host memory is a range of its own to a set.
- * Where a range ends the driver refuses it. */
-static CUdeviceptr between_mappings(const struct zc_block *b, CUdeviceptr first, size_t span,
-                                    bool set)
-{
-    bool hosted = on_host(b);
-    if (!zc_handle_any())
-        return 0;
-    while (zc_is_mapping(b) && on_host(b) == hosted) {
-        CUdeviceptr end = b->base + b->size;
-        if (span <= end - first)
-            return 0;
-        b = zc_block_find(end);
-        if (set && hosted)
-            break;
-    }
-    return zc_is_mapping(b) ? b->base : 0;
-}
-
 /* The first border in a range that begins in `b`; 0 if nothing crosses one. */
-static CUdeviceptr border_in(const struct zc_block *b, CUdeviceptr first, size_t span, bool set)
+static CUdeviceptr border_in(const struct zc_block *b, CUdeviceptr first, size_t span)
 {
-    if (zc_is_mapping(b))
-        return between_mappings(b, first, span, set);
     CUdeviceptr border = zc_vmm_spills_at(b);
     return border > first && border - first < span ? border : 0;
 }
 
 CUdeviceptr zc_parts_find(const struct zc_operand *b)
 {
-    return border_in(b->block, b->address, b->span, b->set);
-}
-
-CUdeviceptr zc_parts_placed(const struct zc_operand *b)
-{
-    return zc_is_mapping(b->block) && !on_host(b->block) ? zc_parts_border(b) : b->address;
+    return border_in(b->block, b->address, b->span);
 }
 
 /* Cuts a box at a border in one of its sides, or next to the row or slice that the border lies in.
@@ -92,7 +60,7 @@ static bool cut(const struct zc_operand *b, const struct box *box, struct box *l
     if (!zc_parts_border(b))
         return false;
     CUdeviceptr first = first_of(b, box);
-    CUdeviceptr border = border_in(zc_block_find(first), first, span_of(b, box, 3), b->set);
+    CUdeviceptr border = border_in(zc_block_find(first), first, span_of(b, box, 3));
     if (!border)
         return false;
     int d = box->extent[2] > 1 ? 2 : box->extent[1] > 1 ? 1 : 0;
@@ -147,7 +115,7 @@ static bool divisible(const struct zc_copy *c)
 
 static size_t before_border(CUdeviceptr address, size_t n)
 {
-    CUdeviceptr border = border_in(zc_block_find(address), address, n, false);
+    CUdeviceptr border = border_in(zc_block_find(address), address, n);
     return border ? border - address : n;
 }
 

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross a border between device and host memory: in a split block, or between
- * mappings of the program's own, of which rules made some host memory. */
+/* Copies and sets that cross the border between device and host memory in a split block. */
 #pragma once
 
 #include "driver/copy.h"
 
-/* A driver crashes where it makes most copies across a border, and refuses sets, so it gets none of
- * them.  To sets there is also a border between two mappings of host memory. */
+/* The border in a side of a copy; 0 if it crosses none.  A driver crashes where it makes most
+ * copies across a border, and refuses sets, so it gets none of them. */
 CUdeviceptr zc_parts_find(const struct zc_operand *b);
-
-/* The first border in a side of a copy; 0 if nothing crosses one. */
 static inline CUdeviceptr zc_parts_border(const struct zc_operand *b)
 {
-    return b->block && (b->block->flags & (ZC_BLOCK_SPLIT | ZC_BLOCK_FOREIGN)) ? zc_parts_find(b)
-                                                                               : 0;
+    return b->block && (b->block->flags & ZC_BLOCK_SPLIT) ? zc_parts_find(b) : 0;
 }
 
 /* True for what the driver may not copy or set across a border.  It takes linear copies between
@@ -25,9 +21,6 @@ static inline bool zc_parts_any(const struct zc_copy *c)
                                                (to == ZC_SIDE_DEVICE && from == ZC_SIDE_ARRAY));
     return !taken && (zc_parts_border(&c->dst) || zc_parts_border(&c->src));
 }
-
-/* An address in the part of a side that a rule placed. */
-CUdeviceptr zc_parts_placed(const struct zc_operand *b);
 
 /* Bytes of a line, or of an operand with two equal addresses, up to the first border. */
 size_t zc_parts_line(CUdeviceptr dst, CUdeviceptr src, size_t n);

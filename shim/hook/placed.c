@@ -25,10 +25,3 @@ struct zc_block *zc_hosted_at(CUdeviceptr address)
     struct zc_block *b = zc_placed_at(address);
     return b && zc_block_hosted(b) ? b : NULL;
 }
-
-struct zc_block *zc_mapping_at(CUdeviceptr address)
-{
-    struct zc_block *b = address ? zc_block_find(address) : NULL;
-    bool hosted = b && (b->flags & ZC_BLOCK_MAPPING) && b->place == ZC_PLACE_MAPPED;
-    return hosted ? b : NULL;
-}

@@ -41,6 +41,3 @@ static inline CUresult zc_refuse_managed(CUdeviceptr address)
 /* As zc_placed_at(), for blocks requested as device memory, and as pinned host memory. */
 struct zc_block *zc_converted_at(CUdeviceptr address);
 struct zc_block *zc_hosted_at(CUdeviceptr address);
-
-/* The mapping that contains an address, if a rule made its memory host memory; else NULL. */
-struct zc_block *zc_mapping_at(CUdeviceptr address);

@@ -176,22 +176,9 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     }
 }
 
-/* True for what the driver says of a mapping of host memory, and would not of the device memory
- * that was requested. */
-static bool tells_of_host(CUpointer_attribute attribute)
-{
-    return attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
-           attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ||
-           attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
-           attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS ||
-           attribute == CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL;
-}
-
 ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
     const struct zc_block *b = asked_about(ptr);
-    if (!b && zc_life_on() && tells_of_host(attribute))
-        b = zc_mapping_at(ptr);
     if (b)
         return answer(real, b, data, attribute, ptr);
     return zc_beside(ptr) ? CUDA_ERROR_INVALID_VALUE
@@ -214,19 +201,6 @@ static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned c
     return result;
 }
 
-/* For a mapping of host memory that was requested as device memory. */
-static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, const struct zc_block *b,
-                            unsigned count, CUpointer_attribute *attributes, void **data,
-                            CUdeviceptr ptr)
-{
-    CUresult result = real(count, attributes, data, ptr);
-    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)
-        if (data[i] && tells_of_host(attributes[i]) &&
-            answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS)
-            put_word(data[i], 0);
-    return result;
-}
-
 /* Attributes that do not apply are 0, and the call succeeds (CUDA Driver API,
  * cuPointerGetAttributes).  About a block of libzc's the driver is asked as about memory that it
  * does not know: that is the answer of a freed one, and of another one the call's own checks. */
@@ -235,9 +209,6 @@ ZC_BODY(cuPointerGetAttributes,
 {
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
-    const struct zc_block *mapping = b ? NULL : zc_mapping_at(ptr);
-    if (mapping)
-        return ask_mapping(real, mapping, count, attributes, data, ptr);
     CUdeviceptr instead = b || zc_beside(ptr) ? (CUdeviceptr)&unknown : zc_pinned_disguise(ptr);
     CUresult result = ask_instead(real, count, attributes, data, instead, ptr);
     if (result != CUDA_SUCCESS || !b || b->flags & ZC_BLOCK_QUARANTINED)
@@ -304,13 +275,8 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
 {
     const struct zc_block *b = asked_about(ptr);
     bool beside = !b && zc_beside(ptr);
-    if (!b && !beside) {
-        CUresult result = real(base, bytes, zc_pinned_disguise(ptr));
-        const struct zc_block *mapping = zc_mapping_at(ptr);
-        if (result == CUDA_SUCCESS && base && mapping)
-            *base = mapping->base; /* The driver returns 0 for host memory (measured). */
-        return result;
-    }
+    if (!b && !beside)
+        return real(base, bytes, zc_pinned_disguise(ptr));
     CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
         return state;

@@ -119,7 +119,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.behind = backing ? pages_behind(backing, ask->size) : 0;
     like.context = backing ? backing->context : ask->context;
     like.pool = ask->pool;
-    like.backing = ask->handle ? (void *)ask->handle : backing;
+    like.backing = backing;
     for (unsigned i = 0; i < ZC_BLOCK_CELLS; i++)
         like.cell[i] = NULL;
     like.site = (uint16_t)ask->site;
@@ -136,7 +136,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.place = (backing ? backing->place : ask->home) & 7;
     like.asked = ask->asked & 15;
     like.real = (uint8_t)(place ? place->real : ask->asked);
-    if ((ask->handle && ask->home == ZC_PLACE_MAPPED) || zc_block_spilled(&like) == like.size)
+    if (zc_block_spilled(&like) == like.size)
         like.real = ZC_KIND_PINNED;
     struct zc_block *b = zc_block_add(&like);
     if (!b)

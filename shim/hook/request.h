@@ -17,7 +17,6 @@ struct zc_ask {
     enum zc_stream_kind stream; /* For rules; NONE for calls without a stream. */
     CUmemoryPool pool;          /* Pool of a stream-ordered request, else NULL. */
     bool supposed;              /* It is not made: its rule does not count it. */
-    struct zc_handle *handle;   /* For a mapping of a handle to which a rule applies, else NULL. */
     uint32_t site;              /* Filled by zc_ask_begin(). */
     CUcontext context;          /* Current context, NULL if none; filled by zc_ask_begin(). */
     int device;                 /* Its device, -1 if none; filled by zc_ask_begin(). */

@@ -57,8 +57,6 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
 
 static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    if (want->prop)
-        return zc_handle_make(want, out, why);
     if (!zc_device_one_address(want->device)) {
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -75,8 +73,6 @@ static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, 
 
 static CUresult mapped_detach(struct zc_backing *backing)
 {
-    if (backing->handle)
-        return zc_real.cuMemRelease(backing->handle);
     void *first = (void *)(backing->base - zc_before(backing));
     return backing->own_pages ? zc_real.cuMemHostUnregister(first) : zc_real.cuMemFreeHost(first);
 }

@@ -41,8 +41,7 @@ struct zc_backing {
             struct zc_vmm *vmm; /* vmm, shared: reservation and physical memory. */
             size_t spilled;     /* vmm: bytes at the end that are in host memory. */
         };
-        struct zc_hinted hint;               /* managed, for device memory. */
-        CUmemGenericAllocationHandle handle; /* mapped, for cuMemCreate; else 0. */
+        struct zc_hinted hint; /* managed, for device memory. */
     };
     uint16_t before;           /* Pages of ZC_BLOCK_PAGE below `base` that the place has mapped. */
     int8_t device;             /* Ordinal of the device of the request. */
@@ -79,21 +78,20 @@ static inline size_t zc_spilled(const struct zc_backing *backing)
 
 /* A request to a place. */
 struct zc_want {
-    size_t size;                     /* Bytes, at least 1. */
-    int device;                      /* Ordinal of the current device. */
-    CUcontext context;               /* Current context. */
-    const struct zc_rule *rule;      /* The rule that decided. */
-    enum zc_api api;                 /* The called API; cuMemHostAlloc asks for host memory. */
-    bool stream_ordered;             /* Allocated and freed in stream order. */
-    CUmemoryPool pool;               /* The pool of a stream-ordered request. */
-    CUstream stream;                 /* The stream of a stream-ordered request, */
-    enum zc_flavour flavour;         /* and the meaning of NULL there. */
-    unsigned flags;                  /* Flags of cuMemHostAlloc, CU_MEMHOSTALLOC_*; else 0. */
-    bool host_heap;                  /* Host blocks may be placed, so there may be one to share. */
-    bool lazy;                       /* The place attaches memory late, whatever the rule says. */
-    CUdeviceptr at;                  /* `lazy`: addresses that are reserved for it, or 0, */
-    size_t at_bytes;                 /* and their number. */
-    const CUmemAllocationProp *prop; /* Properties given to cuMemCreate; else NULL. */
+    size_t size;                /* Bytes, at least 1. */
+    int device;                 /* Ordinal of the current device. */
+    CUcontext context;          /* Current context. */
+    const struct zc_rule *rule; /* The rule that decided. */
+    enum zc_api api;            /* The called API; cuMemHostAlloc asks for host memory. */
+    bool stream_ordered;        /* Allocated and freed in stream order. */
+    CUmemoryPool pool;          /* The pool of a stream-ordered request. */
+    CUstream stream;            /* The stream of a stream-ordered request, */
+    enum zc_flavour flavour;    /* and the meaning of NULL there. */
+    unsigned flags;             /* Flags of cuMemHostAlloc, CU_MEMHOSTALLOC_*; else 0. */
+    bool host_heap;             /* Host blocks may be placed, so there may be one to share. */
+    bool lazy;                  /* The place attaches memory late, whatever the rule says. */
+    CUdeviceptr at;             /* `lazy`: addresses that are reserved for it, or 0, */
+    size_t at_bytes;            /* and their number. */
 };
 
 /* True for a request for pinned host memory. */
@@ -129,13 +127,6 @@ struct zc_place {
  */
 CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place);
 bool zc_place_enter(const struct zc_want *want, struct zc_backing *out);
-
-/*
- * Creates the handle of want->prop from host memory, on the rule's NUMA node or the one nearest to
- * the device: the place `mapped` of cuMemCreate.  Size and export types are as the program asked.
- * Fills out->handle.  On failure returns the driver's code and the reason.
- */
-CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, const char **why);
 
 extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_pinned,
     zc_place_shared;

@@ -35,8 +35,7 @@ _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is b
     (API_BIT(cuMemAlloc) | API_BIT(cuMemAllocPitch) | API_BIT(cuMemAllocAsync) |                   \
      API_BIT(cuMemAllocFromPoolAsync))
 #define HOST_REQUESTS (LIBC_REQUESTS | API_BIT(cuMemHostAlloc))
-#define APIS_BUILT                                                                                 \
-    (DEVICE_REQUESTS | HOST_REQUESTS | API_BIT(cuMemHostRegister) | API_BIT(cuMemCreate))
+#define APIS_BUILT (DEVICE_REQUESTS | HOST_REQUESTS | API_BIT(cuMemHostRegister))
 
 /* True if the rule's `api` contains the full name of the request; a glob that happens to match does
  * not count. */

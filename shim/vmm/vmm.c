@@ -79,14 +79,14 @@ CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t 
                        CUmemGenericAllocationHandle *handle)
 {
     CUmemAllocationProp prop = facts[v->va.device].prop;
-    if (host) {
-        const struct zc_want want = {
-            .size = size, .device = v->va.device, .rule = v->rule, .prop = &prop};
-        struct zc_backing made = {0};
-        const char *why;
-        CUresult result = zc_handle_make(&want, &made, &why);
-        *handle = made.handle;
-        return result;
+    if (host) { /* Other bus devices never reach it: a driver refuses what asks for that (measured).
+                 */
+        int node = zc_node_wanted(v->rule, v->va.device);
+        node = node < 0 ? zc_node_of_device(v->va.device) : node;
+        prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+        prop.location.id = node < 0 ? 0 : node;
+        prop.allocFlags.gpuDirectRDMACapable = 0;
+        return zc_real.cuMemCreate(handle, size, &prop, 0);
     }
     if (v->rdma == ZC_RDMA_NO)
         prop.allocFlags.gpuDirectRDMACapable = 0;

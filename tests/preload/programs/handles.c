@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that map memory themselves.
- *   handles story         the life of handles and mappings, and what the driver answers about them
- *   handles wishes        a handle that other bus devices can reach
- *   handles rights        copies of memory that the CPU may not touch, or not write, at the other
- * side handles early         the handle is released while its memory is mapped; then another one
- *   handles spill MIB...  handles of so many MiB, all mapped and used at once; prints each code */
+ *   handles story   the life of handles and mappings, and what the driver answers about them
+ *   handles rights  copies of memory that the CPU may not touch, or not write, at the other side */
 #include "program.h"
 
 #define MIB ((size_t)1 << 20)
 #define SIZE (4 * MIB)
-#define HANDLES_MAX 16
 
 static char host[SIZE];
 
@@ -121,62 +117,6 @@ static void story(void)
     CHECK(cuMemAddressFree(at, 2 * SIZE));
 }
 
-static void wishes(void)
-{
-    CUmemAllocationProp prop = properties();
-    CUmemGenericAllocationHandle handle;
-    prop.allocFlags.gpuDirectRDMACapable = 1;
-    CHECK(cuMemCreate(&handle, SIZE, &prop, 0));
-    show_properties(handle);
-    CHECK(cuMemRelease(handle));
-}
-
-static void early(void)
-{
-    CUmemGenericAllocationHandle first, second;
-    CUdeviceptr at;
-    CHECK(cuMemAddressReserve(&at, 3 * SIZE, 0, 0, 0));
-    CHECK(create(&first, SIZE));
-    map(at, SIZE, first);
-    CHECK(cuMemRelease(first));
-    CHECK(create(&second, SIZE));
-    map(at + SIZE, SIZE, second);
-    use(at, SIZE, 1);
-    CHECK(cuMemUnmap(at, SIZE));
-    CHECK(create(&first, SIZE));
-    map(at + 2 * SIZE, SIZE, first);
-    use(at + 2 * SIZE, SIZE, 5);
-    CHECK(cuMemUnmap(at + SIZE, 2 * SIZE));
-    CHECK(cuMemRelease(first));
-    CHECK(cuMemRelease(second));
-    CHECK(cuMemAddressFree(at, 3 * SIZE));
-}
-
-static void spill(int count, char **sizes)
-{
-    CUmemGenericAllocationHandle handle[HANDLES_MAX];
-    CUdeviceptr at[HANDLES_MAX];
-    size_t bytes[HANDLES_MAX];
-    int made = 0;
-    for (int i = 0; i < count && made < HANDLES_MAX; i++) {
-        bytes[made] = (size_t)atoi(sizes[i]) * MIB;
-        CUresult result = create(&handle[made], bytes[made]);
-        printf("%d\n", (int)result);
-        if (result != CUDA_SUCCESS)
-            continue;
-        CHECK(cuMemAddressReserve(&at[made], bytes[made], 0, 0, 0));
-        map(at[made], bytes[made], handle[made]);
-        made++;
-    }
-    for (int i = 0; i < made; i++)
-        use(at[i], bytes[i], 10 + i);
-    while (made--) {
-        CHECK(cuMemUnmap(at[made], bytes[made]));
-        CHECK(cuMemRelease(handle[made]));
-        CHECK(cuMemAddressFree(at[made], bytes[made]));
-    }
-}
-
 /* Copies of every kind between a block and memory of the program's own. */
 static void both_ways(CUdeviceptr block, CUdeviceptr own)
 {
@@ -278,14 +218,9 @@ static void rights(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"story", story}, {"wishes", wishes}, {"rights", rights}, {"early", early}};
+    static const struct scenario all[] = {{"story", story}, {"rights", rights}};
     start_gpu(0);
-    int status = 0;
-    if (argc > 1 && !strcmp(argv[1], "spill"))
-        spill(argc - 2, argv + 2);
-    else
-        status = RUN_SCENARIO(all, argc, argv);
+    int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);
     return status;
 }

@@ -10,43 +10,11 @@
 
 static unsigned char in[BLOCK], out[BLOCK];
 
-static bool by_hand; /* Blocks are mapped in parts of 2 MiB. */
-
-static CUdeviceptr mapping(void)
-{
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-    CUmemAccessDesc access = {.location = prop.location,
-                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUmemGenericAllocationHandle handle;
-    CUdeviceptr p;
-    CHECK(cuMemAddressReserve(&p, BLOCK, 0, 0, 0));
-    for (size_t at = 0; at < BLOCK; at += 2 * MIB) {
-        CHECK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
-        CHECK(cuMemMap(p + at, 2 * MIB, 0, handle, 0));
-        CHECK(cuMemRelease(handle));
-    }
-    CHECK(cuMemSetAccess(p, BLOCK, &access, 1));
-    return p;
-}
-
-static CUdeviceptr block(void)
+static CUdeviceptr new_block(void)
 {
     CUdeviceptr p;
-    if (by_hand)
-        return mapping();
     CHECK(cuMemAlloc(&p, BLOCK));
     return p;
-}
-
-static void free_block(CUdeviceptr p)
-{
-    if (!by_hand) {
-        CHECK(cuMemFree(p));
-        return;
-    }
-    CHECK(cuMemUnmap(p, BLOCK));
-    CHECK(cuMemAddressFree(p, BLOCK));
 }
 
 static void show(const char *what, CUdeviceptr p)
@@ -238,7 +206,7 @@ static void shapes(void)
 {
     CUcontext c = start_gpu(0);
     CUstream s;
-    CUdeviceptr p = block(), q = block();
+    CUdeviceptr p = new_block(), q = new_block();
     CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
     seed(q);
     CHECK(cuMemcpy(p, q, BLOCK));
@@ -251,18 +219,11 @@ static void shapes(void)
     arrays(p);
     batch(p, q);
     graph(p, q, s);
-    if (!by_hand)
-        in_order(p, q, s);
-    free_block(p);
-    free_block(q);
+    in_order(p, q, s);
+    CHECK(cuMemFree(p));
+    CHECK(cuMemFree(q));
     CHECK(cuStreamDestroy(s));
     end_gpu(0);
-}
-
-static void segments(void)
-{
-    by_hand = true;
-    shapes();
 }
 
 /* Nodes that name a range, and executable graphs that shall name another one. */
@@ -364,7 +325,7 @@ static void undivided(void)
     CUcontext c = start_gpu(0);
     CUDA_ARRAY_DESCRIPTOR shape = {
         .Width = 64, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
-    CUdeviceptr p = block();
+    CUdeviceptr p = new_block();
     CUgraph graph;
     CUarray array;
     CHECK(cuGraphCreate(&graph, 0));
@@ -374,14 +335,8 @@ static void undivided(void)
     linear_copies(p, array);
     CHECK(cuArrayDestroy(array));
     CHECK(cuGraphDestroy(graph));
-    free_block(p);
+    CHECK(cuMemFree(p));
     end_gpu(0);
-}
-
-static void undivided_segments(void)
-{
-    by_hand = true;
-    undivided();
 }
 
 /* A block that is larger than the device. */
@@ -448,9 +403,7 @@ static void sized(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"shapes", shapes},
-                                          {"segments", segments},
                                           {"undivided", undivided},
-                                          {"undivided_segments", undivided_segments},
                                           {"larger", larger},
                                           {"sized", sized},
                                           {"many", many}};
