@@ -286,7 +286,8 @@ get_headers() {
 if [[ -n ${SUDO_UID:-} ]]; then
     made=$deps
     while [[ ! -e $(dirname "$made") ]]; do made=$(dirname "$made"); done
-    trap 'chown -R "$SUDO_UID:" "$made"' EXIT
+    # shellcheck disable=SC2153
+    trap 'chown -R "$SUDO_UID:$SUDO_GID" "$made"' EXIT
 fi
 mkdir -p "$deps"
 if [[ ${1:-} == headers && -n ${2:-} ]]; then
