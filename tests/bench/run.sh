@@ -7,6 +7,8 @@
 #   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared, presets; --help: the options
 #   tests/bench/run.sh apps [OPTION...]     people's programs of tests/gpu/apps, with their presets
 #   tests/bench/run.sh tune [OPTION...]     zc tune against an exhaustive search
+#   tests/bench/run.sh gallery FOLDER      programs watched, with their pages, for docs/gallery
+#   tests/bench/run.sh gallery FOLDER --keep docs/gallery   writes it of them and of kept results
 #   tests/bench/run.sh keep [PART.json...]  files of OUT_DIR go into kernels/RESULTS.md, README.md
 #   tests/bench/run.sh keep-tune [FILE...]  tune.jsonl of OUT_DIR goes into kernels/RESULTS.md
 #   tests/bench/run.sh keep --print         all tables of the kept results
@@ -28,6 +30,10 @@ if [[ ${1:-} == keep || ${1:-} == keep-tune ]]; then
     cd tests && exec python3 -B -m "$module" "${parts[@]}"
 fi
 build=$(realpath "${ZC_BUILD:-build}")
+if [[ ${1:-} == gallery && ${3:-} == --keep ]]; then
+    set -- "$(realpath -m "$2")" --keep "$(realpath -m "$4")"
+    cd tests && exec python3 -B -m bench.gallery "$@"
+fi
 settings=(--build "$build")
 [[ -z ${OUT_DIR:-} ]] || settings+=(--out "$(realpath -m "$OUT_DIR")")
 ZC_COMMIT=${ZC_COMMIT:-$(git describe --always --dirty 2>/dev/null)}
@@ -51,6 +57,9 @@ module=bench
 if [[ ${1:-} == apps ]]; then
     module=bench.apps
     shift
+elif [[ ${1:-} == gallery ]]; then
+    module=bench.gallery
+    set -- "$(realpath -m "${2:?FOLDER}")" "${@:3}"
 elif [[ ${1:-} == tune ]]; then
     module=bench.tuned
     shift

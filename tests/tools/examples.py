@@ -13,6 +13,7 @@ What a block is stands behind its fence:
     conf        a policy without faults; `conf NAME`: kept under that name
     python NAME, sql NAME, yaml NAME   kept under that name
     c           statements; compiled
+    cuda excerpt, python excerpt   lines of a file of this tree (tests/tools/gallery.bats)
     text        not for pasting; directly behind a block of sh: what that prints.  `...` stands for
                 anything; times, percentages, ids and process numbers may differ
 ZC_BUILD is the build folder.  Programs run on the simulated GPU; commands that get or install
@@ -212,7 +213,7 @@ def faults(page: str, scratch: str, launcher: str | None = None) -> list[str]:
     found = [f"{page}:{block.line}: what is a block of '{block.kind} {block.rest}'?"
              for block in blocks if not re.fullmatch(
                  r"sh( status=\d+| needs=\w+| no-test: .+)?|conf( [\w.]+)?"
-                 r"|(python|sql|yaml) [\w.-]+|c|text",
+                 r"|(python|sql|yaml) [\w.-]+|c|cuda excerpt|text",
                  f"{block.kind} {block.rest}".strip())]
     env = set_up(page, scratch, launcher)
     subprocess.run(["bash", "-c", session(blocks, launcher)], cwd=scratch, env=env, check=False,
