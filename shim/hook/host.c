@@ -146,6 +146,8 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
         return state;
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
+    if (in_heap(p) && bytes && zc_pinned_freed((CUdeviceptr)p, bytes))
+        return zc_stream_refusal();
     if (in_heap(p) && bytes) {
         zc_hostblock_hide((CUdeviceptr)p);
         zc_pinned_yield((CUdeviceptr)p, bytes);

@@ -348,6 +348,15 @@ static struct zc_extent *next_in(uint64_t *at, uint64_t end)
     return e;
 }
 
+bool zc_pinned_freed(uint64_t address, size_t bytes)
+{
+    uint64_t at = address, end = address + bytes;
+    for (const struct zc_extent *e; (e = next_in(&at, end));)
+        if (e->use == ZC_EXTENT_FREE || e->use == ZC_EXTENT_HOLE || e->use == ZC_EXTENT_NONE)
+            return true;
+    return at < end && zc_hostheap_owns(at);
+}
+
 void zc_pinned_yield(uint64_t address, size_t bytes)
 {
     uint64_t at = address, end = address + bytes;

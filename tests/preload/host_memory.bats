@@ -116,6 +116,10 @@ async = overlap" "$PROGRAMS/host_copies" arrived
     scene register "$PINNED"
 }
 
+@test "memory that the program has freed can't be registered" {
+    scene register_freed "$PINNED"
+}
+
 @test "threads may register neighbours at the same time" {
     need_built "$PROGRAMS/register_race"
     run -0 --separate-stderr under_policy "$PINNED" timeout 60 "$PROGRAMS/register_race"

@@ -204,6 +204,31 @@ static int scene_register(void)
     return 0;
 }
 
+/* Memory that the program has freed.  libc maps blocks of this size one by one, and unmaps them. */
+static int scene_register_freed(void)
+{
+    size_t n = 48 * MIB;
+    start();
+    for (int copies = 0; copies < 3; copies++) {
+        unsigned char *behind = malloc(n), *p = filled(malloc(n), n, 1);
+        for (int i = 0; i < copies; i++)
+            CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+        volatile uintptr_t freed = (uintptr_t)p;
+        free(p);
+        uintptr_t at = freed;
+        printf("register %d", (int)cu.cuMemHostRegister_v2((void *)at, n, 0));
+        printf(" %d", (int)cu.cuMemHostRegister_v2((void *)(at + MIB), MIB, 0));
+        printf(" %d", (int)cu.cuMemHostRegister_v2((void *)(at - MIB), 2 * MIB, 0));
+        printf(" unregister %d\n", (int)cu.cuMemHostUnregister((void *)at));
+        unsigned char *again = filled(malloc(n), n, 1);
+        CHECK(cuMemcpyHtoD_v2, device, again, BLOCK);
+        printf("content %d\n", device_holds(BLOCK, 1));
+        free(again);
+        free(behind);
+    }
+    return 0;
+}
+
 /* A captured copy reads what is there when the graph runs. */
 static int scene_capture(void)
 {
@@ -575,25 +600,16 @@ static const struct {
     const char *name;
     int (*run)(void);
 } scenes[] = {
-    {"roundtrip", scene_roundtrip},
-    {"overwrite", scene_overwrite},
-    {"arrived", scene_arrived},
-    {"many", scene_many},
-    {"again", scene_again},
-    {"attributes", scene_attributes},
-    {"register", scene_register},
-    {"capture", scene_capture},
-    {"fork", scene_fork},
-    {"pool", scene_pool},
-    {"trim", scene_trim},
-    {"small", scene_small},
-    {"rectangle", scene_rectangle},
-    {"others", scene_others},
-    {"unreachable", scene_unreachable},
-    {"shrunk", scene_shrunk},
-    {"order", scene_order},
-    {"staying", scene_staying},
-    {"sparse", scene_sparse},
+    {"roundtrip", scene_roundtrip}, {"overwrite", scene_overwrite},
+    {"arrived", scene_arrived},     {"many", scene_many},
+    {"again", scene_again},         {"attributes", scene_attributes},
+    {"register", scene_register},   {"register_freed", scene_register_freed},
+    {"capture", scene_capture},     {"fork", scene_fork},
+    {"pool", scene_pool},           {"trim", scene_trim},
+    {"small", scene_small},         {"rectangle", scene_rectangle},
+    {"others", scene_others},       {"unreachable", scene_unreachable},
+    {"shrunk", scene_shrunk},       {"order", scene_order},
+    {"staying", scene_staying},     {"sparse", scene_sparse},
     {"first", scene_first},
 };
 
