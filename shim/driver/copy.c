@@ -79,8 +79,9 @@ static bool steps_fit(size_t pitch, size_t height, const size_t at[3], const siz
            (height ? height <= MOST && height >= zc_sum(at[1], extent[1]) : one_slice);
 }
 
-/* One side of a 2D or 3D copy.  A pitch or height of 0 means "tightly packed".  An array has its
- * own layout, whatever the pitch says (cuda.h).  False for what a driver may refuse in any memory.
+/* One side of a 2D or 3D copy.  A pitch or height of 0 means "tightly packed".  A pitch has a sign
+ * (measured): rows may lie one before the other.  An array has its own layout, whatever the pitch
+ * says (cuda.h).  False for what a driver may refuse in any memory.
  */
 static bool set_region(struct zc_operand *b, CUmemorytype type, const void *host,
                        CUdeviceptr device, size_t pitch, size_t height, const size_t at[3],
@@ -88,14 +89,18 @@ static bool set_region(struct zc_operand *b, CUmemorytype type, const void *host
 {
     enum zc_side side = side_of(type);
     CUdeviceptr base = side == ZC_SIDE_HOST ? (CUdeviceptr)host : device;
-    size_t packed = pitch ? pitch : zc_sum(at[0], extent[0]);
-    size_t slice = zc_product(packed, height ? height : extent[1]), first = 0, span = 0;
+    bool backwards = (ptrdiff_t)pitch < 0;
+    size_t packed = backwards ? 0 - pitch : pitch ? pitch : zc_sum(at[0], extent[0]);
+    size_t slice = zc_product(packed, height ? height : extent[1]), first = 0, rest = 0, span = 0;
     if (extent[0] && extent[1] && extent[2]) {
-        first = zc_sum(zc_product(at[2], slice), zc_sum(zc_product(at[1], packed), at[0]));
-        span = zc_sum(zc_product(extent[2] - 1, slice), zc_product(extent[1] - 1, packed));
-        span = zc_sum(span, extent[0]);
+        first = zc_sum(zc_product(at[2], slice), zc_product(at[1], packed));
+        rest = zc_sum(zc_product(extent[2] - 1, slice), zc_product(extent[1] - 1, packed));
+        span = zc_sum(rest, extent[0]);
+        base = zc_sum(base, at[0]);
     }
-    set_operand(b, side, zc_sum(base, first), span);
+    if (backwards)
+        base = base > zc_sum(first, rest) ? base - first - rest : SIZE_MAX;
+    set_operand(b, side, backwards ? base : zc_sum(base, first), span);
     b->pitch = packed;
     b->slice = slice;
     return side == ZC_SIDE_ARRAY ||
@@ -243,7 +248,7 @@ void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsign
                         uint8_t unit, size_t width, size_t height)
 {
     size_t row = zc_product(width, unit);
-    /* A pitch has a sign (measured): the same rows, seen from the last one. */
+    /* A set with a negative pitch is one of the same rows, seen from the last one. */
     bool backwards = (ptrdiff_t)pitch < 0;
     size_t step = backwards ? 0 - pitch : pitch, rest = height ? zc_product(height - 1, step) : 0;
     zc_describe_set(c, backwards ? dst - rest : dst, value, unit, zc_product(width, height));

@@ -64,8 +64,8 @@ static inline CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
     return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)zc_pinned_pageable : address;
 }
 
-/* True if no block has some of [address, address + bytes), which begins in the host heap: the driver
- * would register what the pool keeps. */
+/* True if no block has some of [address, address + bytes), which begins in the host heap: the
+ * driver would register what the pool keeps. */
 bool zc_pinned_freed(uint64_t address, size_t bytes);
 
 /* The program is about to register memory itself: ends libzc's registration of the extents in

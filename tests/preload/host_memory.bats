@@ -86,6 +86,7 @@ $PINNED" "$PROGRAMS/host_family"
     scene overwrite "$PINNED"
     [[ $output == *"first content 1"* && $stderr == *"returned before the stream 1"* ]]
     scene rectangle "$PINNED"
+    scene backwards "$PINNED"
 }
 
 @test "a target holds its bytes when the asynchronous copy has returned" {

@@ -165,7 +165,21 @@ static void as_the_call_promises(uint32_t facts)
         assert_false(facts & F(FROM_PAGEABLE));
     if (way == ZC_WAY_FORWARD && has(facts, F(OURS) | F(ASYNC) | F(READY_KNOWN)))
         assert_true(!(facts & (F(TO_STAGED) | F(FROM_STAGED))) ||
-                    facts & (F(CAPTURED) | F(LEAVES) | F(MALFORMED)));
+                    facts & (F(CAPTURED) | F(LEAVES)));
+}
+
+/* Only the driver knows whether it takes such a copy. */
+static void not_by_libzc(uint32_t facts)
+{
+    enum zc_way way = zc_plan(facts);
+    if (facts & F(MALFORMED))
+        assert_true(way != ZC_WAY_RING && way != ZC_WAY_THREADS && way != ZC_WAY_ASK_CPU);
+}
+
+static void what_a_driver_may_refuse_is_the_drivers(void **state)
+{
+    (void)state;
+    each(not_by_libzc);
 }
 
 static void asynchronous_copies_keep_their_meaning(void **state)
@@ -247,6 +261,7 @@ int main(void)
         cmocka_unit_test(every_copy_has_a_row_and_every_row_decides_about_some),
         cmocka_unit_test(nothing_is_asked_twice),
         cmocka_unit_test(in_captures_the_driver_makes_the_copies),
+        cmocka_unit_test(what_a_driver_may_refuse_is_the_drivers),
         cmocka_unit_test(asynchronous_copies_keep_their_meaning),
         cmocka_unit_test(each_way_has_its_reason),
         cmocka_unit_test(known_copies_go_their_known_ways),

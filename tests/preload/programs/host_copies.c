@@ -339,10 +339,11 @@ static int scene_small(void)
     return 0;
 }
 
-/* A rectangle out of a busy stream's way. */
-static int scene_rectangle(void)
+/* A rectangle out of a busy stream's way, whose rows come one behind or one before the other. */
+static int rectangle(bool backwards)
 {
     CUstream stream;
+    size_t last = backwards ? BLOCK - 4096 : 0;
     start();
     unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
     CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
@@ -350,11 +351,11 @@ static int scene_rectangle(void)
     CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
     filled(p, BLOCK, 2);
     CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
-                          .srcHost = p,
-                          .srcPitch = 4096,
+                          .srcHost = p + last,
+                          .srcPitch = backwards ? -(size_t)4096 : 4096,
                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = device,
-                          .dstPitch = 4096,
+                          .dstDevice = device + last,
+                          .dstPitch = backwards ? -(size_t)4096 : 4096,
                           .WidthInBytes = 4096,
                           .Height = BLOCK / 4096};
     CHECK(cuMemcpy2DAsync_v2, &copy, stream);
@@ -363,6 +364,16 @@ static int scene_rectangle(void)
     printf("first content %d\n", device_holds(BLOCK, 2));
     free(p);
     return 0;
+}
+
+static int scene_rectangle(void)
+{
+    return rectangle(false);
+}
+
+static int scene_backwards(void)
+{
+    return rectangle(true);
 }
 
 /* Memory that no malloc gave: globals, the stack, a mapped file. */
@@ -600,16 +611,27 @@ static const struct {
     const char *name;
     int (*run)(void);
 } scenes[] = {
-    {"roundtrip", scene_roundtrip}, {"overwrite", scene_overwrite},
-    {"arrived", scene_arrived},     {"many", scene_many},
-    {"again", scene_again},         {"attributes", scene_attributes},
-    {"register", scene_register},   {"register_freed", scene_register_freed},
-    {"capture", scene_capture},     {"fork", scene_fork},
-    {"pool", scene_pool},           {"trim", scene_trim},
-    {"small", scene_small},         {"rectangle", scene_rectangle},
-    {"others", scene_others},       {"unreachable", scene_unreachable},
-    {"shrunk", scene_shrunk},       {"order", scene_order},
-    {"staying", scene_staying},     {"sparse", scene_sparse},
+    {"roundtrip", scene_roundtrip},
+    {"overwrite", scene_overwrite},
+    {"arrived", scene_arrived},
+    {"many", scene_many},
+    {"again", scene_again},
+    {"attributes", scene_attributes},
+    {"register", scene_register},
+    {"register_freed", scene_register_freed},
+    {"capture", scene_capture},
+    {"fork", scene_fork},
+    {"pool", scene_pool},
+    {"trim", scene_trim},
+    {"small", scene_small},
+    {"rectangle", scene_rectangle},
+    {"backwards", scene_backwards},
+    {"others", scene_others},
+    {"unreachable", scene_unreachable},
+    {"shrunk", scene_shrunk},
+    {"order", scene_order},
+    {"staying", scene_staying},
+    {"sparse", scene_sparse},
     {"first", scene_first},
 };
 

@@ -204,6 +204,29 @@ static void copies(const char *sides, CUdeviceptr to, CUdeviceptr from)
                 try(sides, to, from, i, k, 1);
 }
 
+/* A pitch is a number with a sign: rows that lie one before the other. */
+static void backwards(const char *sides, CUdeviceptr to, CUdeviceptr from)
+{
+    const size_t steps[] = {pitch, 0 - pitch, 0 - (size_t)100, 0 - (size_t)40, endless};
+    const size_t begins[] = {MIDDLE, 3 * pitch, SIZE - 100};
+    for (size_t i = 0; i < SIZE; i++)
+        bytes[i] = (unsigned char)(i * 7 + i / 256);
+    CHECK(cuMemcpyHtoD(from, bytes, SIZE));
+    for (int i = 0; i < 5 * 5 * 3; i++) {
+        printf("%s by %td and %td at %zu:", sides, (ptrdiff_t)steps[i % 5],
+               (ptrdiff_t)steps[i / 5 % 5], begins[i / 25]);
+        for (int call = 0; call < NODE; call++) {
+            CUDA_MEMCPY3D p = good(to, from);
+            p.srcPitch = steps[i % 5];
+            p.dstPitch = steps[i / 5 % 5];
+            p.dstDevice = to + begins[i / 25];
+            p.Depth = call % 2 ? 2 : 1;
+            tell(make((enum call)call, &p), to);
+        }
+        printf("\n");
+    }
+}
+
 /* Lines to and from an array that is wrong, which leave the block or do not. */
 static void lines(CUdeviceptr at)
 {
@@ -290,5 +313,8 @@ int main(void)
     lines(device);
     sets(device);
     nowhere(device);
+    backwards("device from device", device, other);
+    backwards("pinned from device", pinned, other);
+    backwards("device from pinned", device, pinned);
     return 0;
 }
