@@ -27,14 +27,16 @@ struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold =
 uint32_t zc_extent_era = 1;
 int zc_extent_local = ZC_NODE_ANY;
 size_t zc_extent_pooled_bytes;
+bool zc_extent_unlisted;
 
 static struct zc_extent
     *extents;             /* One record a unit; only the first unit of an extent uses its record. */
 static uint32_t *heads;   /* For every carved unit, the index of its extent's first unit. */
 static uint32_t carved;   /* Units below were carved at least once; atomic. */
 static uint32_t recorded; /* Units below this one have writable records. */
-static struct zc_extent *holes, *pool;
-static unsigned pooled_odd; /* Odd extents in the pool. */
+static struct zc_extent *holes;
+static struct zc_extent *pool[2]; /* Newest first: [1] registered when they came, [0] not. */
+static unsigned pooled_odd;       /* Odd extents in the pool. */
 
 static void *reserve_pages(size_t bytes)
 {
@@ -264,9 +266,10 @@ static bool suits(const struct zc_extent *e, const void *owner)
 struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *want)
 {
     struct zc_extent *best = NULL;
-    for (struct zc_extent *e = pool; e && !(best && best->units == units); e = e->next)
-        if (fits(e, units, want) && suits(e, want->owner) && (!best || e->units < best->units))
-            best = e;
+    for (int list = 1; list >= 0; list--)
+        for (struct zc_extent *e = pool[list]; e && !(best && best->units == units); e = e->next)
+            if (fits(e, units, want) && suits(e, want->owner) && (!best || e->units < best->units))
+                best = e;
     if (best)
         zc_extent_unpool(best);
     return best;
@@ -281,30 +284,45 @@ static void pooled(size_t change)
 void zc_extent_pool(struct zc_extent *extent)
 {
     extent->use = ZC_EXTENT_FREE;
-    DL_PREPEND2(pool, extent, prev, next);
+    extent->listed = registered(extent);
+    DL_PREPEND2(pool[extent->listed], extent, prev, next);
     pooled(zc_extent_span(extent));
     pooled_odd += extent->odd;
 }
 
 void zc_extent_unpool(struct zc_extent *extent)
 {
-    DL_DELETE2(pool, extent, prev, next);
+    DL_DELETE2(pool[extent->listed], extent, prev, next);
     pooled(-zc_extent_span(extent));
     pooled_odd -= extent->odd;
     extent->use = ZC_EXTENT_NONE;
 }
 
+/* Those whose registrations have ended in the pool count as older than all that had none. */
+static void list_anew(void)
+{
+    for (struct zc_extent *e = pool[1], *next; e; e = next) {
+        next = e->next;
+        if (registered(e))
+            continue;
+        DL_DELETE2(pool[1], e, prev, next);
+        e->listed = false;
+        DL_APPEND2(pool[0], e, prev, next);
+    }
+}
+
 struct zc_extent *zc_extent_oldest(bool pinned, bool odd)
 {
-    struct zc_extent *found = NULL;
     if (odd && !pooled_odd)
         return NULL;
-    for (struct zc_extent *e = pool; e; e = e->next) {
+    if (__atomic_exchange_n(&zc_extent_unlisted, false, __ATOMIC_ACQUIRE))
+        list_anew();
+    struct zc_extent *newest = pool[pinned];
+    for (struct zc_extent *e = newest ? newest->prev : NULL; e; e = e == newest ? NULL : e->prev)
         if (registered(e) == pinned && (e->odd || !odd) &&
             !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE))
-            found = e;
-    }
-    return found;
+            return e;
+    return NULL;
 }
 
 bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node)

@@ -100,6 +100,7 @@ struct zc_extent {
     int16_t node;   /* NUMA node that its pages are bound to, or ZC_NODE_*. */
     uint16_t lead;  /* BLOCK: offset of the block in the extent. */
     uint8_t use;    /* enum zc_extent_use. */
+    bool listed;    /* FREE: among those that are registered. */
     bool small;     /* Its memory must not use huge pages. */
     uint32_t step;  /* SLAB: bytes of a slot. */
     struct zc_slot slot[ZC_HOST_SLOTS];

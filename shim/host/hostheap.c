@@ -117,6 +117,7 @@ static void in_child(void)
     owner = getpid();
     zc_hostheap_each(forget_device, NULL);
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&zc_extent_unlisted, true, __ATOMIC_RELAXED);
     for (struct zc_extent *e; held_for_fork && (e = zc_extent_oldest(false, false));) {
         zc_extent_unpool(e);
         zc_extent_unback(e);
