@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 SCHEMA = 1
 MAGIC = b"zc-count"
@@ -231,7 +231,7 @@ class Counters:
         return {"dir": _name(DIRS, direction, "dir"), "src_kind": _name(KINDS, src, "kind"),
                 "dst_kind": _name(KINDS, dst, "kind")}
 
-    def _counts(self, words: list[int] | tuple[int, ...], ticks: int) -> Record:
+    def _counts(self, words: Sequence[int], ticks: int) -> Record:
         """The fields of `traffic` and `flows`, from calls and bytes of each outcome."""
         counts: Record = {"asked_calls": sum(words[0::2]), "asked_bytes": sum(words[1::2])}
         for i in range(len(words) // 2):
@@ -264,12 +264,12 @@ class Counters:
                                    at + CELL_HEAD.size)
         return block, site, direction, words
 
-    def _site_traffic(self) -> dict[tuple[int, int], list[int]]:
+    def _site_traffic(self) -> dict[int, dict[int, list[int]]]:
         """Words by site and direction: freed blocks in the sites, live ones in the cells."""
-        sums: dict[tuple[int, int], list[int]] = {}
+        sums: dict[int, dict[int, list[int]]] = {}
 
-        def add(key: tuple[int, int], words: tuple[int, ...]) -> None:
-            have = sums.setdefault(key, [0] * len(words))
+        def add(site: int, direction: int, words: tuple[int, ...]) -> None:
+            have = sums.setdefault(site, {}).setdefault(direction, [0] * len(words))
             for i, word in enumerate(words):
                 have[i] += word
 
@@ -278,13 +278,13 @@ class Counters:
             for direction in range(self.header.dirs):
                 words = self._cell(base + direction * self._cell_bytes)[3]
                 if any(words):
-                    add((site, direction), words)
+                    add(site, direction, words)
         size = self.header.cells * self._cell_bytes
         used = self._data[self._cells_at:self._cells_at + size].rstrip(b"\0")
         for cell in range((len(used) + self._cell_bytes - 1) // self._cell_bytes):
             block, site, direction, words = self._cell(self._cells_at + cell * self._cell_bytes)
             if block and any(words):
-                add((site, direction), words)
+                add(site, direction, words)
         return sums
 
     def _site_head(self, index: int) -> tuple[str, int, int, int, int, int]:
@@ -301,15 +301,29 @@ class Counters:
             ident, _, requests, size, frees, _ = self._site_head(index)
             if requests == 0:
                 continue
-            directions = []
-            for direction in range(self.header.dirs):
-                words = traffic.get((index, direction))
-                if words and any(words[0:-1:2]):
-                    directions.append({"dir": _name(DIRS, direction, "dir"),
-                                       **self._counts(words[:-1], words[-1])})
             rows.append({"site": ident, "requests": requests, "requested_bytes": size,
-                         "frees": frees, "traffic": directions})
+                         "frees": frees, "traffic": self._directions(traffic.get(index, {}))})
         return rows
+
+    def calls(self) -> list[Record]:
+        """As `calls` of the summary line; files of earlier versions end before it."""
+        start = _align(self._refusals_at + TAIL_BYTES)
+        size = self.header.dirs * self._cell_bytes
+        rows = []
+        for index in range(1, self.sites_used()):
+            at = start + index * size
+            if at + size > len(self._data):
+                break
+            cells = (self._cell(at + i * self._cell_bytes)[3] for i in range(self.header.dirs))
+            directions = self._directions(dict(enumerate(cells)))
+            if directions:
+                rows.append({"site": self._site_head(index)[0], "traffic": directions})
+        return rows
+
+    def _directions(self, words_of: Mapping[int, Sequence[int]]) -> list[Record]:
+        """As `traffic` of a site, from the words of cells by direction."""
+        return [{"dir": _name(DIRS, direction, "dir"), **self._counts(words[:-1], words[-1])}
+                for direction, words in sorted(words_of.items()) if any(words[0:-1:2])]
 
     def frames(self) -> Iterator[Record]:
         """As the log's `site` lines: the frames of each site in use."""
@@ -369,4 +383,5 @@ class Counters:
                                and "Pageable" in (row["src_kind"], row["dst_kind"]))
         return {**record, "untracked": 0, "lost_lines": 0, **self.refused(),
                 "places": self.places(), "flows": flows, "moved_by_kind": moved,
-                "pageable": self._pageable(), "sites": self.sites() if self._with_sites else []}
+                "pageable": self._pageable(), "sites": self.sites() if self._with_sites else [],
+                "calls": self.calls() if self._with_sites else []}

@@ -19,6 +19,9 @@ struct zc_transfer zc_copy_transfer(const struct zc_copy *c)
                                 .dst = c->dst.block,
                                 .src = c->src.block,
                                 .ticks = zc_ticks() - c->start,
+                                .call = zc_log_level() >= ZC_LOG_ALLOCS && c->frame
+                                            ? (uint16_t)zc_site_here(c->frame, c->pc)
+                                            : 0,
                                 .continues = c->continues};
 }
 
@@ -30,7 +33,6 @@ struct zc_log_call zc_copy_call(const struct zc_copy *c)
         .src = c->src.address,
         .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
-        .site = zc_log_level() >= ZC_LOG_EVENTS && c->frame ? zc_site_here(c->frame, c->pc) : 0,
         .range = zc_ranges_here(),
     };
 }

@@ -380,6 +380,8 @@ static void record(const struct zc_copy *c, struct zc_transfer *t)
     if (has_source(c))
         zc_source_tell(t, c->dst.address, c->src.address);
     zc_traffic_record(t);
+    if (zc_site_is_new(t->call))
+        zc_log_site(t->call);
     if (zc_log_level() >= ZC_LOG_EVENTS)
         log_transfer(c, t);
 }
@@ -577,7 +579,7 @@ __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
 static inline bool only_counted(const struct zc_copy *c)
 {
     return c->dst.real == c->dst.asked && c->src.real == c->src.asked && !c->continues &&
-           zc_log_level() < ZC_LOG_EVENTS && !has_source(c) &&
+           zc_log_level() < ZC_LOG_ALLOCS && !has_source(c) &&
            !(c->src.block && c->dst.block && __atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED));
 }
 

@@ -277,7 +277,8 @@ ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
 }
 
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */
-static void record_node(const struct zc_graph_copy *n, uint64_t ticks, struct zc_log_call *call)
+static void record_node(const struct zc_graph_copy *n, uint64_t ticks, uint32_t site,
+                        struct zc_log_call *call)
 {
     struct zc_transfer t = {.asked = n->asked,
                             .real = n->real,
@@ -285,6 +286,7 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, struct zc
                             .bytes = n->bytes,
                             .copies = 1,
                             .ticks = ticks,
+                            .call = (uint16_t)site,
                             .dst = n->dst ? zc_block_find(n->dst) : NULL,
                             .src = n->src ? zc_block_find(n->src) : NULL};
     zc_source_tell(&t, n->dst, n->src);
@@ -356,15 +358,14 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     uint64_t ticks = zc_ticks() - start;
     if (watched)
         zc_launch_done(&launch);
-    struct zc_log_call call = {
-        .function = zc_fn_name(ZC_FN_cuGraphLaunch),
-        .stream = zc_stream_kind_of(stream, entry->flavour),
-        .handle = (uintptr_t)stream,
-        .range = zc_ranges_here(),
-        .site = zc_log_level() >= ZC_LOG_EVENTS ? zc_site_here(entry->frame, entry->pc) : 0};
+    struct zc_log_call call = {.function = zc_fn_name(ZC_FN_cuGraphLaunch),
+                               .stream = zc_stream_kind_of(stream, entry->flavour),
+                               .handle = (uintptr_t)stream,
+                               .range = zc_ranges_here()};
+    uint32_t site = zc_log_level() >= ZC_LOG_ALLOCS ? zc_site_here(entry->frame, entry->pc) : 0;
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
         if (nodes[i].bytes)
-            record_node(&nodes[i], i ? 0 : ticks, &call);
+            record_node(&nodes[i], i ? 0 : ticks, site, &call);
     zc_arena_put(nodes, count * sizeof(*nodes));
     return result;
 }

@@ -32,6 +32,9 @@ static inline void zc_add_shared(uint64_t *count, uint64_t n)
 void zc_cell_count(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_t id,
                    enum zc_dir dir, const struct zc_transfer *t, uint32_t slot);
 
+/* Counts one transfer by the site of its call.  Threads share these counts. */
+void zc_cell_count_call(const struct zc_transfer *t);
+
 /* The cell that the thread with this slot writes alone, NULL if it has none. */
 static inline struct zc_cell *zc_cell_own(struct zc_cell *const cells[ZC_BLOCK_CELLS],
                                           enum zc_dir dir, uint32_t slot)

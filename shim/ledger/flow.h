@@ -143,5 +143,6 @@ struct zc_transfer {
     struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
     uint8_t dst_source;      /* enum zc_source of pageable memory, */
     uint8_t src_source;      /* else NONE. */
+    uint16_t call;           /* Index of the call's own site; 0 if it is unknown. */
     bool continues;          /* Another part of a counted transfer: bytes, but no call. */
 };

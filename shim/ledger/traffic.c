@@ -91,6 +91,8 @@ void zc_traffic_record(const struct zc_transfer *t)
     else
         totals_add(&counters->slot[0], t, zc_add_shared);
     count_blocks(t, slot);
+    if (t->call != 0)
+        zc_cell_count_call(t);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     mine.slot = slot;
 }

@@ -201,7 +201,7 @@ __attribute__((noinline)) static void write_transfer(const struct zc_transfer *t
     else
         zc_line_str(&line, "stream", zc_stream_name(call->stream));
     zc_line_u64(&line, "thread", zc_thread_id());
-    zc_line_site(&line, "call_site", call->site != 0 ? zc_site_id(call->site) : 0);
+    zc_line_site(&line, "call_site", t->call != 0 ? zc_site_id(t->call) : 0);
     zc_line_str(&line, "range", call->range);
     zc_log_write(&line);
 }
@@ -210,8 +210,8 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
 {
     if (zc_log_level() < ZC_LOG_EVENTS)
         return;
-    if (zc_site_is_new(call->site))
-        zc_log_site(call->site);
+    if (zc_site_is_new(t->call))
+        zc_log_site(t->call);
     write_transfer(t, call);
 }
 

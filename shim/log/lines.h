@@ -30,7 +30,6 @@ struct zc_log_call {
     uint64_t dst, src;          /* First addresses, 0 for arrays and the source of a set. */
     enum zc_stream_kind stream; /* How the call names its stream. */
     uint64_t handle;            /* Handle of a stream that the program created. */
-    uint32_t site;              /* Index of the call's own site; 0 if it is unknown. */
     const char *range;          /* Range that the thread is in; NULL if none. */
 };
 
@@ -47,7 +46,7 @@ void zc_log_move(const struct zc_block *block, bool to_host, const char *why, ui
                  uint64_t waited);
 
 /* The frames of a site, and the files of their modules.  Once for each site, see zc_site_is_new():
- * at ALLOCS and EVENTS before its first alloc, else before the summary. */
+ * at ALLOCS and EVENTS before its first alloc or copy, else before the summary. */
 void zc_log_site(uint32_t site_index);
 
 /* Names of the fields of a flow. */

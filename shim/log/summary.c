@@ -17,8 +17,9 @@
 
 #include <errno.h>
 
-/* Room for every site in every direction; unused pages cost nothing. */
-#define LINE_BYTES ((size_t)4 << 20)
+/* Room for every site in every direction, as one that allocates and as one that copies; unused
+ * pages cost nothing. */
+#define LINE_BYTES ((size_t)8 << 20)
 
 ZC_OWN struct zc_unknown_calls zc_log_unknown;
 ZC_OWN uint64_t zc_log_kept_peak;
@@ -139,6 +140,27 @@ static void sites_field(struct zc_line *line, const struct zc_summary *s)
     zc_line_close(line, ']');
 }
 
+/* The traffic of each site whose calls copied or set memory. */
+static void calls_field(struct zc_line *line, uint32_t sites)
+{
+    zc_line_open(line, "calls", '[');
+    for (uint32_t i = 1; i < sites; i++) {
+        struct zc_cell sum[ZC_DIR_COUNT] = {0};
+        uint64_t calls = 0;
+        for (int dir = 0; dir < ZC_DIR_COUNT; dir++) {
+            zc_cell_sum(&sum[dir], &zc_counters()->call[i][dir]);
+            calls += zc_count_asked(sum[dir].by).calls;
+        }
+        if (calls == 0)
+            continue;
+        zc_line_open(line, NULL, '{');
+        zc_line_hex(line, "site", zc_site_id(i), 8);
+        zc_line_traffic(line, sum);
+        zc_line_close(line, '}');
+    }
+    zc_line_close(line, ']');
+}
+
 static void places_field(struct zc_line *line, const struct zc_summary *s)
 {
     zc_line_open(line, "places", '[');
@@ -203,6 +225,7 @@ static void summary_write(const struct zc_summary *s)
     flow_fields(&line, &s->totals);
     pageable_field(&line);
     sites_field(&line, s);
+    calls_field(&line, s->sites);
     zc_log_write_last(&line);
     zc_arena_put(large, LINE_BYTES);
 }
@@ -224,7 +247,7 @@ static bool has_content(const struct zc_summary *s)
 static void log_sites(const struct zc_summary *s)
 {
     for (uint32_t i = 0; i < s->sites; i++)
-        if (zc_site_get(i)->requests > 0 && zc_site_is_new(i))
+        if (zc_site_is_new(i))
             zc_log_site(i);
 }
 

@@ -26,9 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="show N sites, blocks, repeated copies, findings, processes (5)")
     parser.add_argument("--sort", choices=data.SORTS, default="bytes",
                         help="what the first sites and blocks have most of (bytes)")
-    parser.add_argument("--by", choices=("allocation", "copy", "range"),
-                        default="allocation",
-                        help="call paths that allocated what was copied, or copied it; or ranges")
+    parser.add_argument("--by", choices=("allocation", "copy", "both", "range"),
+                        default="both",
+                        help="call paths that allocated what was copied, or copied it (both); or "
+                        "ranges")
     parser.add_argument("--html", metavar="FILE",
                         help="write a page with charts that opens offline")
     parser.add_argument("--trace", metavar="FILE",
@@ -74,7 +75,7 @@ def print_report(paths: Iterable[str], command: Sequence[str], top: int = 5) -> 
     return totals
 
 
-def _print_text(report: data.Data, sort: str, top: int, by: str = "allocation") -> None:
+def _print_text(report: data.Data, sort: str, top: int, by: str = "both") -> None:
     for line in show.lines(report, sort, top, screen.width(sys.stdout), by):
         print(line)
 

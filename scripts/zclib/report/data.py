@@ -209,7 +209,7 @@ def _site(site: Site, symbols: Symbols, contents: Contents) -> Data:
 
 
 def _callers(totals: Totals, symbols: Symbols, top: int, key: str) -> list[Data]:
-    """The call paths that copied, which the level events tells."""
+    """The call paths that copied, which logs tell from the level allocs on."""
     ranked = sorted(((name, by_dir, sum_of(by_dir)) for name, by_dir in totals.callers.items()),
                     key=lambda item: (-getattr(item[2], key), item[0]))
     return [{**_of_site(name, totals, symbols), "frames": _frames(totals.sites[name], symbols)

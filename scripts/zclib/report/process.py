@@ -287,6 +287,13 @@ class ProcessLog:
                 counts = site.by_dir.setdefault(string(traffic, "dir", "?"), Counts())
                 counts.add_record(traffic)
 
+        if "calls" in record:  # Else the lines of transfers, of the level events, have told them.
+            self.sums.callers.clear()
+        for row in rows(record, "calls"):
+            by_dir = self.sums.callers.setdefault(sys.intern(string(row, "site")), {})
+            for traffic in rows(row, "traffic"):
+                by_dir.setdefault(string(traffic, "dir", "?"), Counts()).add_record(traffic)
+
     def _use_lines(self) -> None:
         """Without a summary the transfers that were logged are all there is."""
         for flow, total in self.sums.flows.items():

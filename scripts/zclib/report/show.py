@@ -15,9 +15,9 @@ OUTCOME_COLUMNS = [table.Column("Asked"), table.Column("Moved"), table.Column("C
                    table.Column("Elided", drop=3)]
 
 
-def lines(data: Data, sort: str, top: int, width: int | None, by: str = "allocation") -> list[str]:
+def lines(data: Data, sort: str, top: int, width: int | None, by: str = "both") -> list[str]:
     """All lines; none wider than `width` if that is not None.  `by` which call paths: those that
-    allocated what was copied, or those that copied; or ranges alone."""
+    allocated what was copied, those that copied, or both; or ranges alone."""
     return Text(data, sort, top, width, by).lines()
 
 
@@ -38,9 +38,9 @@ class Text:
         self._flows()
         self._pageable()
         self._findings()
-        if self._by == "copy":
+        if self._by in ("copy", "both"):
             self._callers()
-        elif self._by == "allocation":
+        if self._by in ("allocation", "both"):
             self._sites()
         self._ranges()
         self._blocks()
@@ -164,9 +164,10 @@ class Text:
 
     def _callers(self) -> None:
         rows = self._data["callers"]
-        if not rows:
+        if not rows and self._by == "copy":
             self._out.append("")
-            self._say("Which calls copied is told by logs of the level events (ZC_LOG_LEVEL).")
+            self._say("Which calls copied is told by logs from the level allocs on "
+                      "(ZC_LOG_LEVEL).")
         self._section(self._title("calls that copied", len(rows), self._data["callers_in_all"]), [
             table.text("Site", least=0), table.text("Caller"), table.text("Operation"),
             table.Column("Copies"), *OUTCOME_COLUMNS, table.Column("Time", drop=1),
