@@ -60,13 +60,6 @@ const struct zc_word zc_yes_words[] = {
     {NULL, 0},
 };
 
-const struct zc_word zc_peers_words[] = {
-    {"enabled", ZC_PEERS_ENABLED},
-    {"all", ZC_PEERS_ALL},
-    {"none", ZC_PEERS_NONE},
-    {NULL, 0},
-};
-
 const struct zc_word zc_free_words[] = {
     {"wait", ZC_FREE_WAIT},
     {"defer", ZC_FREE_DEFER},

@@ -220,6 +220,8 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name)
          "pageable_copy in [defaults] is for all pageable memory"},
         {ZC_SECTION_RULE, "pair",
          "a device block becomes one with the host block that is copied into it"},
+        {ZC_SECTION_RULE, "peers",
+         "the devices that the program lets in by cudaDeviceEnablePeerAccess reach the block"},
         {ZC_SECTION_DEFAULTS, "um_counters",
          "migrations of managed memory are counted by 'nsys profile "
          "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},

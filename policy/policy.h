@@ -125,8 +125,7 @@ enum zc_async { ZC_ASYNC_STAGED, ZC_ASYNC_OVERLAP };
 /* When a vmm block gets its physical memory. */
 enum zc_commit { ZC_COMMIT_EAGER, ZC_COMMIT_LAZY };
 
-/* Which peer devices reach a vmm block: those with cudaDeviceEnablePeerAccess, all, or none. */
-enum zc_peers { ZC_PEERS_ENABLED, ZC_PEERS_ALL, ZC_PEERS_NONE };
+/* Whether a free waits for the work that may still use a vmm block. */
 enum zc_free { ZC_FREE_WAIT, ZC_FREE_DEFER };
 
 /* Place of the part of a vmm block that does not fit. */
@@ -256,7 +255,6 @@ struct zc_rule {
     enum zc_spill spill;          /* vmm: where what does not fit goes */
     enum zc_commit commit;        /* vmm: when memory is attached */
     unsigned grow;                /* vmm, 1: growth copies become remaps */
-    enum zc_peers peers;          /* vmm: devices with access */
     enum zc_free free;            /* vmm: what a free waits for */
     enum zc_rdma rdma;            /* vmm: whether GPUDirect RDMA reaches the block */
     unsigned write_combined;      /* mapped, 1: write-combining pages */

@@ -13,7 +13,6 @@
 #include "driver/stream.h"
 #include "ledger/rules.h"
 #include "memory/device.h"
-#include "vmm/access.h"
 
 struct pool {
     struct pool *next;
@@ -253,18 +252,9 @@ ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
     CUresult result = real(pool);
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
-    zc_access_forget_pool(pool);
     zc_block_each(part, pool);
     forget_destroyed(pool);
     return result;
-}
-
-/* If the rights of a block can't be changed, the program gets that code, and the pool's rights are
- * unchanged. */
-ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size_t count))
-{
-    return zc_life_on() && !zc_life_closing() ? zc_access_grant(pool, map, count, real)
-                                              : real(pool, map, count);
 }
 
 /* A pool's figures as if its converted blocks were in it.  What the driver would have reserved

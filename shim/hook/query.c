@@ -340,7 +340,7 @@ static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free,
     struct zc_ask ask = ZC_ASK(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
     const struct zc_rule *rule = zc_ask_begin(&ask) ? zc_ask_rule(&ask) : NULL;
     room.budget = rule ? zc_budget_left(rule, device) : 0;
-    room.whole = rule ? zc_room_whole(rule, device, false) : 0;
+    room.whole = rule ? zc_room_whole(rule, device) : 0;
     return zc_room_largest(rule, &room);
 }
 

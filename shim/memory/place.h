@@ -84,7 +84,6 @@ struct zc_want {
     const struct zc_rule *rule; /* The rule that decided. */
     enum zc_api api;            /* The called API; cuMemHostAlloc asks for host memory. */
     bool stream_ordered;        /* Allocated and freed in stream order. */
-    CUmemoryPool pool;          /* The pool of a stream-ordered request. */
     CUstream stream;            /* The stream of a stream-ordered request, */
     enum zc_flavour flavour;    /* and the meaning of NULL there. */
     unsigned flags;             /* Flags of cuMemHostAlloc, CU_MEMHOSTALLOC_*; else 0. */

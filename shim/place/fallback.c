@@ -142,7 +142,7 @@ static size_t part_of(const struct zc_want *want, enum zc_place_id place)
     enum zc_spill spill = place == ZC_PLACE_VMM ? want->rule->spill : ZC_SPILL_NONE;
     if (spill == ZC_SPILL_NONE || want->size < part)
         return 0;
-    bool moves = want->size <= zc_room_whole(want->rule, want->device, want->stream_ordered);
+    bool moves = want->size <= zc_room_whole(want->rule, want->device);
     return moves ? want->size : part;
 }
 
@@ -245,6 +245,9 @@ static const char *unfit(const struct zc_want *want, enum zc_place_id place)
     /* Only the driver can make write-combining pages. */
     if (zc_want_host(want) && (want->flags & CU_MEMHOSTALLOC_WRITECOMBINED))
         return "only the driver makes write-combined memory";
+    /* There is no moment at which nothing uses them. */
+    if (want->stream_ordered && place == ZC_PLACE_VMM)
+        return "requests in stream order neither grow nor move";
     return place == ZC_PLACE_SHARED && zc_want_host(want) ? "not built into this version" : NULL;
 }
 

@@ -33,7 +33,6 @@ struct freed {
     struct freed *newer, *older; /* Kept ones of its device. */
     struct zc_backing *backing;
     struct zc_block *quarantined;  /* The freed block; NULL if its addresses may be used again. */
-    CUmemoryPool pool;             /* The pool that the program asked; NULL for none. */
     CUevent event;                 /* Passes with the last work that may use it; NULL for none. */
     CUcontext home;                /* Context of the event. */
     struct zc_stream_ident stream; /* For a block freed in stream order: its stream. */
@@ -54,14 +53,10 @@ static ZC_OWN struct {
 static struct freed *freed_make(const struct zc_block *block, struct zc_block *quarantined,
                                 CUevent event, CUcontext home)
 {
-    bool pooled = (block->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) == ZC_BLOCK_STREAM;
     struct freed *p = zc_arena_get(sizeof(*p));
     if (p)
-        *p = (struct freed){.backing = block->backing,
-                            .quarantined = quarantined,
-                            .pool = pooled ? block->pool : NULL,
-                            .event = event,
-                            .home = home};
+        *p = (struct freed){
+            .backing = block->backing, .quarantined = quarantined, .event = event, .home = home};
     return p;
 }
 
@@ -176,21 +171,6 @@ static struct zc_backing *freed_end(struct freed *p)
     return backing;
 }
 
-/* True if a request can have the block at once: its stream has passed, or the request comes later
- * in the same stream.  Access that other devices got only for copies ends before that. */
-static bool freed_ready(const struct freed *p, const struct zc_want *want,
-                        const struct zc_stream_ident *stream)
-{
-    struct zc_vmm *v = p->backing->place == ZC_PLACE_VMM ? p->backing->vmm : NULL;
-    bool behind = p->event && zc_stream_same(&p->stream, stream);
-    if (!v)
-        return behind || freed_passed(p);
-    if (!zc_vmm_suits(v, want))
-        return false;
-    return (behind && !v->va.copying) ||
-           (freed_passed(p) && zc_access_end_copies(&v->va) == CUDA_SUCCESS);
-}
-
 struct taking {
     enum zc_place_id place;
     const struct zc_want *want;
@@ -199,6 +179,8 @@ struct taking {
     struct zc_backing *taken;
 };
 
+/* A request can have the block at once if its stream has passed, or comes later in the same
+ * stream. */
 static bool freed_take_if_ready(struct freed *p, void *arg)
 {
     struct taking *t = arg;
@@ -206,7 +188,7 @@ static bool freed_take_if_ready(struct freed *p, void *arg)
     bool stream_ordered = p->quarantined && (p->quarantined->flags & ZC_BLOCK_STREAM);
     bool fits = !t->taken && stream_ordered && b->place == t->place && b->size == t->want->size &&
                 b->device == t->want->device && b->context == t->home;
-    if (!fits || !freed_ready(p, t->want, &t->stream))
+    if (!fits || !((p->event && zc_stream_same(&p->stream, &t->stream)) || freed_passed(p)))
         return false;
     t->taken = freed_end(p);
     return true;
@@ -272,7 +254,7 @@ struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *w
     struct zc_backing *taken = want->stream_ordered ? freed_take_deferred(place, want) : NULL;
     if (want->rule->free == ZC_FREE_DEFER)
         zc_freed_tidy();
-    return taken || place != ZC_PLACE_VMM ? taken : kept_take(want);
+    return want->stream_ordered || place != ZC_PLACE_VMM ? taken : kept_take(want);
 }
 
 static uint64_t kept_most(int device)

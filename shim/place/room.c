@@ -30,10 +30,10 @@ static uint64_t room_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-uint64_t zc_room_whole(const struct zc_rule *rule, int device, bool stream_ordered)
+uint64_t zc_room_whole(const struct zc_rule *rule, int device)
 {
     size_t total = 0;
-    if (rule->spill != ZC_SPILL_MOVE || rule->commit == ZC_COMMIT_LAZY || stream_ordered)
+    if (rule->spill != ZC_SPILL_MOVE || rule->commit == ZC_COMMIT_LAZY)
         return 0;
     if (zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         total = SIZE_MAX;

@@ -24,84 +24,31 @@ struct peers {
 static bool many; /* This process may have to deal with more than one device.  Atomic. */
 static ZC_OWN struct peers *peers; /* With the lock of vmm/va.h. */
 
-/* Stands for the pool of a range once the program has destroyed the pool.  No pool has this
- * handle. */
-#define NO_POOL ((CUmemoryPool)&peers)
-
-/* Adds the devices that can reach the memory of `device`. */
-static CUresult add_able(int device, uint64_t *mask)
-{
-    int devices = 0;
-    CUresult result = zc_real.cuDeviceGetCount(&devices);
-    for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++) {
-        int can = 0;
-        result = d == device ? CUDA_SUCCESS : zc_real.cuDeviceCanAccessPeer(&can, d, device);
-        *mask |= can ? zc_va_bit(d) : 0;
-    }
-    return result;
-}
-
-/* Asks the driver which devices the rights of a pool let reach its memory. */
-static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
-{
-    int devices = 0;
-    CUresult result = zc_real.cuDeviceGetCount(&devices);
-    *mask = 0;
-    for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++) {
-        CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-        CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
-        location.id = d;
-        result = zc_real.cuMemPoolGetAccess(&flags, pool, &location);
-        *mask |= flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? zc_va_bit(d) : 0;
-    }
-    return result;
-}
-
-/* The devices that the pool, peer access or the rule let reach an entered range. */
+/* The devices that peer access lets reach an entered range. */
 static uint64_t let_in(const struct zc_va *va)
 {
     uint64_t mask = zc_va_bit(va->device);
-    if (va->pool && va->peers == ZC_PEERS_ENABLED)
-        return mask | va->granted;
-    for (const struct peers *p = peers; p && va->peers == ZC_PEERS_ENABLED; p = p->next)
+    for (const struct peers *p = peers; p; p = p->next)
         if (p->owner == va->context && p->counts)
             mask |= zc_va_bit(p->device);
-    return va->peers == ZC_PEERS_ALL ? va->devices : mask;
-}
-
-static CUresult enter_range(struct zc_va *va)
-{
-    int devices = 0;
-    CUresult result = CUDA_SUCCESS;
-    /* If the number of devices is unknown, assume several. */
-    if (!many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
-        __atomic_store_n(&many, true, __ATOMIC_RELAXED);
-    va->devices = zc_va_bit(va->device);
-    if (va->peers == ZC_PEERS_ALL)
-        result = add_able(va->device, &va->devices);
-    else if (va->pool && many)
-        result = ask_pool(va->pool, &va->granted);
-    va->devices |= let_in(va);
-    if (result == CUDA_SUCCESS)
-        DL_PREPEND2(zc_va_list, va, before, next);
-    return result;
+    return mask;
 }
 
 CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
                            const char **why)
 {
     *why = "cuMemAddressReserve refuses";
-    bool given = va->base;
-    va->size = given ? va->size : span;
-    CUresult result = given ? CUDA_SUCCESS : zc_va_reserve(va, span, granularity, wide);
+    int devices = 0;
+    CUresult result = va->base ? CUDA_SUCCESS : zc_va_reserve(va, span, granularity, wide);
     if (result != CUDA_SUCCESS)
         return result;
-    *why = "cuDeviceCanAccessPeer refuses";
     ZC_VA_LOCKED;
-    result = enter_range(va);
-    if (result != CUDA_SUCCESS && !given)
-        zc_va_release(va);
-    return result;
+    /* If the number of devices is unknown, assume several. */
+    if (!many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
+        __atomic_store_n(&many, true, __ATOMIC_RELAXED);
+    va->devices = let_in(va);
+    DL_PREPEND2(zc_va_list, va, before, next);
+    return CUDA_SUCCESS;
 }
 
 /* Gives a range exactly the devices that should reach it.  On failure it keeps those it had. */
@@ -195,60 +142,6 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
         set_counts(p, true);
     zc_va_unlock();
     return result;
-}
-
-/* Gives the ranges of a pool new rights.  Returns the first error. */
-static CUresult regrant(CUmemoryPool pool, uint64_t granted)
-{
-    CUresult result = CUDA_SUCCESS;
-    for (struct zc_va *va = zc_va_list; va; va = va->next) {
-        if (va->pool != pool)
-            continue;
-        va->granted = granted;
-        CUresult applied = apply_rights(va);
-        result = result == CUDA_SUCCESS ? applied : result;
-    }
-    return result;
-}
-
-static bool has_ranges(CUmemoryPool pool)
-{
-    const struct zc_va *va = zc_va_list;
-    while (va && va->pool != pool)
-        va = va->next;
-    return va;
-}
-
-CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count,
-                         __typeof__(cuMemPoolSetAccess) *driver)
-{
-    uint64_t before = 0;
-    if (!pool || !map || !zc_va_lock())
-        return driver(pool, map, count);
-    bool follow = has_ranges(pool);
-    CUresult result = follow ? ask_pool(pool, &before) : CUDA_SUCCESS;
-    uint64_t now = before;
-    for (size_t i = 0; i < count; i++)
-        now = map[i].flags ? now | zc_va_bit(map[i].location.id)
-                           : now & ~zc_va_bit(map[i].location.id);
-    if (follow && result == CUDA_SUCCESS)
-        result = regrant(pool, now);
-    if (result == CUDA_SUCCESS)
-        result = driver(pool, map, count);
-    if (follow && result != CUDA_SUCCESS)
-        regrant(pool, before);
-    zc_va_unlock();
-    return result;
-}
-
-void zc_access_forget_pool(CUmemoryPool pool)
-{
-    if (!zc_va_lock())
-        return;
-    for (struct zc_va *va = zc_va_list; va; va = va->next)
-        if (va->pool == pool)
-            va->pool = NO_POOL;
-    zc_va_unlock();
 }
 
 CUresult zc_access_drain(void)
@@ -350,7 +243,7 @@ CUresult zc_vmm_open(const struct zc_copy *c)
         (!to && !zc_vmm_of(c->src.block)))
         return result;
     result = zc_stream_device(c->stream, c->flavour, &device);
-    if (result == CUDA_SUCCESS && set && to && !to->va.pool)
+    if (result == CUDA_SUCCESS && set && to)
         return may_set(&to->va, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         result = open_side(c->dst.block, device);

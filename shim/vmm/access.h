@@ -9,12 +9,11 @@
  * A device can reach cuMemAlloc memory once cuCtxEnablePeerAccess was called in one of its contexts
  * for the memory's context (CUDA Driver API, "Peer Context Memory Access").  Mapped memory is
  * reachable only for the devices that cuMemSetAccess names.  So this module records what the
- * program enables, and applies it to all ranges of the context, present and future.  The rights of
- * a pool are applied to the ranges of its requests in the same way.
+ * program enables, and applies it to all ranges of the context, present and future.
  */
 
 /*
- * Reserves a range whose `device`, `context` and `peers` are set, and which is zero otherwise, but
+ * Reserves a range whose `device` and `context` are set, and which is zero otherwise, but
  * for `base` and `size` if addresses are reserved there already; after a failure these stay so.  It
  * is `span` bytes long; with `wide` it is large enough for all memory of the device, unless there
  * are too many such ranges, because addresses are limited.  On failure returns the driver's code,
@@ -32,18 +31,6 @@ CUresult zc_access_enable(CUcontext peer);
  * block after the driver has said that access ended. */
 CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer));
 
-/*
- * cuMemPoolSetAccess: the rights of a pool hold for all its blocks, older and newer ones, and peer
- * access does not change them (CUDA C++ Programming Guide, "Stream Ordered Memory Allocator").
- * Calls the driver's function, then opens and closes the blocks.  If that fails, returns the code,
- * and nothing has changed.
- */
-CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count,
-                         __typeof__(cuMemPoolSetAccess) *driver);
-
-/* The program has destroyed this pool.  Its blocks stay open to the same devices. */
-void zc_access_forget_pool(CUmemoryPool pool);
-
 /* Waits for work that may still use ranges of freed blocks.  Returns the driver's code. */
 CUresult zc_access_drain(void);
 
@@ -53,10 +40,9 @@ CUresult zc_access_end_copies(struct zc_va *va);
 
 /*
  * Prepares a copy or set that touches a vmm block of another device than the one that makes it.
- * CUDA allows such copies without peer access, so
- * the block is opened to that device; if it can't be, the copy gets the driver's code.  CUDA
- * refuses such sets, even after a copy has opened the block, except for stream-ordered blocks,
- * whose sets are treated as copies.
+ * CUDA allows such copies without peer access, so the block is opened to that device; if it can't
+ * be, the copy gets the driver's code.  CUDA refuses such sets, even after a copy has opened the
+ * block.
  */
 CUresult zc_vmm_open(const struct zc_copy *c);
 

@@ -81,8 +81,7 @@ static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
 {
     const struct zc_va *kept = &zc_vmm_of(b->kept)->va;
     return b->va.device == v->va.device && b->va.context == v->va.context &&
-           kept->peers == v->va.peers && zc_vmm_own(b) <= v->span && v->span <= kept->size &&
-           b->held >= b->span && !b->as_old;
+           zc_vmm_own(b) <= v->span && v->span <= kept->size && b->held >= b->span && !b->as_old;
 }
 
 /* The largest of several arrays takes the addresses; of arrays that grow in turn, the one that grew

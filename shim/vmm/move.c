@@ -166,7 +166,6 @@ static CUresult map_beside(const struct zc_vmm *v, const struct zc_chunks *chunk
         return *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     va->device = v->va.device;
     va->context = v->va.context;
-    va->peers = v->va.peers;
     CUresult result = zc_access_reserve(va, zc_vmm_own(v), v->granularity, false, why);
     if (result != CUDA_SUCCESS) {
         zc_arena_put(va, sizeof(*va));

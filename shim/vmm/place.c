@@ -52,9 +52,6 @@ static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f,
     *why = "the device has no virtual memory management";
     if (!f)
         return CUDA_ERROR_NOT_SUPPORTED;
-    *why = "the driver does not say which pool it is for";
-    if (!zc_vmm_names_devices(want))
-        return CUDA_ERROR_NOT_SUPPORTED;
     *why = "more than the device has free"; /* With guards it can't even be rounded up. */
     if (want->size > SIZE_MAX - 3 * f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -82,10 +79,8 @@ static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct
 static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     const struct zc_vmm_facts *f = zc_vmm_facts(want->device);
-    /* Stream-ordered memory does not grow: there is no moment at which nothing uses it. */
-    bool grows = want->rule->grow && !want->stream_ordered && !want->lazy;
-    bool lazy =
-        grows || want->lazy || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
+    bool grows = want->rule->grow && !want->lazy;
+    bool lazy = grows || want->lazy || want->rule->commit == ZC_COMMIT_LAZY;
     CUresult result = refuse(want, f, out->spilled, lazy, why);
     if (result != CUDA_SUCCESS)
         return result;
@@ -98,9 +93,7 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     v->span = zc_va_round_up(want->size, f->granularity);
     v->va.device = want->device;
     v->va.context = want->context;
-    v->va.peers = want->rule->peers;
-    v->va.pool = want->pool;
-    bool moves = want->rule->spill == ZC_SPILL_MOVE && !lazy && !want->stream_ordered &&
+    bool moves = want->rule->spill == ZC_SPILL_MOVE && !lazy &&
                  (!out->spilled || out->spilled == want->size);
     v->rdma = moves ? ZC_RDMA_NO : want->rule->rdma; /* A network card would not see it move. */
     v->rule = want->rule;

@@ -36,21 +36,18 @@ struct zc_va_host {
 /* One reservation.  The owner of its block may change it, with the lock, because
  * other threads may change who reaches it. */
 struct zc_va {
-    int device;              /* Ordinal of the device that has the memory. */
-    enum zc_peers peers : 8; /* Which other devices may use it. */
-    bool wide : 1;           /* Much larger than its block. */
-    bool busy;               /* Work given before its block was freed may use it.  With the
-                              * driver lock. */
-    CUcontext context;       /* Context of the request; peer access is enabled for its memory. */
-    CUmemoryPool pool;       /* Pool of the request, whose rights count; else NULL. */
-    uint64_t granted;        /* Devices that the pool's rights let in, one bit each. */
-    CUdeviceptr base;        /* First address. */
-    size_t size;             /* Bytes reserved. */
-    struct zc_run *run;      /* Mapped runs, from the arena: sorted, and no two touch. */
-    unsigned count, room;    /* Number of runs, and capacity of `run`. */
-    struct zc_va_host host;  /* Its host memory. */
-    uint64_t devices;        /* Devices that reach the runs, one bit each. */
-    uint64_t copying;        /* Those of them that were let in only for copies. */
+    int device;             /* Ordinal of the device that has the memory. */
+    bool wide : 1;          /* Much larger than its block. */
+    bool busy;              /* Work given before its block was freed may use it.  With the
+                             * driver lock. */
+    CUcontext context;      /* Context of the request; peer access is enabled for its memory. */
+    CUdeviceptr base;       /* First address. */
+    size_t size;            /* Bytes reserved. */
+    struct zc_run *run;     /* Mapped runs, from the arena: sorted, and no two touch. */
+    unsigned count, room;   /* Number of runs, and capacity of `run`. */
+    struct zc_va_host host; /* Its host memory. */
+    uint64_t devices;       /* Devices that reach the runs, one bit each. */
+    uint64_t copying;       /* Those of them that were let in only for copies. */
     struct zc_va *next, *before; /* List of all ranges. */
 };
 

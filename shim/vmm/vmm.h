@@ -86,12 +86,6 @@ bool zc_vmm_take_guard(struct zc_vmm *v);
  */
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, const char **why);
 
-/* True if it is known which devices a request is for; for a pool its rights say so. */
-static inline bool zc_vmm_names_devices(const struct zc_want *want)
-{
-    return want->pool || !want->stream_ordered;
-}
-
 /* The offset of the host memory of a split block from its first reserved address; its bytes. */
 static inline size_t zc_vmm_border(const struct zc_vmm *v)
 {
@@ -103,12 +97,11 @@ static inline size_t zc_vmm_spilled(const struct zc_vmm *v)
     return (v->va.host.to - v->va.host.from) * ZC_VA_UNIT;
 }
 
-/* True if a freed block fits a request in the devices that may reach it, also over the bus.  How
+/* True if a freed block fits a request in whether other devices reach it over the bus.  How
  * much of a split block is on the device was decided for that one. */
 static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *want)
 {
-    return !zc_vmm_spilled(v) && zc_vmm_names_devices(want) && v->rdma == want->rule->rdma &&
-           v->va.peers == want->rule->peers && v->va.pool == want->pool;
+    return !zc_vmm_spilled(v) && v->rdma == want->rule->rdma;
 }
 
 /* True if the whole block has memory that its device reaches. */

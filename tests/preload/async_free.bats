@@ -36,14 +36,14 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
 }
 
 @test "memory that its stream has passed is used again, not hoarded" {
-    for place in mapped managed vmm; do
+    for place in mapped managed; do
         SIM_FAIL=$WITHOUT_POOLS run -0 under_policy "place = $place" "$program" passed
         [[ $output == *': 1' ]]
     done
 }
 
 @test "a freed block is refused by every call, whether its stream has passed or not" {
-    for place in mapped managed vmm; do
+    for place in mapped managed; do
         SIM_FAIL=$WITHOUT_POOLS run -0 --separate-stderr under_policy "place = $place" \
             timeout 30 "$program" misuse
         [[ ${#lines[@]} == 18 ]]
@@ -146,17 +146,4 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     run -0 under_policy $'[defaults]\nmax_managed = 20M\n[rule all]\nplace = managed, mapped' \
         "$program" -a 12 12 8 1
     [[ $(grep -c '"type":"alloc".*"place":"managed"' "$ZC_LOG") == 2 ]]
-}
-
-@test "memory whose unmapping is refused once its stream has passed stays, and is told" {
-    local told="that the program has freed (code 999): it stays allocated" calls
-    for calls in cuMemUnmap:999:1 cuMemUnmap:999:0; do
-        SIM_FAIL=$calls run -0 --separate-stderr under_policy 'place = vmm' timeout 30 \
-            "$program" many
-        [[ ${#stderr_lines[@]} -eq 1 && $stderr == "libzc: the driver does not "*"$told" ]]
-    done
-    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs # Its bytes are still the limit's.
-    SIM_FAIL=cuMemUnmap:999:1 run -0 under_policy $'[defaults]\nmax_device = 14M\n[rule all]
-place = vmm, mapped' timeout 30 "$program" limited
-    [[ $(grep '"type":"alloc"' "$ZC_LOG" | json_field place) == $'vmm\nvmm\nmapped' ]]
 }

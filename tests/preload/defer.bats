@@ -36,6 +36,17 @@ freed_under() {
     [[ ${lines[1]} == 'made 3' ]] # Two blocks, and the host memory at both ends of both.
 }
 
+@test "memory whose unmapping is refused once the work has ended stays, and is told" {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/requests
+    SIM_FAIL=cuMemUnmap:999:0 run -0 --separate-stderr under_policy $'[defaults]
+max_device = 5M
+[rule all]
+place = vmm
+free = defer' timeout 60 "$program" -f 4 5 3
+    [[ $stderr == *'of '"'vmm'"' that the program has freed (code 999): it stays allocated' ]]
+    [[ ${#stderr_lines[@]} == 1 ]]
+}
+
 @test "an array grows away from under a kernel that writes it" {
     freed_under $'\ngrow = yes\nfree = defer' growing
     [[ ${lines[0]} == 'free returned' ]]

@@ -80,24 +80,6 @@ mapped_by_hand() {
     [[ -z $stderr ]]
 }
 
-@test "kernels of another device reach a stream-ordered block by its pool's rights alone" {
-    for scenario in pool_not_let pool_copied_before; do
-        mapped_by_hand "$scenario"
-        [[ $output == 'kernel 700' ]]
-    done
-    mapped_by_hand pool_not_let_again
-    [[ $output == $'kernel 0\nkernel 700' ]]
-    mapped_by_hand pool_let
-    [[ $output == $'kernel 0\nkernel 0\nkernel 0' ]]
-    mapped_by_hand pool_of_stream
-    [[ $output == 'kernel 0' ]]
-}
-
-@test "rights of a pool that the driver can't give one of its blocks are given to none" {
-    run -0 --separate-stderr under_policy 'place = vmm' timeout 30 "$program" pool_refused
-    [[ $output == $'let 2\nkernel 0\nkernel 0' ]]
-}
-
 @test "peer access that the driver can't give for a block is not enabled" {
     run -0 under_policy 'place = vmm' timeout 30 "$program" peer_refused
     [[ $output == $'enable 2\ndisable 705\nkernel 0' ]]
@@ -113,17 +95,6 @@ mapped_by_hand() {
     run -0 --separate-stderr under_policy 'place = vmm' timeout 30 "$program" peer_context_gone
     [[ $stderr == "libzc: a context is gone, but cuMemSetAccess returned 2: its device "* ]]
     [[ ! -s $SIM_LEAKS ]]
-}
-
-@test "peers says which devices reach a vmm block" {
-    run -0 --separate-stderr under_policy $'place = vmm\npeers = all' timeout 30 "$program" \
-        peer_not_enabled
-    [[ $output == 'kernel 0' && -z $stderr ]]
-    run -1 --separate-stderr under_policy $'place = vmm\npeers = none' timeout 30 "$program" \
-        peer_disabled
-    [[ $output == 'kernel 700' ]]
-    run -0 --separate-stderr under_policy $'place = vmm\npeers = none' timeout 30 "$program" \
-        far_copies
 }
 
 @test "a vmm block is opened to no device that does not use it" {

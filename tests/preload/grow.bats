@@ -386,17 +386,9 @@ $keys" "$memory" other_devices_of_the_bus
     [[ -z $stderr ]]
 }
 
-@test "a block has the peers of its own rule, also at addresses that an array has left" {
+@test "a block has the peers of its context, also at addresses that an array has left" {
     export SIM_DEVICES=2
-    run -0 timeout 60 "$apart" other_peers
-    [[ $output == 'kernel 0' ]]
-    run -0 under_policy "[rule first]
-nth = 1, 2
-place = vmm
-grow = yes
-peers = none
-[rule rest]
-$growing" timeout 60 "$apart" other_peers
+    run -0 under_policy "$growing" timeout 60 "$apart" other_peers
     [[ $output == 'kernel 0' ]]
 }
 

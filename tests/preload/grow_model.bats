@@ -52,7 +52,6 @@ $GROW
 $GROW" '8'
     model "[rule odd]
 $odd
-peers = all
 $GROW
 [rule even]
 $GROW" '10'

@@ -46,7 +46,7 @@ prints_the_same() {
 }
 
 @test "vmm blocks have a reservation, handle and mapping each, those that fill it a rim" {
-    held_in vmm $'reservation 5\nmapping 9\nhandle 6'
+    held_in vmm $'pooled 2\nreservation 3\nmapping 5\nhandle 4'
 }
 
 @test "requests from pools of a limited size, or of managed memory, stay what they are" {

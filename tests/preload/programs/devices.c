@@ -290,112 +290,6 @@ static void far_batch(void)
 #endif
 }
 
-/* A block of 3 MiB in stream order, of device 0, with one value. */
-static CUdeviceptr ordered_block(int value)
-{
-    CUdeviceptr p;
-    first = start_gpu(0);
-    CHECK(cuMemAllocAsync(&p, LARGE, NULL));
-    CHECK(cuMemsetD8(p, (unsigned char)value, LARGE));
-    CHECK(cuCtxSynchronize());
-    second = start_gpu(1);
-    return p;
-}
-
-static CUresult let_pool(CUmemAccess_flags flags)
-{
-    CUmemAccessDesc desc = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}, .flags = flags};
-    CUmemoryPool pool;
-    desc.location.id = 1;
-    CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
-    return cuMemPoolSetAccess(pool, &desc, 1);
-}
-
-/* Peer access is for cuMemAlloc's memory, not for that of pools. */
-static void pool_not_let(void)
-{
-    CUdeviceptr p = ordered_block(1);
-    CHECK(cuCtxEnablePeerAccess(first, 0));
-    show_kernel(p);
-}
-
-static void pool_not_let_again(void)
-{
-    CUdeviceptr p = ordered_block(1), kept = ordered_block(1);
-    CHECK(let_pool(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
-    show_kernel(p);
-    CHECK(cuMemFreeAsync(p, NULL));
-    CHECK(cuCtxSynchronize());
-    CHECK(let_pool(CU_MEM_ACCESS_FLAGS_PROT_NONE));
-    p = ordered_block(1); /* Where the freed one was. */
-    EXPECT(!sim_gpu_pointer(p));
-    has(p, 1);
-    show_kernel(kept);
-}
-
-/* A copy lets nobody reach the block that gets the memory next. */
-static void pool_copied_before(void)
-{
-    CUdeviceptr p = ordered_block(1);
-    has(p, 1);
-    CHECK(cuCtxSetCurrent(first));
-    CHECK(cuMemFreeAsync(p, NULL));
-    CHECK(cuCtxSynchronize());
-    show_kernel(ordered_block(1));
-}
-
-/* The rights of a pool are those of the blocks that it has and will have. */
-static void pool_let(void)
-{
-    CUdeviceptr p = ordered_block(1);
-    CHECK(let_pool(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
-    show_kernel(p);
-    has(p, 9);
-    CHECK(cuMemFreeAsync(p, NULL));
-    CHECK(cuCtxSynchronize());
-    for (int i = 0; i < 2; i++) {
-        CUdeviceptr q = ordered_block(1);
-        show_kernel(q);
-        has(q, 9);
-        CHECK(cuMemFree(q));
-    }
-    CHECK(let_pool(CU_MEM_ACCESS_FLAGS_PROT_NONE));
-    end_gpu(0);
-    end_gpu(1);
-}
-
-/* A stream of the other device has memory from that device's pool. */
-static void pool_of_stream(void)
-{
-    CUdeviceptr p;
-    CUstream far;
-    second = start_gpu(1);
-    CHECK(cuStreamCreate(&far, 0));
-    start_gpu(0);
-    CHECK(cuMemAllocAsync(&p, LARGE, far));
-    CHECK(cuStreamSynchronize(far));
-    CHECK(cuCtxSetCurrent(second));
-    show_kernel(p);
-    CHECK(cuMemFreeAsync(p, far));
-    CHECK(cuStreamSynchronize(far));
-    CHECK(cuStreamDestroy(far));
-    end_gpu(0);
-    end_gpu(1);
-}
-
-/* Rights that one of two blocks can't be given are given to none. */
-static void pool_refused(void)
-{
-    CUdeviceptr p = ordered_block(1), other = ordered_block(1);
-    sim_fail("cuMemSetAccess", CUDA_ERROR_OUT_OF_MEMORY, 2);
-    printf("let %d\n", let_pool(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
-    sim_fail(NULL, CUDA_SUCCESS, 0);
-    EXPECT(!sim_gpu_pointer(p) && !sim_gpu_pointer(other));
-    CHECK(let_pool(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
-    show_kernel(p);
-    show_kernel(other);
-}
-
 /* Access that one more block can't be given is not enabled at all. */
 static void peer_refused(void)
 {
@@ -490,12 +384,6 @@ int main(int argc, char **argv)
                                           {"far_copies", far_copies},
                                           {"peer_order", peer_order},
                                           {"far_batch", far_batch},
-                                          {"pool_not_let", pool_not_let},
-                                          {"pool_not_let_again", pool_not_let_again},
-                                          {"pool_copied_before", pool_copied_before},
-                                          {"pool_let", pool_let},
-                                          {"pool_of_stream", pool_of_stream},
-                                          {"pool_refused", pool_refused},
                                           {"apart", apart},
                                           {"free_apart", free_apart},
                                           {"peer_refused", peer_refused},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* faults [-a | -g | -p | -v] NAME...: lets each of these driver calls fail in turn, with several
+/* faults [-g | -p | -v] NAME...: lets each of these driver calls fail in turn, with several
  * codes, while blocks are made, used and freed; with -g while an array grows, with -p while another
- * device uses them (-a: and reaches them all, whatever is enabled), with -v while the program maps
+ * device uses them, with -v while the program maps
  * memory itself. Every call of the program must then succeed or give that code, what succeeded
  * must have happened, and nothing may stay live but what the driver itself refused to take back. */
 #include <stdbool.h>
@@ -119,7 +119,7 @@ static bool reached(CUdeviceptr p)
 /* A block must be reached by the peer, or not, whatever the call before gave. */
 static void must_be_reached(const char *when, CUdeviceptr p, bool reach)
 {
-    if (p && reached(p) != (reach || mode == 'a'))
+    if (p && reached(p) != reach)
         complain(when, reached(p));
 }
 
@@ -259,7 +259,8 @@ static void mapping(void)
 /* True for the driver's calls that give something back. */
 static bool gives_back(const char *name)
 {
-    return strstr(name, "Free") || strstr(name, "Unmap") || strstr(name, "Release");
+    return strstr(name, "Free") || strstr(name, "Unmap") || strstr(name, "Release") ||
+           strstr(name, "Unregister");
 }
 
 /* What is free with no block is always the same, but where the driver took nothing back. */
@@ -278,7 +279,7 @@ static void must_be_free(void)
 static void everything(void)
 {
     CUstream stream;
-    CUcontext second = mode == 'p' || mode == 'a' ? start_gpu(1) : NULL, first = start_gpu(0);
+    CUcontext second = mode == 'p' ? start_gpu(1) : NULL, first = start_gpu(0);
     must_be_free();
     CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
     sim_reset_counts();
@@ -315,8 +316,8 @@ int main(int argc, char **argv)
     static const int codes[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN,
                                 CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED};
     mode = (char)(argc > 1 && argv[1][0] == '-' ? argv[1][1] : 0);
-    const bool every = mode == 'p' || mode == 'a'; /* Call of a function. */
-    everything(); /* Without a fault; also for tracing which calls there are. */
+    const bool every = mode == 'p'; /* Call of a function. */
+    everything();                   /* Without a fault; also for tracing which calls there are. */
     for (int i = mode ? 2 : 1; i < argc; i++)
         for (size_t c = 0; c < (every ? 1 : sizeof(codes) / sizeof(codes[0])); c++) {
             const unsigned most = every ? MOST_CALLS : 3;
