@@ -173,7 +173,11 @@ void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
     c->src.context = p->srcContext;
 }
 
-size_t zc_array_element(CUarray array)
+#define ELEMENT_MOST 16
+
+/* Bytes of an element of an array, at most ELEMENT_MOST; 0 for what is no array, and for compressed
+ * and planar formats. */
+static size_t array_element(CUarray array)
 {
     CUDA_ARRAY3D_DESCRIPTOR desc;
     if (zc_life_closing() || zc_real.cuArray3DGetDescriptor_v2(&desc, array) != CUDA_SUCCESS)
@@ -197,7 +201,7 @@ size_t zc_array_element(CUarray array)
 
 static size_t element_of(const CUmemcpy3DOperand *o)
 {
-    return o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? zc_array_element(o->op.array.array) : 0;
+    return o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? array_element(o->op.array.array) : 0;
 }
 
 /* Fills one side of a description, `side` being src or dst. */
@@ -234,7 +238,7 @@ void zc_describe_op(struct zc_copy *c, CUDA_MEMCPY3D *as, const CUDA_MEMCPY3D_BA
     bool arrays = op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ||
                   op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY;
     size_t element = element_of(&op->src) ? element_of(&op->src) : element_of(&op->dst);
-    size_t unit = !arrays ? 1 : element ? element : ZC_ELEMENT_MOST;
+    size_t unit = !arrays ? 1 : element ? element : ELEMENT_MOST;
     *as = (CUDA_MEMCPY3D){.WidthInBytes = zc_product(op->extent.width, unit),
                           .Height = op->extent.height,
                           .Depth = op->extent.depth};

@@ -234,11 +234,6 @@ const CUgraphNodeParams *zc_describe_if(CUgraphNode node, const CUgraphNodeParam
  * WidthInBytes"), cuMemsetD2D32 ("must be four-byte aligned"). */
 bool zc_copy_well_formed(const struct zc_copy *c);
 
-/* Bytes of an element of an array, at most ZC_ELEMENT_MOST; 0 for what is no array, and for
- * compressed and planar formats. */
-size_t zc_array_element(CUarray array);
-#define ZC_ELEMENT_MOST 16
-
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 
 /* The driver's kind of an address, a CU_MEMORYTYPE_*; 0 for memory that it does not know. */

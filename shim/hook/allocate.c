@@ -2,7 +2,7 @@
 /* Allocates: by a place of the request's rule, or by the program's own call. */
 #include "hook/allocate.h"
 
-#include "hook/hostrule.h"
+#include "place/hostrule.h"
 
 #include <string.h>
 
@@ -15,18 +15,16 @@
 #include "memory/reclaim.h"
 #include "place/fallback.h"
 #include "place/freed.h"
-#include "vmm/lazy.h"
+#include "place/room.h"
 
 /* Makes the program's own call.  If memory is short, what libzc keeps for later is given back
  * first.  Device memory that is promised, or that libzc holds in managed memory, is not
  * available. */
 static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 {
-    if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any()) {
-        if (!zc_limits_device_holds(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
-            return CUDA_ERROR_OUT_OF_MEMORY;
-        zc_lazy_before_request(ask->device, ask->size);
-    }
+    if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any() &&
+        !zc_room_for_bare(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     return ZC_RECLAIMING(f->call(f));
 }
 
@@ -34,7 +32,7 @@ static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 static struct zc_backing *take_freed(const struct zc_want *want)
 {
     enum zc_place_id first = want->rule->place.item[0];
-    if (first == ZC_PLACE_DEVICE || !zc_budget_take(want->rule, want->device, want->size))
+    if (!zc_place_of(first) || !zc_budget_take(want->rule, want->device, want->size))
         return NULL;
     struct zc_backing *backing = zc_freed_take(first, want);
     if (!backing)
@@ -58,8 +56,7 @@ static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
                                  .stream = f->stream,
                                  .flavour = ask->entry->flavour,
                                  .flags = f->flags,
-                                 .host_heap = zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
-                                              zc_hostrule_open()};
+                                 .host_heap = zc_hostrule_open(rule)};
     unsigned index = 0;
     char why[256] = "";
     struct zc_backing *backing = take_freed(&want);

@@ -8,8 +8,7 @@
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/ranges.h"
-#include "shared/pair.h"
-#include "vmm/vmm.h"
+#include "place/verbs.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -23,23 +22,6 @@ EXPORT int zc_lib_pop(void)
     return zc_ranges_pop(NULL);
 }
 
-/* Memory of `vmm` comes with the first use, and may be more than was asked for. */
-static int64_t device_bytes(const struct zc_block *block)
-{
-    const struct zc_backing *backing = block->backing;
-    const struct zc_shared *pair = zc_shared_of(block);
-    if (block->place == ZC_PLACE_MANAGED)
-        return -1;
-    if (block->place == ZC_PLACE_DEVICE)
-        return (int64_t)block->size;
-    if ((block->place != ZC_PLACE_VMM && block->place != ZC_PLACE_SHARED) || !backing ||
-        (pair && zc_shared_is_one(pair)))
-        return 0;
-    uint64_t held = __atomic_load_n(&backing->vmm->held, __ATOMIC_RELAXED);
-    uint64_t most = block->size - zc_block_spilled(block);
-    return (int64_t)(held < most ? held : most);
-}
-
 /* `bytes` is what the program's zc.h knows of the structure, whose fields are only ever added. */
 EXPORT int zc_lib_query(const void *address, struct zc_memory *memory, size_t bytes)
 {
@@ -49,7 +31,7 @@ EXPORT int zc_lib_query(const void *address, struct zc_memory *memory, size_t by
     const struct zc_memory known = {
         .address = block->base,
         .bytes = block->size,
-        .device_bytes = device_bytes(block),
+        .device_bytes = zc_place_on_device(block),
         .request = zc_api_name((enum zc_api)block->api),
         .place = zc_place_name((enum zc_place_id)block->place),
         .kind = zc_kind_name((enum zc_kind)block->real),

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches of copies, sets and prefetches: each element is recorded as a transfer of its own. */
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
 #include "copy/staged.h"
 #include "driver/call.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
+#include "driver/stream.h"
 #include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/parts.h"
 #include "hook/request.h"
 #include "hook/unknown.h"
-#include "place/migrate.h"
-#include "shared/backing.h"
-#include "vmm/access.h"
-#include "vmm/move.h"
+#include "place/verbs.h"
 
 /* A batch: lines or prefetches, or with one of the lists 3D copies, copies over a fabric, or
  * decompressions. */
@@ -28,7 +25,7 @@ struct batch {
     size_t count; /* 0 if the program gives no elements. */
     CUstream stream;
     size_t *fail_index; /* Receives the index of the first element that fails; or NULL. */
-    bool held; /* Blocks stay where they are from begin_batch() to end_batch() (vmm/move.h). */
+    bool held; /* Blocks stay where they are from begin_batch() to end_batch() (place/verbs.h). */
 };
 
 /* The size that a decompression expects is optional; it writes no further than its block. */
@@ -85,68 +82,52 @@ static CUresult record_batch(const struct zc_entry *entry, const struct batch *b
                : CUDA_SUCCESS;
 }
 
-/* Boxes and what a fabric copies can't be cut at a border. */
-static bool crosses(const struct batch *b, struct zc_operand *o)
+static bool crosses(CUdeviceptr address, size_t span)
 {
-    o->block = zc_block_find(o->address);
-    return (b->ops || b->fabric || b->packed) && zc_parts_border(o);
+    const struct zc_operand o = {.address = address, .span = span, .block = zc_block_find(address)};
+    return zc_parts_border(&o);
 }
 
-/* A captured copy is made at the launches of its graph. */
-static CUresult leave_to_graph(const struct zc_entry *entry, const struct zc_operand *o)
+/* Names the rule of a side that libzc made. */
+static CUresult diagnose(const struct zc_copy *c, CUresult code)
 {
-    CUresult result = zc_shared_source(entry->fn, o->address);
-    return result == CUDA_SUCCESS ? zc_move_never(o->block) : result;
+    return zc_diagnose(c->fn, zc_placed_at(c->dst.address) ? c->dst.address : c->src.address, code);
 }
 
-/* The code for a batch with a range that leaves its block. */
-static CUresult refuse_batch(const struct zc_entry *entry, const struct batch *b)
+/* Prepares both sides for the driver; returns an error if it may not be given them. */
+static CUresult leave(struct zc_copy *c)
 {
-    struct zc_copy c;
-    zc_copy_init(&c, entry->fn, entry->flavour);
-    zc_copy_on_stream(&c, b->stream);
-    c.facts = ZC_FACT_IF(CAPTURE, zc_capture_any());
-    return zc_parts_refused(&c, true, true);
-}
-
-/* Prepares an operand for the driver; returns an error if the driver may not be given it. */
-static CUresult leave_operand(const struct zc_entry *entry, const struct batch *b,
-                              const struct zc_operand *operand, bool written)
-{
-    struct zc_operand o = *operand;
-    if (!o.address || !zc_life_on())
-        return CUDA_SUCCESS;
-    if (zc_copy_leaves(o.address, o.span))
-        return refuse_batch(entry, b);
-    if (crosses(b, &o))
-        return zc_diagnose(entry->fn, o.address, CUDA_ERROR_INVALID_VALUE);
-    CUresult result = written ? zc_shared_forward(entry->fn, o.address) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && zc_capture_holds(b->stream, entry->flavour))
-        result = leave_to_graph(entry, &o);
+    bool graph = zc_capture_holds(c->stream, c->flavour);
+    c->facts = ZC_FACT_IF(CAPTURE, zc_capture_any());
+    CUresult result = c->unknown ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && !zc_copy_reaches(c))
+        result = zc_parts_refused(c, true, true);
+    else if (result == CUDA_SUCCESS && zc_parts_any(c)) /* Such boxes and values can't be cut. */
+        result = zc_diagnose(c->fn, zc_parts_border(&c->dst) ? c->dst.address : c->src.address,
+                             CUDA_ERROR_INVALID_VALUE);
+    if (result == CUDA_SUCCESS)
+        result = zc_place_retreat(c->dst.block, c->fn, graph, ZC_RETREAT_WRITTEN);
+    if (result == CUDA_SUCCESS && graph)
+        result = zc_place_retreat(c->src.block, c->fn, graph, ZC_RETREAT_GRAPH);
     if (result != CUDA_SUCCESS)
         return result;
-    if (zc_move_of(o.block) && !zc_migrate_meets(b->stream, entry->flavour))
-        zc_move_never(o.block);
-    result = zc_vmm_named(o.address, b->stream, entry->flavour);
-    return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, o.address, result);
+    result = zc_sides_open(c);
+    return result == CUDA_SUCCESS ? result : diagnose(c, result);
 }
 
-/* The same for both sides of an element, and for the word where a decompression counts. */
+/* The same for an element, and for the word where a decompression counts. */
 static CUresult leave_element(const struct zc_entry *entry, const struct batch *b, size_t i)
 {
     struct zc_copy c;
     describe_element(entry, b, i, &c);
-    CUresult result = c.unknown && c.on ? zc_unknown_value(entry->fn) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS)
-        result = leave_operand(entry, b, &c.dst, true);
-    if (result == CUDA_SUCCESS)
-        result = leave_operand(entry, b, &c.src, false);
-    if (result != CUDA_SUCCESS || !b->packed)
+    CUresult result = c.on ? leave(&c) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS || !b->packed || !c.on)
         return result;
-    const struct zc_operand word = {.side = ZC_SIDE_ANY,
-                                    .address = (CUdeviceptr)b->packed[i].dstActBytes,
-                                    .span = sizeof(cuuint32_t)};
-    return leave_operand(entry, b, &word, true);
+    zc_copy_init(&c, entry->fn, entry->flavour);
+    zc_copy_on_stream(&c, b->stream);
+    zc_describe_line(&c, ZC_SIDE_ANY, (CUdeviceptr)b->packed[i].dstActBytes, ZC_SIDE_NONE, 0,
+                     sizeof(cuuint32_t));
+    return leave(&c);
 }
 
 /* The start time of the call; 0 if libzc is off. */
@@ -158,19 +139,19 @@ static uint64_t batch_started(void)
 /* Prepares all operands, and what a launch needs. */
 static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
 {
-    b->held = zc_move_enter();
+    b->held = zc_place_hold();
     for (size_t i = 0; i < b->count; i++) {
         CUresult result = leave_element(entry, b, i);
         if (result == CUDA_SUCCESS)
             continue;
         if (b->fail_index)
             *b->fail_index = i;
-        zc_move_leave(b->held);
+        zc_place_let_go(b->held);
         return result;
     }
     CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream);
     if (result != CUDA_SUCCESS)
-        zc_move_leave(b->held);
+        zc_place_let_go(b->held);
     *start_out = result == CUDA_SUCCESS ? batch_started() : 0;
     return result;
 }
@@ -180,7 +161,7 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
 static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                           CUresult result)
 {
-    zc_move_leave(b->held);
+    zc_place_let_go(b->held);
     if (result == CUDA_SUCCESS)
         return b->packed ? result : record_batch(entry, b, start);
     if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed && !b->fabric) || !zc_life_on())
@@ -188,84 +169,45 @@ static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, u
     for (size_t i = 0; i < b->count; i++) {
         struct zc_copy c;
         describe_element(entry, b, i, &c);
-        CUdeviceptr placed = zc_placed_at(c.dst.address) ? c.dst.address : c.src.address;
-        if (zc_placed_at(placed))
-            return zc_diagnose(entry->fn, placed, result);
+        if (zc_placed_at(c.dst.address) || zc_placed_at(c.src.address))
+            return diagnose(&c, result);
     }
     return result;
 }
 
-/* A batch of lines in which each line that crosses a border is several. */
-struct cut {
-    struct batch b;
-    size_t *indices; /* The first line of each attribute. */
-    size_t words;    /* Of memory that it takes; 0: it is the program's own. */
-    CUresult result; /* Why it could not be cut. */
-};
-
-/* Adds what becomes of a line to a batch, if that is not NULL; the number of lines. */
-static size_t cut_line(struct batch *to, const struct batch *from, size_t i)
+static bool any_crosses(const struct batch *b)
 {
-    size_t lines = 0, at = 0;
-    do {
-        CUdeviceptr dst = from->dsts[i] + at, src = from->srcs[i] + at;
-        size_t n = zc_parts_line(dst, src, from->sizes[i] - at);
-        if (to) {
-            to->dsts[to->count] = dst;
-            to->srcs[to->count] = src;
-            to->sizes[to->count++] = n;
-        }
-        at += n;
-        lines++;
-    } while (at < from->sizes[i]);
-    return lines;
+    bool any = false;
+    for (size_t i = 0; i < b->count && zc_life_on() && !any; i++)
+        any = crosses(b->dsts[i], b->sizes[i]) || crosses(b->srcs[i], b->sizes[i]);
+    return any;
 }
 
-static struct cut cut_lines(const struct batch *b, size_t *indices, size_t attributes)
+/* Of a batch of lines of which one crosses a border, each is a copy by itself, in the order of the
+ * stream: a batch promises none. */
+static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b,
+                           const CUmemcpyAttributes *attrs, const size_t *indices, size_t count)
 {
-    struct cut cut = {*b, indices, 0, CUDA_SUCCESS};
-    size_t lines = 0, at = 0;
-    for (size_t i = 0; i < b->count && zc_life_on(); i++)
-        lines += cut_line(NULL, b, i);
-    if (lines <= b->count)
-        return cut;
-    bool right = indices && attributes <= b->count; /* Else the driver refuses the batch. */
-    size_t words = 3 * lines + attributes;
-    CUdeviceptr *memory = right ? zc_arena_get(words * sizeof(*memory)) : NULL;
-    cut.result = right ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
-    if (!memory)
-        return cut;
-    cut.result = CUDA_SUCCESS;
-    cut.words = words;
-    cut.b.dsts = memory;
-    cut.b.srcs = memory + lines;
-    cut.b.sizes = (size_t *)(memory + 2 * lines);
-    cut.indices = (size_t *)(memory + 3 * lines);
-    cut.b.count = 0;
-    for (size_t i = 0; i < b->count; i++) { /* The driver takes sorted indices alone. */
-        while (at < attributes && indices[at] == i)
-            cut.indices[at++] = cut.b.count;
-        cut_line(&cut.b, b, i);
+    CUresult result = CUDA_SUCCESS;
+    bool waits = false;
+    if (!b->stream || !attrs || !indices || !count || count > b->count || indices[0])
+        return CUDA_ERROR_INVALID_VALUE; /* As the driver does. */
+    for (size_t i = 0; i < count; i++)
+        waits = waits || attrs[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
+        struct zc_copy c;
+        describe_element(entry, b, i, &c);
+        c.frame = entry->frame;
+        c.pc = entry->pc;
+        if (!zc_copy_begin(&c))
+            c.result = ZC_FLAVOURED(entry->flavour, cuMemcpyAsync)(b->dsts[i], b->srcs[i],
+                                                                   b->sizes[i], b->stream);
+        result = zc_copy_end(&c);
+        if (result != CUDA_SUCCESS && b->fail_index)
+            *b->fail_index = i;
     }
-    while (at < attributes)
-        cut.indices[at++] = SIZE_MAX;
-    return cut;
-}
-
-/* The failed line is counted as the program counts. */
-static CUresult end_lines(const struct zc_entry *entry, const struct cut *cut,
-                          const struct batch *b, uint64_t start, CUresult result)
-{
-    size_t lines = 0, i = 0;
-    if (result != CUDA_SUCCESS && b->fail_index && cut->words && *b->fail_index < cut->b.count) {
-        while ((lines += cut_line(NULL, b, i)) <= *b->fail_index)
-            i++;
-        *b->fail_index = i;
-    }
-    result = end_batch(entry, &cut->b, start, result);
-    if (cut->words)
-        zc_arena_put(cut->b.dsts, cut->words * sizeof(*cut->b.dsts));
-    return result;
+    waits = waits && result == CUDA_SUCCESS && !zc_capture_holds(b->stream, entry->flavour);
+    return waits ? zc_stream_drain(b->stream, entry->flavour) : result;
 }
 
 /* A body of the calls that copy lines; `...` are the last arguments of the driver's call. */
@@ -278,17 +220,13 @@ static CUresult end_lines(const struct zc_entry *entry, const struct cut *cut,
                           .stream = stream,                                                        \
                           .fail_index = fails};                                                    \
         uint64_t start;                                                                            \
+        if (any_crosses(&b))                                                                       \
+            return one_by_one(entry, &b, attrs, attr_indices, attr_count);                         \
         CUresult result = begin_batch(entry, &b, &start);                                          \
-        if (result != CUDA_SUCCESS)                                                                \
-            return result;                                                                         \
-        struct cut cut = cut_lines(&b, attr_indices, attr_count);                                  \
-        if (cut.result != CUDA_SUCCESS) {                                                          \
-            zc_move_leave(b.held);                                                                 \
-            return cut.result;                                                                     \
-        }                                                                                          \
-        result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs, \
-                      cut.indices, attr_count, __VA_ARGS__);                                       \
-        return end_lines(entry, &cut, &b, start, result);                                          \
+        return result == CUDA_SUCCESS ? end_batch(entry, &b, start,                                \
+                                                  real(dsts, srcs, sizes, count, attrs,            \
+                                                       attr_indices, attr_count, __VA_ARGS__))     \
+                                      : result;                                                    \
     }
 
 ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,

@@ -7,12 +7,12 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "hook/request.h"
-#include "host/pinned.h"
 #include "ledger/counters.h"
 #include "ledger/rules.h"
 #include "memory/budget.h"
 #include "place/fallback.h"
-#include "shared/early.h"
+#include "place/hostmem.h"
+#include "place/verbs.h"
 #include "vmm/access.h"
 
 #define BATCH 64 /* Blocks collected in one walk of the ledger. */
@@ -27,8 +27,8 @@ struct collect {
 static bool collect(struct zc_block *block, void *arg)
 {
     struct collect *c = arg;
-    bool pooled = (block->flags & ZC_BLOCK_STREAM) && !c->primary &&
-                  (block->place == ZC_PLACE_DEVICE || block->place == ZC_PLACE_VMM);
+    bool pooled =
+        !c->primary && (block->flags & ZC_BLOCK_STREAM) && !(block->flags & ZC_BLOCK_CONVERTED);
     /* Pool memory outlives the context. */
     bool stays = pooled || (block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_POOLED));
     if (block->context == c->context && !stays && zc_block_claim(block))
@@ -43,7 +43,7 @@ static void say_gone(const struct zc_block *block)
     const struct zc_rule *rule = &policy->rules[block->rule];
     zc_message(ZC_WARN, "context",
                "block %U (%B at %x) goes with its context, because it lies in '%s' by rule %s "
-               "(%s:%u); memory of a pool would have stayed, as it does in 'vmm'",
+               "(%s:%u); memory of a pool would have stayed",
                block->id, block->size, block->base, zc_place_name((enum zc_place_id)block->place),
                rule->name, policy->file, rule->line);
 }
@@ -55,7 +55,7 @@ static void forget_block(struct zc_block *block)
     uint64_t base = block->base, size = block->size;
     zc_block_remove(block);
     if (registered)
-        zc_pinned_return(base, size);
+        zc_hostmem_return((void *)base, size);
 }
 
 /* The driver has freed its own memory: removes it from the ledger, and gives libzc's back. */
@@ -87,7 +87,7 @@ static void begin_leaving(struct zc_leaving *leaving, CUcontext context)
 {
     if (context)
         zc_leaving_begin(leaving, context);
-    zc_early_pause();
+    zc_place_pause();
 }
 
 static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUcontext gone,
@@ -95,7 +95,7 @@ static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUconte
 {
     if (result == CUDA_SUCCESS && gone)
         forget_context(gone, primary);
-    zc_early_resume();
+    zc_place_resume();
     zc_leaving_end(leaving);
     return result;
 }

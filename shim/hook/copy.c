@@ -14,90 +14,13 @@
 #include "hook/parts.h"
 #include "hook/request.h"
 #include "hook/unknown.h"
-#include "host/pinned.h"
 #include "host/source.h"
-#include "host/visits.h"
-#include "ledger/rules.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "log/ranges.h"
-#include "managed/hint.h"
 #include "memory/deep.h"
-#include "memory/device.h"
-#include "place/migrate.h"
-#include "shared/backing.h"
-#include "shared/transfer.h"
-#include "vmm/access.h"
-#include "vmm/grow.h"
-#include "vmm/move.h"
-#include "vmm/vmm.h"
-
-/* The kind of an address outside of blocks.  The driver is asked only if the call does not say. */
-static enum zc_kind unknown_kind(const struct zc_operand *b)
-{
-    unsigned type;
-    switch (b->side) {
-    case ZC_SIDE_ARRAY:
-        return ZC_KIND_ARRAY;
-    case ZC_SIDE_DEVICE:
-        return ZC_KIND_DEVICE;
-    case ZC_SIDE_ANY:
-        type = zc_memory_type(b->address);
-        return !type                          ? ZC_KIND_PAGEABLE
-               : type == CU_MEMORYTYPE_DEVICE ? ZC_KIND_DEVICE
-                                              : ZC_KIND_PINNED;
-    default:
-        return ZC_KIND_PAGEABLE;
-    }
-}
-
-/* A device that reaches all host memory takes pageable addresses for its own. */
-static bool reaches_pageable(void)
-{
-    static int reaches = -1;
-    CUdevice device;
-    if (reaches < 0 && zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
-        reaches = zc_device_has(device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-    return reaches > 0;
-}
-
-/* True for an address outside of blocks that a call names as device memory or leaves open, although
- * the driver may know it: memory that a place mapped around a block, or that a block left in the
- * host heap. */
-static bool lies_beside(const struct zc_operand *b)
-{
-    if (b->side != ZC_SIDE_DEVICE && b->side != ZC_SIDE_ANY)
-        return false;
-    if (!zc_hostheap_owns(b->address))
-        return zc_beside(b->address);
-    return b->side == ZC_SIDE_DEVICE && zc_pinned_hides(b->address) && !reaches_pageable();
-}
-
-static inline void resolve_operand(struct zc_operand *b)
-{
-    b->beside = false;
-    if (b->side == ZC_SIDE_NONE)
-        return;
-    b->block = zc_block_find(b->address);
-    if (b->block && (b->block->flags & ZC_BLOCK_HOST) && zc_pinned_hides(b->address))
-        b->extent = zc_hostheap_extent(b->address);
-    if (!b->block) {
-        b->beside = lies_beside(b);
-        b->asked = b->real = unknown_kind(b);
-        return;
-    }
-    b->asked = (enum zc_kind)b->block->asked;
-    b->real = (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED);
-    CUdeviceptr border = zc_vmm_spills_at(b->block);
-    if (border && b->address >= border)
-        b->real = ZC_KIND_PINNED;
-}
-
-void zc_copy_resolve(struct zc_copy *c)
-{
-    resolve_operand(&c->dst);
-    resolve_operand(&c->src);
-}
+#include "place/sides.h"
+#include "place/verbs.h"
 
 /* True for a range over mappings of the program's own, of which rules made some host memory. */
 static bool spans_mappings(const struct zc_operand *b)
@@ -120,56 +43,9 @@ static bool leaves_block(const struct zc_operand *b)
     return leaves_any_block(b) && (zc_operand_converted(b) || b->asked == ZC_KIND_PINNED);
 }
 
-bool zc_copy_leaves(CUdeviceptr address, size_t span)
-{
-    struct zc_operand b = {.address = address, .span = span, .block = zc_block_find(address)};
-    return b.block ? zc_operand_converted(&b) && leaves_block(&b) : zc_beside(address);
-}
-
-/* The driver refuses pageable memory that a call names as device memory. */
-static bool refuses_host(const struct zc_operand *b)
-{
-    return b->extent && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
-}
-
 static bool is_no_range(const struct zc_operand *b)
 {
-    return b->beside || leaves_block(b) || refuses_host(b);
-}
-
-/* True for an address that the call can't name, in memory outside of the ledger. */
-static bool is_nobodys(const struct zc_operand *b)
-{
-    if (b->block || b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
-        return false;
-    return !b->address ||
-           (b->side == ZC_SIDE_DEVICE && !reaches_pageable() && !zc_memory_type(b->address));
-}
-
-/* True for memory that the driver treats as pageable, so its copies keep their meaning by
- * themselves. */
-static bool keeps_meaning(const struct zc_operand *b)
-{
-    if (!b->extent || zc_rules()->rules[b->block->rule].async != ZC_ASYNC_STAGED)
-        return false;
-    uint32_t pin = __atomic_load_n(&b->extent->pin, __ATOMIC_ACQUIRE);
-    return pin != ZC_PIN_NONE && pin != ZC_PIN_SHARED;
-}
-
-bool zc_copy_staged(const struct zc_copy *c)
-{
-    return keeps_meaning(&c->dst) || keeps_meaning(&c->src);
-}
-
-/* Registers a host block if that is worth it; then libzc has to keep its meaning as pageable
- * memory. */
-static void use_host(struct zc_operand *b, uint64_t bytes)
-{
-    if (!b->extent)
-        return;
-    b->real = zc_pinned_use(b->extent, bytes) ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
-    __atomic_store_n(&b->block->real, (uint8_t)b->real, __ATOMIC_RELAXED);
-    b->staged = keeps_meaning(b);
+    return b->beside || leaves_block(b) || zc_side_refused(b);
 }
 
 /* False for memory of the driver's or the program's own, whose copies are only counted. */
@@ -184,81 +60,6 @@ static bool special(const struct zc_operand *b)
     return zc_operand_converted(b) || b->extent || b->beside || zc_parts_border(b);
 }
 
-/* While a host block is copied, no device block may become one with it by another copy. */
-static void visit(struct zc_operand *b)
-{
-    if (b->extent)
-        zc_hostheap_visit(b->extent);
-    b->visited = b->extent;
-}
-
-/* The facts of a copy that threads make instead of registering its host block. */
-static uint32_t first_facts(const struct zc_copy *c)
-{
-    return ZC_FACT_LARGE | ZC_FACT_IDLE_KNOWN | ZC_FACT_IDLE | ZC_FACT_THREADS_KNOWN |
-           ZC_FACT_THREADS | ZC_FACT_IF(INWARD, c->src.extent);
-}
-
-/* Does what is needed whoever makes the copy, and returns the facts that this settles. */
-static uint32_t make_ready(struct zc_copy *c)
-{
-    c->first = zc_parallel_first(c);
-    if (!c->first) {
-        use_host(&c->dst, c->bytes);
-        use_host(&c->src, c->bytes);
-    }
-    c->result = zc_vmm_open(c);
-    uint32_t ended = c->result == CUDA_SUCCESS ? zc_grow_facts(c) : ZC_FACT_FAILED;
-    if (ended)
-        return ended;
-    zc_hint_copy(c);
-    return zc_cpu_facts(c) | zc_staged_facts(c) | (c->first ? first_facts(c) : 0) |
-           ZC_FACT_IF(MALFORMED, !zc_copy_well_formed(c)) |
-           ZC_FACT_IF(AWAITED, c->sync && zc_await_any()) |
-           ZC_FACT_IF(CAPTURED, zc_capture_holds(c->stream, c->flavour));
-}
-
-/* Gathers the facts that a row asks for. */
-static uint32_t answer(struct zc_copy *c, enum zc_way question)
-{
-    switch (question) {
-    case ZC_WAY_ASK_PAIR:
-        return ZC_FACT_PAIR_KNOWN | zc_shared_facts(c);
-    case ZC_WAY_ASK_READY:
-        return ZC_FACT_READY_KNOWN | make_ready(c);
-    case ZC_WAY_ASK_UNWAITED:
-        return ZC_FACT_UNWAITED_KNOWN | ZC_FACT_IF(UNWAITED, zc_cpu_unwaited(c));
-    case ZC_WAY_ASK_CPU:
-        return ZC_FACT_CPU_KNOWN | ZC_FACT_IF(CPU, zc_cpu_able(c));
-    case ZC_WAY_ASK_IDLE:
-        return ZC_FACT_IDLE_KNOWN | ZC_FACT_IF(IDLE, zc_stream_idle(c->stream, c->flavour));
-    default:
-        return ZC_FACT_THREADS_KNOWN | zc_parallel_facts(c);
-    }
-}
-
-/* If threads can't, the driver makes the copy, of a block that is registered after all. */
-static bool by_threads(struct zc_copy *c)
-{
-    struct zc_operand *host = c->src.extent ? &c->src : &c->dst;
-    if (zc_parallel_copy(c))
-        return true;
-    if (c->first) {
-        use_host(host, c->bytes);
-        c->way = c->async && host->staged ? ZC_WAY_FORWARD_WAIT : ZC_WAY_FORWARD;
-    }
-    return false;
-}
-
-static void part_visits(struct zc_copy *c)
-{
-    if (__builtin_expect(c->dst.visited != NULL, 0))
-        zc_hostheap_part(c->dst.visited);
-    if (__builtin_expect(c->src.visited != NULL, 0))
-        zc_hostheap_part(c->src.visited);
-    c->dst.visited = c->src.visited = NULL;
-}
-
 /* True when the call is answered. */
 static bool carry_out(struct zc_copy *c)
 {
@@ -268,18 +69,18 @@ static bool carry_out(struct zc_copy *c)
             c->result = zc_parts_refused(c, is_no_range(&c->dst), is_no_range(&c->src));
         return true;
     case ZC_WAY_SPLIT:
-        part_visits(c);
+        zc_sides_part(c);
         zc_parts_copy(c, &(const struct zc_parts_calls){zc_copy_begin, zc_copy_end});
         return true;
     case ZC_WAY_REMAP:
         return true;
     case ZC_WAY_PAIR:
-        return zc_shared_copy(c);
+        return zc_sides_copy(c);
     case ZC_WAY_RING:
         zc_staged_send(c);
         return true;
     case ZC_WAY_THREADS:
-        return by_threads(c);
+        return zc_sides_by_threads(c);
     case ZC_WAY_FORWARD:
     case ZC_WAY_FORWARD_WAIT:
         return false;
@@ -293,29 +94,12 @@ static void plan(struct zc_copy *c, bool ours, bool large)
 {
     c->facts = ZC_FACT_IF(OURS, ours) | ZC_FACT_IF(LARGE, large) | ZC_FACT_IF(ASYNC, c->async) |
                ZC_FACT_IF(CAPTURE, zc_capture_any()) |
-               ZC_FACT_IF(SHARED, ours && (zc_shared_meets(&c->dst) || zc_shared_meets(&c->src))) |
+               ZC_FACT_IF(SHARED, ours && zc_sides_pair(c)) |
                ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src))) |
                ZC_FACT_IF(BORDER, ours && zc_parts_any(c)) |
                ZC_FACT_IF(UNMANAGED, ours && c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent);
     while ((c->way = zc_plan(c->facts)) >= ZC_WAY_COUNT)
-        c->facts |= answer(c, c->way);
-}
-
-static CUresult stay(const struct zc_copy *c)
-{
-    CUresult result = zc_move_never(c->dst.block);
-    return result == CUDA_SUCCESS ? zc_move_never(c->src.block) : result;
-}
-
-/* Blocks do not move meanwhile. */
-static void hold_still(struct zc_copy *c)
-{
-    if (!zc_move_of(c->dst.block) && !zc_move_of(c->src.block))
-        return;
-    c->held = zc_move_enter();
-    zc_copy_resolve(c);
-    if (!zc_migrate_meets(c->stream, c->flavour) || zc_capture_holds(c->stream, c->flavour))
-        stay(c);
+        c->facts |= zc_sides_answer(c, c->way);
 }
 
 /* Not inlined: most copies need no plan. */
@@ -328,19 +112,17 @@ __attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool larg
             return true;
         zc_copy_resolve(c);
     }
-    hold_still(c);
+    zc_sides_hold(c);
     bool ours = (special(&c->dst) || special(&c->src)) && c->bytes;
     if (!ours && !large)
         return false;
-    if (ours) {
-        visit(&c->dst);
-        visit(&c->src);
-    }
+    if (ours)
+        zc_sides_visit(c);
     bool answered;
     do { /* Other threads may change what lies behind a block of `shared` meanwhile. */
         do
             plan(c, ours, large);
-        while ((c->facts & ZC_FACT_SHARED) && !zc_shared_keep(c));
+        while (!zc_sides_keep(c));
         answered = carry_out(c);
     } while (!answered && c->way == ZC_WAY_PAIR);
     if (!answered && c->way != ZC_WAY_FORWARD_WAIT)
@@ -352,8 +134,7 @@ bool zc_copy_begin(struct zc_copy *c)
 {
     if (!c->on)
         return false;
-    resolve_operand(&c->dst);
-    resolve_operand(&c->src);
+    zc_copy_resolve(c);
     bool large = zc_parallel_large(c);
     bool any = large || c->unknown || remarkable(&c->dst) || remarkable(&c->src);
     return __builtin_expect(any, 0) && begin_planned(c, large);
@@ -458,7 +239,7 @@ static bool fails_in_every_place(const struct zc_copy *c)
     bool array = c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY;
     return capture_forbids(c) || !c->bytes || (array && !zc_parts_any(c)) || is_no_range(&c->dst) ||
            is_no_range(&c->src) || leaves_any_block(&c->dst) || leaves_any_block(&c->src) ||
-           is_nobodys(&c->dst) || is_nobodys(&c->src) || refuses_theirs(&c->dst, true) ||
+           zc_side_nobodys(&c->dst) || zc_side_nobodys(&c->src) || refuses_theirs(&c->dst, true) ||
            refuses_theirs(&c->src, false) || c->shape == ZC_SHAPE_PREFETCH ||
            !zc_copy_well_formed(c) || (c->word && c->dst.real != ZC_KIND_MANAGED) ||
            (c->behind && !takes_nodes(c->behind));
@@ -523,14 +304,12 @@ CUresult zc_copy_before_node(struct zc_copy *c)
         result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_any(c))
         return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
-    if (result == CUDA_SUCCESS && c->on && zc_shared_meets(&c->dst))
-        result = zc_shared_forward(c->fn, c->dst.address);
     if (result == CUDA_SUCCESS && c->on)
-        result = zc_shared_source(c->fn, c->src.address);
+        result = zc_place_retreat(c->dst.block, c->fn, true, ZC_RETREAT_WRITTEN);
     if (result == CUDA_SUCCESS && c->on)
-        result = ZC_HOLDING_STILL(stay(c));
+        result = zc_place_retreat(c->src.block, c->fn, true, ZC_RETREAT_GRAPH);
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
-        result = zc_shared_quiesce(c->fn);
+        result = zc_place_quiesce(c->fn);
     return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream) : result;
 }
 
@@ -550,7 +329,7 @@ static inline bool counts(const struct zc_copy *c)
 /* Records a copy or set that was made. */
 __attribute__((noinline)) static void count(const struct zc_copy *c)
 {
-    zc_grown_copy(c);
+    zc_sides_note(c);
     bool by_cpu = c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED;
     struct zc_transfer t = zc_copy_transfer(c);
     t.outcome = by_cpu ? ZC_CPU : ZC_MOVED;
@@ -562,16 +341,15 @@ __attribute__((noinline)) static void count(const struct zc_copy *c)
 
 __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
 {
-    zc_shared_let_go(c);
+    zc_sides_let_go(c);
     if (c->way == ZC_WAY_FORWARD_WAIT && c->result == CUDA_SUCCESS)
         c->result = zc_staged_wait(c);
     if (c->result != CUDA_SUCCESS)
         c->result = refused(c);
     else if (c->way != ZC_WAY_REMAP && c->way != ZC_WAY_SPLIT && counts(c))
         count(c);
-    zc_move_leave(c->held);
-    part_visits(c);
-    zc_pinned_tidy();
+    zc_sides_end(c);
+    zc_place_tidy();
     return c->result;
 }
 
@@ -580,7 +358,7 @@ static inline bool only_counted(const struct zc_copy *c)
 {
     return c->dst.real == c->dst.asked && c->src.real == c->src.asked && !c->continues &&
            zc_log_level() < ZC_LOG_ALLOCS && !has_source(c) &&
-           !(c->src.block && c->dst.block && __atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED));
+           !(c->src.block && c->dst.block && zc_sides_learn());
 }
 
 CUresult zc_copy_end(struct zc_copy *c)
@@ -598,6 +376,6 @@ CUresult zc_copy_end(struct zc_copy *c)
                          c->src.block);
     else
         count(c);
-    zc_pinned_tidy();
+    zc_place_tidy();
     return CUDA_SUCCESS;
 }

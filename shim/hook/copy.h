@@ -2,7 +2,7 @@
 /* The life of a transfer: resolves both sides, decides who makes the copy, and records it. */
 #pragma once
 
-#include "driver/copy.h"
+#include "place/sides.h"
 
 /*
  * Resolves both sides and decides.  True if the call is complete: c->result is the answer, and
@@ -17,12 +17,6 @@ CUresult zc_copy_end(struct zc_copy *c);
 /* Resolves both sides.  False if the driver would refuse a range in any memory. */
 bool zc_copy_reaches(struct zc_copy *c);
 
-/* True if a side is a host heap block whose asynchronous copies libzc must complete. */
-bool zc_copy_staged(const struct zc_copy *c);
-
-/* True if a range leaves its block and libzc has to refuse it, because it made the block. */
-bool zc_copy_leaves(CUdeviceptr address, size_t span);
-
 /* For calls that make the driver copy or set something later, and are forwarded unchanged.  Before:
  * CUDA_SUCCESS, or the code of a refusal.  After: names the rule that may be the reason for the
  * driver's code. */
@@ -32,7 +26,3 @@ CUresult zc_copy_after_node(struct zc_copy *c, CUresult result);
 /* As zc_describe_value(), for stream operations. */
 void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,
                         CUstream stream);
-
-/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
- * open. */
-void zc_copy_resolve(struct zc_copy *c);

@@ -70,13 +70,6 @@ ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
     return zc_allocate(&ask, &f, known ? unfit : "the driver refuses its stream");
 }
 
-static enum zc_place_id home_of(enum zc_kind kind)
-{
-    return kind == ZC_KIND_MANAGED  ? ZC_PLACE_MANAGED
-           : kind == ZC_KIND_PINNED ? ZC_PLACE_PINNED
-                                    : ZC_PLACE_DEVICE;
-}
-
 ZC_FORWARD(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, f->stream)
 
 ZC_BODY(cuMemAllocFromPoolAsync,
@@ -92,7 +85,6 @@ ZC_BODY(cuMemAllocFromPoolAsync,
                                  .stream = stream,
                                  .pool = pool};
     const char *unfit = zc_pool_unfit(pool, &ask.asked);
-    ask.home = home_of(ask.asked);
     return zc_allocate(&ask, &f, pool ? unfit : "it names no pool");
 }
 

@@ -7,16 +7,16 @@
 #include "base/text.h"
 #include "driver/call.h"
 #include "driver/launch.h"
-#include "hook/placed.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
-#include "shared/report.h"
+#include "place/placed.h"
+#include "place/verbs.h"
 
 CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
     const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
     /* Registered memory can do everything that the driver's own pinned memory can. */
-    if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
+    if (b && zc_block_hosted(b) && b->real == ZC_KIND_PINNED)
         return code;
     if (!b || zc_error_unrelated(code) || b->rule < 0)
         return code;
@@ -29,7 +29,7 @@ CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
         "rule a narrower match or 'place = %s'",
         zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
         zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line,
-        zc_place_name(zc_block_hosted(b) ? ZC_PLACE_PINNED : ZC_PLACE_DEVICE));
+        zc_place_name(zc_place_bare((enum zc_kind)b->asked)));
     return code;
 }
 
@@ -81,7 +81,7 @@ void zc_diagnose_kernel(enum zc_fn fn)
     static bool told; /* Atomic. */
     struct tally t = {.count = 0};
     char list[600];
-    zc_shared_diagnose();
+    zc_place_diagnose();
     /* All later calls fail, too, so the blocks are searched only once. */
     if (!zc_life_on() || !placed() || __atomic_load_n(&told, __ATOMIC_RELAXED))
         return;

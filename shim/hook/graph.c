@@ -18,14 +18,12 @@
 #include "hook/copy.h"
 #include "hook/graph_nodes.h"
 #include "hook/request.h"
-#include "host/hostheap.h"
 #include "host/source.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "log/ranges.h"
 #include "memory/deep.h"
-#include "shared/backing.h"
-#include "vmm/move.h"
+#include "place/verbs.h"
 
 struct exec {
     CUgraphExec handle;
@@ -221,9 +219,8 @@ ZC_BODY(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node,
     return PREPARED(NULL, replaced_child(exec, node, child, real(exec, node, child)));
 }
 
-static CUresult added(const struct zc_entry *entry, const CUgraphNode *node,
-                      const CUgraphNodeParams *params, const struct zc_behind *behind,
-                      CUresult result)
+static CUresult added(const struct zc_entry *entry, const CUgraphNodeParams *params,
+                      const struct zc_behind *behind, CUresult result)
 {
     const struct zc_node_params *p = (const struct zc_node_params *)params;
     if (result != CUDA_SUCCESS || !p || !zc_life_on())
@@ -231,8 +228,6 @@ static CUresult added(const struct zc_entry *entry, const CUgraphNode *node,
     if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
                          ZC_KIND_DEVICE);
-    else if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
-        zc_graph_bodies(*node, params);
     return result;
 }
 
@@ -240,7 +235,7 @@ ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *d
                          size_t count, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = node && graph ? params : NULL;
-    return PREPARED(p, added(entry, node, p, ZC_BEHIND(graph, dependencies, count),
+    return PREPARED(p, added(entry, p, ZC_BEHIND(graph, dependencies, count),
                              real(node, graph, dependencies, count, params)));
 }
 
@@ -250,7 +245,7 @@ ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode
     const CUgraphNodeParams *p = node && graph ? params : NULL;
     const struct zc_behind behind = {graph, dependencies, edges, count};
     return PREPARED(
-        p, added(entry, node, p, &behind, real(node, graph, dependencies, edges, count, params)));
+        p, added(entry, p, &behind, real(node, graph, dependencies, edges, count, params)));
 }
 
 ZC_BODY(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params))
@@ -321,15 +316,14 @@ static struct zc_graph_copy *snapshot(CUgraphExec handle, size_t *count_out, boo
     return copies;
 }
 
-/* Blocks may have become one with others since the graph was made. */
-static CUresult make_own(const struct zc_entry *entry, const struct zc_graph_copy *nodes,
-                         size_t count)
+/* Other blocks than when the graph was made may be at its addresses. */
+static CUresult retreat_all(enum zc_fn fn, const struct zc_graph_copy *nodes, size_t count)
 {
     CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-        result = zc_shared_forward(entry->fn, nodes[i].dst);
-        if (result == CUDA_SUCCESS)
-            result = zc_shared_source(entry->fn, nodes[i].src);
+    for (size_t i = 0; i < 2 * count && result == CUDA_SUCCESS; i++) {
+        CUdeviceptr address = i % 2 ? nodes[i / 2].src : nodes[i / 2].dst;
+        const struct zc_block *block = address ? zc_block_find(address) : NULL;
+        result = zc_place_retreat(block, fn, true, ZC_RETREAT_GRAPH);
     }
     return result;
 }
@@ -349,10 +343,10 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     bool watched = __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED);
     CUresult result = watched ? zc_launch_prepare(&launch) : CUDA_SUCCESS;
     uint64_t start = zc_ticks();
-    if (result == CUDA_SUCCESS && __atomic_load_n(&zc_shared_ones, __ATOMIC_RELAXED))
-        result = make_own(entry, nodes, count);
+    if (result == CUDA_SUCCESS && watched)
+        result = retreat_all(entry->fn, nodes, count);
     if (result == CUDA_SUCCESS && awaits)
-        result = zc_shared_quiesce(entry->fn);
+        result = zc_place_quiesce(entry->fn);
     if (result == CUDA_SUCCESS)
         result = ZC_HOLDING_STILL(real(exec, stream));
     uint64_t ticks = zc_ticks() - start;
@@ -364,8 +358,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
                                .range = zc_ranges_here()};
     uint32_t site = zc_log_level() >= ZC_LOG_ALLOCS ? zc_site_here(entry->frame, entry->pc) : 0;
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-        if (nodes[i].bytes)
-            record_node(&nodes[i], i ? 0 : ticks, site, &call);
+        record_node(&nodes[i], i ? 0 : ticks, site, &call);
     zc_arena_put(nodes, count * sizeof(*nodes));
     return result;
 }

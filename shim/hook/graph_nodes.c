@@ -4,71 +4,25 @@
 #include "hook/graph_nodes.h"
 
 #include "base/arena.h"
-#include "base/list.h"
-#include "base/lock.h"
-#include "base/own.h"
 #include "driver/await.h"
 #include "hook/copy.h"
-#include "vmm/move.h"
-
-/* The graphs of a conditional node, in an array of the driver's that lives as long as the node. Who
- * gets the address of a destroyed node is told again. */
-struct bodies {
-    CUgraphNode node;
-    CUgraph *graphs;
-    unsigned count;
-    UT_hash_handle hh;
-};
-
-static ZC_LOCK(lock, ZC_RANK_GRAPH);
-static ZC_OWN struct bodies *conditionals;
-
-void zc_graph_bodies(CUgraphNode node, const CUgraphNodeParams *params)
-{
-    const struct zc_node_params *p = (const struct zc_node_params *)params;
-    struct bodies *known = NULL, *fresh = zc_arena_get(sizeof(*fresh));
-    if (!fresh)
-        return;
-    *fresh = (struct bodies){.node = node,
-                             .graphs = p->conditional.bodies,
-                             .count = p->conditional.bodies ? p->conditional.count : 0};
-    if (zc_lock_take(&lock)) {
-        HASH_REPLACE_PTR(conditionals, node, fresh, known);
-        zc_lock_drop(&lock);
-    } else {
-        known = fresh;
-    }
-    zc_arena_put(known, sizeof(*known));
-}
-
-static struct bodies bodies_of(CUgraphNode node)
-{
-    struct bodies *known = NULL, none = {.count = 0};
-    if (!zc_lock_take(&lock))
-        return none;
-    HASH_FIND_PTR(conditionals, &node, known);
-    struct bodies found = known ? *known : none;
-    zc_lock_drop(&lock);
-    return found;
-}
+#include "place/migrate.h"
 
 /* A graph still to be read. */
 struct inner {
     CUgraph named, given; /* As for zc_graph_read(). */
-    bool conditional;     /* It runs as often as a value says. */
 };
 
 struct reading {
     struct zc_graph_nodes *nodes;
     struct inner *inner;
     unsigned count, cap;
-    bool conditional; /* The graph that is being read. */
 };
 
-static void put_off(struct reading *r, CUgraph named, CUgraph given, bool conditional)
+static void put_off(struct reading *r, CUgraph named, CUgraph given)
 {
     if (named && given && zc_arena_extend(&r->inner, &r->cap, r->count, sizeof(*r->inner), 8))
-        r->inner[r->count++] = (struct inner){named, given, conditional};
+        r->inner[r->count++] = (struct inner){named, given};
 }
 
 void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *c)
@@ -89,29 +43,15 @@ void zc_graph_drop(struct zc_graph_nodes *nodes)
     zc_arena_put(nodes->copy, nodes->cap * sizeof(*nodes->copy));
 }
 
-static void add_address(uint64_t word, void *arg)
-{
-    struct zc_launch_graph *g = arg;
-    const struct zc_block *block = zc_block_find(word);
-    if (!zc_move_of(block) || g->count == ZC_LAUNCH_NAMED)
-        return;
-    for (unsigned i = 0; i < g->count; i++)
-        if (g->address[i] == block->base)
-            return;
-    g->address[g->count++] = block->base;
-}
-
 static void read_kernel(struct zc_graph_nodes *nodes, CUgraphNode id)
 {
     CUDA_KERNEL_NODE_PARAMS_v2 k;
-    if (!__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED) ||
-        zc_real.cuGraphKernelNodeGetParams_v2(id, &k) != CUDA_SUCCESS)
+    if (!zc_migrate_any() || zc_real.cuGraphKernelNodeGetParams_v2(id, &k) != CUDA_SUCCESS)
         return;
     const struct zc_launch launch = {.function = k.func ? k.func : (CUfunction)k.kern,
                                      .arguments = k.kernelParams,
                                      .extra = k.extra};
-    zc_launch_words(&launch, add_address, &nodes->launch);
-    nodes->launch.kernels = nodes->launch.kernels * 31 + (uintptr_t)launch.function;
+    zc_migrate_note(&nodes->launch, &launch);
 }
 
 static void read_copies(struct reading *r, CUgraphNode id, CUgraphNode given, CUgraphNodeType type)
@@ -128,8 +68,6 @@ static void read_copies(struct reading *r, CUgraphNode id, CUgraphNode given, CU
         if (!zc_describe_part(&c, (const CUgraphNodeParams *)&p, i))
             break;
         zc_graph_add(r->nodes, id, &c);
-        if (r->conditional && r->nodes->count)
-            r->nodes->copy[r->nodes->count - 1].bytes = 0;
     }
 }
 
@@ -139,17 +77,14 @@ static void read_node(struct reading *r, CUgraphNode id, CUgraphNode given)
     CUgraph named_child, given_child;
     if (zc_real.cuGraphNodeGetType(given, &type) != CUDA_SUCCESS)
         return;
-    r->nodes->awaits = r->nodes->awaits || zc_await_node(type);
+    r->nodes->awaits =
+        r->nodes->awaits || zc_await_node(type) || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
     if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
         read_kernel(r->nodes, given);
     } else if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
         if (zc_real.cuGraphChildGraphNodeGetGraph(id, &named_child) == CUDA_SUCCESS &&
             zc_real.cuGraphChildGraphNodeGetGraph(given, &given_child) == CUDA_SUCCESS)
-            put_off(r, named_child, given_child, r->conditional);
-    } else if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-        const struct bodies b = bodies_of(id), of = bodies_of(given);
-        for (unsigned i = 0; i < b.count && i < of.count; i++)
-            put_off(r, b.graphs[i], of.graphs[i], true);
+            put_off(r, named_child, given_child);
     } else if (zc_describe_parts(type)) {
         read_copies(r, id, given, type);
     }
@@ -175,7 +110,6 @@ static void read_inner(struct reading *r, struct inner inner)
     size_t count, as_many;
     CUgraphNode *ids = ids_of(inner.named, &count);
     CUgraphNode *given = inner.given == inner.named ? NULL : ids_of(inner.given, &as_many);
-    r->conditional = inner.conditional;
     if (ids && (inner.given == inner.named || (given && as_many == count)))
         for (size_t i = 0; i < count; i++)
             read_node(r, ids[i], given ? given[i] : ids[i]);
@@ -188,7 +122,7 @@ static void read_inner(struct reading *r, struct inner inner)
 void zc_graph_read(struct zc_graph_nodes *nodes, CUgraph named, CUgraph given)
 {
     struct reading r = {.nodes = nodes};
-    put_off(&r, named, given, false);
+    put_off(&r, named, given);
     while (r.count)
         read_inner(&r, r.inner[--r.count]);
     zc_arena_put(r.inner, r.cap * sizeof(*r.inner));

@@ -10,14 +10,15 @@ struct zc_graph_copy {
     CUgraphNode id;       /* Its node in the graph that was instantiated, which updates name. */
     CUdeviceptr dst, src; /* First addresses; 0 for arrays, and for the source of a set. */
     unsigned asked, real; /* Flows, as in struct zc_transfer. */
-    uint64_t bytes;       /* That each launch moves or sets; 0: only the GPU knows how often. */
+    uint64_t bytes;       /* That each launch moves or sets. */
 };
 
 /* The record of a graph.  Begins as zeros. */
 struct zc_graph_nodes {
     struct zc_graph_copy *copy; /* In the arena. */
     unsigned count, cap;
-    bool awaits; /* A node may wait for the CPU. */
+    bool awaits; /* A node may wait for the CPU, or is conditional: no call of older drivers tells
+                  * what graphs it runs. */
     struct zc_launch_graph launch;
 };
 
@@ -29,6 +30,3 @@ void zc_graph_read(struct zc_graph_nodes *nodes, CUgraph named, CUgraph given);
 void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *c);
 
 void zc_graph_drop(struct zc_graph_nodes *nodes);
-
-/* The program made a conditional node: no call of older drivers tells its graphs. */
-void zc_graph_bodies(CUgraphNode node, const CUgraphNodeParams *params);

@@ -4,10 +4,9 @@
 #include "driver/stream.h"
 #include "hook/free.h"
 #include "hook/allocate.h"
-#include "host/hostblock.h"
-#include "host/pinned.h"
 #include "place/freed.h"
-#include "shared/backing.h"
+#include "place/hostmem.h"
+#include "place/verbs.h"
 
 #define FLAGS_KNOWN                                                                                \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -54,7 +53,7 @@ static void track(const struct zc_entry *entry, void *memory, size_t bytes, unsi
     if (!memory || !bytes || !zc_ask_begin(&ask))
         return;
     const struct zc_rule *rule = zc_ask_rule(&ask);
-    bool first = !rule || rule->place.item[0] == ZC_PLACE_PINNED;
+    bool first = !rule || rule->place.item[0] == zc_place_bare(ask.asked);
     zc_ask_track(&ask, (CUdeviceptr)memory, NULL, rule,
                  first ? NULL : "the pages are the program's own");
 }
@@ -83,17 +82,6 @@ static bool is_drivers(const void *p)
     return is_converted(p) || hosted(p);
 }
 
-/* The memory goes to the pool in its original state.  Other blocks in a slab may still want the
- * attribute. */
-static void forget_sync_memops(const struct zc_block *block)
-{
-    int none = 0;
-    const struct zc_extent *extent = zc_hostheap_extent(block->base);
-    bool set = __atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS;
-    if (set && extent && extent->use == ZC_EXTENT_BLOCK)
-        zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->base);
-}
-
 static CUresult free_hosted(enum zc_fn fn, struct zc_block *block, const void *p)
 {
     /* The driver reports a sticky error, or a capture, before it looks at the address. */
@@ -104,7 +92,6 @@ static CUresult free_hosted(enum zc_fn fn, struct zc_block *block, const void *p
         return CUDA_ERROR_INVALID_VALUE;
     if (zc_life_closing())
         return zc_free_at_exit(block, state);
-    forget_sync_memops(block);
     return zc_free_placed(fn, block);
 }
 
@@ -125,36 +112,27 @@ ZC_BODY(cuMemFreeHost, (void *p))
     zc_untrack((CUdeviceptr)p, &untracked);
     CUresult result = real(p);
     if (!zc_retrack(&untracked, result) && untracked.taken)
-        zc_freed_reap_all();
+        zc_freed_reap(true);
     return result;
 }
 
-static bool in_heap(const void *p)
+static void *disguised(void *p)
 {
-    return zc_hostheap_owns((uint64_t)(uintptr_t)p);
+    return (void *)zc_disguise((CUdeviceptr)p);
 }
 
 /* Once the program registers memory of the host heap itself, libzc ends its own registration, so
  * that the driver answers for it. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
-    struct zc_shared *pair = zc_shared_at((uint64_t)(uintptr_t)p);
-    CUresult state = pair || is_drivers(p) ? zc_stream_state() : CUDA_SUCCESS;
-    if (state == CUDA_SUCCESS && pair)
-        state = zc_shared_to_own(pair, entry->fn, "the program registers its host block");
+    CUresult state = is_drivers(p) ? zc_stream_state() : zc_hostmem_yield(p, bytes, entry->fn);
     if (state != CUDA_SUCCESS)
         return state;
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
-    if (in_heap(p) && bytes && zc_pinned_freed((CUdeviceptr)p, bytes))
-        return zc_stream_refusal();
-    if (in_heap(p) && bytes) {
-        zc_hostblock_hide((CUdeviceptr)p);
-        zc_pinned_yield((CUdeviceptr)p, bytes);
-    }
     CUresult result = real(p, bytes, flags);
-    if (result != CUDA_SUCCESS && in_heap(p) && bytes)
-        zc_pinned_return((CUdeviceptr)p, bytes);
+    if (result != CUDA_SUCCESS)
+        zc_hostmem_return(p, bytes);
     if (result == CUDA_SUCCESS)
         track(entry, p, bytes, flags);
     return result;
@@ -164,23 +142,17 @@ ZC_BODY(cuMemHostUnregister, (void *p))
 {
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
-    if (zc_pinned_hides((CUdeviceptr)p))
-        return real((void *)zc_pinned_disguise((CUdeviceptr)p));
+    if (zc_hidden((CUdeviceptr)p))
+        return real(disguised(p));
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
     CUresult result = real(p);
     if (zc_retrack(&untracked, result))
         return result;
-    if (in_heap(p))
-        zc_pinned_return((CUdeviceptr)p, untracked.taken ? untracked.copy.size : 1);
+    zc_hostmem_return(p, untracked.taken ? untracked.copy.size : 1);
     if (untracked.taken)
-        zc_freed_reap_all();
+        zc_freed_reap(true);
     return result;
-}
-
-static void *disguised(void *p)
-{
-    return (void *)zc_pinned_disguise((CUdeviceptr)p);
 }
 
 ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int flags))

@@ -10,7 +10,7 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "driver/real.h"
-#include "hook/hostrule.h"
+#include "place/hostrule.h"
 
 /* A driver name: "cu" and a capital letter.  Names of cuBLAS, cuDNN and curl also begin with "cu";
  * only the address distinguishes them, see below. */

@@ -14,10 +14,9 @@
 
 #include "base/memory.h"
 #include "driver/real.h"
-#include "hook/hostmem.h"
+#include "place/hostmem.h"
 #include "hook/memory.h"
 #include "hook/process.h"
-#include "host/hostheap.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -205,20 +204,10 @@ void zc_malloc_load(void)
     }
 #define SLOW __attribute__((noinline)) static
 
-static bool small(size_t n)
-{
-    return LIKELY(n < __atomic_load_n(&zc_hostheap.threshold, __ATOMIC_RELAXED));
-}
-
-static bool ours(const void *p)
-{
-    return zc_hostheap_owns((uint64_t)(uintptr_t)p);
-}
-
 /* True for a pointer that the next allocator may have at once. */
 static bool plain(const void *p)
 {
-    return LIKELY(!ours(p) && !__atomic_load_n(&next.careful, __ATOMIC_RELAXED));
+    return LIKELY(!zc_hostmem_owns(p) && !__atomic_load_n(&next.careful, __ATOMIC_RELAXED));
 }
 
 static bool power_of_two(size_t n)
@@ -245,7 +234,7 @@ SLOW void *heap_get(const struct zc_hostmem_ask *ask)
     }                                                                                              \
     EXPORT void *name params                                                                       \
     {                                                                                              \
-        return small(n) ? next.name args : large_##name args;                                      \
+        return zc_hostmem_small(n) ? next.name args : large_##name args;                           \
     }
 REQUEST(malloc, (size_t n), (n), n, 1, true)
 REQUEST(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n, alignment,
@@ -266,14 +255,14 @@ SLOW void *large_calloc(size_t count, size_t n)
 EXPORT void *calloc(size_t count, size_t n)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, n, &bytes) || small(bytes))
+    if (__builtin_mul_overflow(count, n, &bytes) || zc_hostmem_small(bytes))
         return next.calloc(count, n);
     return large_calloc(count, n);
 }
 
 SLOW void free_with_care(void *p)
 {
-    if (ours(p))
+    if (zc_hostmem_owns(p))
         zc_hostmem_put(p);
     else if (!boot_put(p))
         next.free(p);
@@ -326,11 +315,11 @@ static void *resize_ours(void *p, const struct zc_hostmem_ask *ask)
     SLOW void *large_##name params                                                                 \
     {                                                                                              \
         const struct zc_hostmem_ask ask = ASK(name, bytes, 1, false);                              \
-        if (ours(p))                                                                               \
+        if (zc_hostmem_owns(p))                                                                    \
             return resize_ours(p, &ask);                                                           \
         if (is_boot(p))                                                                            \
             return boot_realloc(p, bytes);                                                         \
-        void *moved = small(bytes) ? NULL : move_in(p, &ask);                                      \
+        void *moved = zc_hostmem_small(bytes) ? NULL : move_in(p, &ask);                           \
         return moved ? moved : next.name args;                                                     \
     }
 RESIZE(realloc, (void *p, size_t n), (p, n), n)
@@ -338,7 +327,7 @@ RESIZE(reallocarray, (void *p, size_t count, size_t n), (p, count, n), count *n)
 
 EXPORT void *realloc(void *p, size_t n)
 {
-    return small(n) && plain(p) ? next.realloc(p, n) : large_realloc(p, n);
+    return zc_hostmem_small(n) && plain(p) ? next.realloc(p, n) : large_realloc(p, n);
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
@@ -348,8 +337,8 @@ EXPORT void *reallocarray(void *p, size_t count, size_t n)
         errno = ENOMEM; /* The block is unchanged. */
         return NULL;
     }
-    return small(bytes) && plain(p) ? next.reallocarray(p, count, n)
-                                    : large_reallocarray(p, count, n);
+    return zc_hostmem_small(bytes) && plain(p) ? next.reallocarray(p, count, n)
+                                               : large_reallocarray(p, count, n);
 }
 
 SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
@@ -365,13 +354,13 @@ SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
 
 EXPORT int posix_memalign(void **out, size_t alignment, size_t n)
 {
-    return small(n) ? next.posix_memalign(out, alignment, n)
-                    : large_posix_memalign(out, alignment, n);
+    return zc_hostmem_small(n) ? next.posix_memalign(out, alignment, n)
+                               : large_posix_memalign(out, alignment, n);
 }
 
 EXPORT size_t malloc_usable_size(void *p)
 {
-    if (LIKELY(!ours(p)))
+    if (LIKELY(!zc_hostmem_owns(p)))
         return is_boot(p) ? boot_size(p) : next.malloc_usable_size(p);
     return zc_hostmem_size(p);
 }
@@ -379,14 +368,14 @@ EXPORT size_t malloc_usable_size(void *p)
 /* Requests under glibc's own names stay with glibc, but may be given any block. */
 EXPORT void *__libc_realloc(void *p, size_t n)
 {
-    if (ours(p))
+    if (zc_hostmem_owns(p))
         return large_realloc(p, n);
     return is_boot(p) ? boot_realloc(p, n) : next.__libc_realloc(p, n);
 }
 
 EXPORT void __libc_free(void *p)
 {
-    if (ours(p))
+    if (zc_hostmem_owns(p))
         zc_hostmem_put(p);
     else if (!boot_put(p))
         next.__libc_free(p);

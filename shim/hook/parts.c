@@ -2,8 +2,6 @@
 /* Copies and sets that cross a border between device and host memory. */
 #include "hook/parts.h"
 
-#include "vmm/vmm.h"
-
 /* A part: `extent[0]` bytes of a row, rows of a slice, slices, from `at` on. */
 struct box {
     size_t at[3], extent[3];
@@ -43,7 +41,7 @@ static struct box whole(const struct zc_copy *c)
 /* The first border in a range that begins in `b`; 0 if nothing crosses one. */
 static CUdeviceptr border_in(const struct zc_block *b, CUdeviceptr first, size_t span)
 {
-    CUdeviceptr border = zc_vmm_spills_at(b);
+    CUdeviceptr border = zc_block_border(b);
     return border > first && border - first < span ? border : 0;
 }
 
@@ -73,32 +71,6 @@ static bool cut(const struct zc_operand *b, const struct box *box, struct box *l
     return true;
 }
 
-/* True if a border cuts an element of an array on the other side.  A driver copies whole ones. */
-static bool cuts_elements(const struct zc_copy *c, const struct box *box, size_t element)
-{
-    struct box rest = *box, low, high;
-    while (cut(&c->dst, &rest, &low, &high) || cut(&c->src, &rest, &low, &high)) {
-        if ((high.at[0] - rest.at[0]) % element || cuts_elements(c, &low, element))
-            return true;
-        rest = high;
-    }
-    return false;
-}
-
-/* The elements of the array on one side of rows; 1 if there is none. */
-static size_t element_of(const struct zc_copy *c)
-{
-    const CUDA_MEMCPY2D *flat = c->given;
-    const CUDA_MEMCPY3D *deep = c->given;
-    bool dst = c->dst.side == ZC_SIDE_ARRAY, src = c->src.side == ZC_SIDE_ARRAY;
-    if (!dst && !src)
-        return 1;
-    CUarray array =
-        c->flat ? (dst ? flat->dstArray : flat->srcArray) : (dst ? deep->dstArray : deep->srcArray);
-    size_t element = zc_array_element(array);
-    return element ? element : ZC_ELEMENT_MOST;
-}
-
 /* True for a copy or set that can be made in parts.  Linear copies of arrays to and from host
  * addresses don't say where in the array they are, and the driver refuses some shapes in any
  * memory. */
@@ -106,22 +78,7 @@ static bool divisible(const struct zc_copy *c)
 {
     bool arrays =
         c->shape == ZC_SHAPE_LINE && (c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY);
-    if (arrays || (c->shape == ZC_SHAPE_STRIDED && !c->given) || !zc_copy_well_formed(c))
-        return false;
-    const struct box box = whole(c);
-    size_t element = c->shape == ZC_SHAPE_STRIDED ? element_of(c) : 1;
-    return element == 1 || !cuts_elements(c, &box, element);
-}
-
-static size_t before_border(CUdeviceptr address, size_t n)
-{
-    CUdeviceptr border = border_in(zc_block_find(address), address, n);
-    return border ? border - address : n;
-}
-
-size_t zc_parts_line(CUdeviceptr dst, CUdeviceptr src, size_t n)
-{
-    return before_border(src, before_border(dst, n));
+    return !arrays && (c->shape != ZC_SHAPE_STRIDED || c->given) && zc_copy_well_formed(c);
 }
 
 /* The driver's call, in the same form as the program's. */
@@ -223,7 +180,9 @@ static void make_part(struct zc_copy *c, const struct box *box, const struct zc_
     if (part.way == ZC_WAY_FORWARD && c->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)
         part.way = ZC_WAY_FORWARD_WAIT;
     c->result = calls->end(&part);
-    c->answered = c->result != CUDA_SUCCESS;
+    /* A border may cut an element of an array, of which the part says nothing. */
+    c->answered = c->result != CUDA_SUCCESS && part.dst.side != ZC_SIDE_ARRAY &&
+                  part.src.side != ZC_SIDE_ARRAY;
     c->continues = true;
 }
 

@@ -22,9 +22,6 @@ static inline bool zc_parts_any(const struct zc_copy *c)
     return !taken && (zc_parts_border(&c->dst) || zc_parts_border(&c->src));
 }
 
-/* Bytes of a line, or of an operand with two equal addresses, up to the first border. */
-size_t zc_parts_line(CUdeviceptr dst, CUdeviceptr src, size_t n);
-
 /* Makes each part as if the program had asked for it: decides, makes and records it, by
  * zc_copy_begin() and zc_copy_end().  c->result is
  * the first code of a failure, which has been explained.  What can't be divided is refused:

@@ -21,10 +21,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "driver/real.h"
-#include "hook/hostrule.h"
 #include "hook/loader.h"
-#include "host/hostblock.h"
-#include "host/pinned.h"
 #include "ledger/counters.h"
 #include "ledger/object.h"
 #include "ledger/python.h"
@@ -34,7 +31,8 @@
 #include "log/log.h"
 #include "log/meta.h"
 #include "place/fallback.h"
-#include "shared/early.h"
+#include "place/hostrule.h"
+#include "place/verbs.h"
 
 static struct {
     pid_t (*fork)(void);  /* With the handlers of pthread_atfork(3). */
@@ -141,7 +139,7 @@ static void announce(void)
 static void leave_driver(void)
 {
     zc_life_close();
-    zc_early_pause();
+    zc_place_pause();
 }
 
 /* The driver may be gone: only memory and the log are touched.  Later calls still count in memory,
@@ -179,10 +177,7 @@ bool zc_process_start(void)
     zc_modules_start(zc_rules());
     write_meta();
     announce();
-    zc_hostrule_say_disabled();
-    zc_hostrule_announce();
-    zc_hostrule_ask_devices();
-    zc_hostblock_list();
+    zc_hostrule_start();
     return zc_counters() != NULL;
 }
 
@@ -224,7 +219,7 @@ __attribute__((visibility("default"))) pid_t fork(void)
 {
     zc_process_watch_forks();
     if (may_call_driver())
-        zc_pinned_before_fork();
+        zc_place_before_fork();
     return forks.fork();
 }
 

@@ -8,20 +8,15 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "hook/diagnose.h"
-#include "hook/placed.h"
+#include "place/placed.h"
 #include "hook/request.h"
-#include "host/pinned.h"
 #include "ledger/rules.h"
 #include "memory/budget.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "place/freed.h"
 #include "place/room.h"
-#include "shared/backing.h"
-#include "vmm/grow.h"
-#include "vmm/lazy.h"
-#include "vmm/move.h"
-#include "vmm/vmm.h"
+#include "place/verbs.h"
 
 /* Bytes that the driver writes of CU_POINTER_ATTRIBUTE_P2P_TOKENS (measured). */
 #define P2P_TOKENS 12
@@ -71,27 +66,22 @@ static int access_of(const struct zc_block *b)
                : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 }
 
+/* True for a block with all its memory on its device. */
+static bool on_device(const struct zc_block *b)
+{
+    return zc_place_on_device(b) >= (int64_t)b->size;
+}
+
 /* A lazy block has no memory yet that another device could reach, and host memory is not reached.
  * The driver says no for stream-ordered memory. */
 static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                           CUdeviceptr ptr)
 {
-    const struct zc_vmm *v = zc_vmm_of(b);
     int reached = 0;
-    if (!v || zc_vmm_spilled(v) || (b->flags & ZC_BLOCK_STREAM) || !zc_vmm_whole(v) ||
+    if (!on_device(b) || (b->flags & ZC_BLOCK_STREAM) ||
         real(&reached, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, ptr) != CUDA_SUCCESS)
         return 0;
     return reached;
-}
-
-/* Before the driver is asked about a block: what it is asked about must be the device memory that
- * the program believes in.  Says why where that fails. */
-static CUresult make_known(const struct zc_block *b, enum zc_fn fn)
-{
-    struct zc_shared *pair = zc_shared_of(b);
-    CUresult result =
-        pair ? zc_shared_to_own(pair, fn, "the driver is asked about it") : CUDA_SUCCESS;
-    return result == CUDA_SUCCESS ? zc_grow_materialize(b, fn) : result;
 }
 
 /* An attribute that libzc does not know, of a block that the driver gets to know if it knows the
@@ -106,7 +96,7 @@ static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct
         zc_real.cuPointerGetAttributes(1, &attribute, &answers, (CUdeviceptr)&unknown);
     zc_context_leave(lent);
     if (result != CUDA_ERROR_INVALID_VALUE)
-        result = make_known(b, ZC_FN_cuPointerGetAttribute);
+        result = zc_place_retreat(b, ZC_FN_cuPointerGetAttribute, false, ZC_RETREAT_ASKED);
     return result == CUDA_SUCCESS
                ? ZC_HOLDING_STILL(real(data, attribute, zc_block_spilled(b) ? b->base : ptr))
                : result;
@@ -181,42 +171,30 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
     const struct zc_block *b = asked_about(ptr);
     if (b)
         return answer(real, b, data, attribute, ptr);
-    return zc_beside(ptr) ? CUDA_ERROR_INVALID_VALUE
-                          : real(data, attribute, zc_pinned_disguise(ptr));
-}
-
-/* Asks about another address instead of `ptr`.  For memory that it does not know, the driver
- * returns the address itself as a host address (measured), so the program gets its own. */
-static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned count,
-                            CUpointer_attribute *attributes, void **data, CUdeviceptr instead,
-                            CUdeviceptr ptr)
-{
-    CUresult result = real(count, attributes, data, instead);
-    if (result != CUDA_SUCCESS || instead == ptr)
-        return result;
-    for (unsigned i = 0; i < count; i++)
-        if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
-            *(const CUdeviceptr *)data[i] == instead)
-            put_word(data[i], ptr);
-    return result;
+    return zc_beside(ptr) ? CUDA_ERROR_INVALID_VALUE : real(data, attribute, zc_disguise(ptr));
 }
 
 /* Attributes that do not apply are 0, and the call succeeds (CUDA Driver API,
  * cuPointerGetAttributes).  About a block of libzc's the driver is asked as about memory that it
- * does not know: that is the answer of a freed one, and of another one the call's own checks. */
+ * does not know: that is the answer of a freed one, and of another one the call's own checks.  It
+ * returns that address itself as a host address (measured), so the program gets its own. */
 ZC_BODY(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
 {
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
-    CUdeviceptr instead = b || zc_beside(ptr) ? (CUdeviceptr)&unknown : zc_pinned_disguise(ptr);
-    CUresult result = ask_instead(real, count, attributes, data, instead, ptr);
-    if (result != CUDA_SUCCESS || !b || b->flags & ZC_BLOCK_QUARANTINED)
-        return result;
-    for (unsigned i = 0; i < count; i++)
-        if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
-            attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+    CUdeviceptr instead = b || zc_beside(ptr) ? (CUdeviceptr)&unknown : zc_disguise(ptr);
+    CUresult result = real(count, attributes, data, instead);
+    bool freed = b && b->flags & ZC_BLOCK_QUARANTINED;
+    for (unsigned i = 0; result == CUDA_SUCCESS && instead != ptr && i < count; i++) {
+        bool host = attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER;
+        if (host && *(const CUdeviceptr *)data[i] == instead)
+            put_word(data[i], ptr);
+        if (b && !freed &&
+            answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
+            host)
             put_word(data[i], 0);
+    }
     return result;
 }
 
@@ -228,15 +206,16 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     if (!b && zc_beside(ptr))
         return CUDA_ERROR_INVALID_VALUE;
     if (!b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-        return real(value, attribute, zc_pinned_disguise(ptr));
+        return real(value, attribute, zc_disguise(ptr));
     if (!value || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_INVALID_VALUE;
     /* The driver copies pinned blocks, so it must know the flag.  Other blocks in the same
      * registration wait as well. */
-    if (zc_block_hosted(b) && b->place == ZC_PLACE_PINNED) {
+    if (zc_block_hosted(b) && b->real == ZC_KIND_PINNED) {
         CUresult result = real(value, attribute, ptr);
         if (result != CUDA_SUCCESS)
             return result;
+        ((struct zc_backing *)b->backing)->synced = true;
     }
     if (*(const int *)value)
         __atomic_fetch_or(&b->flags, ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
@@ -254,7 +233,7 @@ static CUresult locate_pageable(__typeof__(cuMemGetLocationInfo) *real, CUdevice
     CUmemLocation here;
     if (!locations || !summary || summary > bytes || sampling > summary)
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = real(zc_pinned_disguise(ptr), 1, 1, 0, &here);
+    CUresult result = real(zc_disguise(ptr), 1, 1, 0, &here);
     for (size_t at = 0; result == CUDA_SUCCESS && at < bytes; at += summary)
         *locations++ = here;
     return result;
@@ -266,7 +245,7 @@ ZC_BODY(cuMemGetLocationInfo,
 {
     if (zc_placed_near(ptr))
         return CUDA_ERROR_INVALID_VALUE;
-    return zc_life_on() && zc_pinned_hides(ptr)
+    return zc_life_on() && zc_hidden(ptr)
                ? locate_pageable(real, ptr, bytes, summary, sampling, locations)
                : real(ptr, bytes, summary, sampling, locations);
 }
@@ -276,7 +255,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     const struct zc_block *b = asked_about(ptr);
     bool beside = !b && zc_beside(ptr);
     if (!b && !beside)
-        return real(base, bytes, zc_pinned_disguise(ptr));
+        return real(base, bytes, zc_disguise(ptr));
     CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
         return state;
@@ -289,59 +268,21 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-struct others {
-    int device;
-    bool mapped; /* Host memory counts. */
-    uint64_t bytes;
-};
-
-/* Counts memory requested from other devices that lies elsewhere. */
-static bool count_other(struct zc_block *b, void *arg)
-{
-    struct others *o = arg;
-    bool hosted = o->mapped && (b->place == ZC_PLACE_MAPPED || zc_block_spilled(b));
-    if ((hosted || b->place == ZC_PLACE_MANAGED) && (b->flags & ZC_BLOCK_CONVERTED) &&
-        b->asked == ZC_KIND_DEVICE && b->device != o->device)
-        o->bytes += zc_block_spilled(b) ? zc_block_spilled(b) : b->size;
-    return true;
-}
-
-static uint64_t minus(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
-/* Bytes requested from a device that are managed or have no memory yet; and with `mapped` those in
- * host memory. */
-static uint64_t lacking(int device, bool mapped)
-{
-    int devices = 1;
-    uint64_t elsewhere = minus(zc_limits_used(ZC_PLACE_MANAGED), zc_limits_managed_host());
-    if (mapped)
-        elsewhere += minus(zc_limits_used(ZC_PLACE_MAPPED),
-                           __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED));
-    zc_real.cuDeviceGetCount(&devices);
-    struct others others = {.device = device, .mapped = mapped};
-    if (elsewhere && devices > 1)
-        zc_block_each(count_other, &others);
-    return minus(elsewhere, others.bytes) + zc_lazy_promised(device);
-}
-
 /* The largest block that the rules would place, where a device has so much free: the rule counts
  * that takes a block of all memory that there is. */
 static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free, uint64_t total)
 {
-    struct zc_room room = {.device = free / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT,
-                           .spare = zc_room_spare(total),
-                           .limit = zc_limits_left(ZC_PLACE_DEVICE, device),
-                           .managed = zc_limits_left(ZC_PLACE_MANAGED, device),
-                           .pinned = zc_limits_left(ZC_PLACE_MAPPED, -1) +
-                                     __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED)};
+    struct zc_room room = zc_room_now(device, free, total);
     struct zc_ask ask = ZC_ASK(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
     const struct zc_rule *rule = zc_ask_begin(&ask) ? zc_ask_rule(&ask) : NULL;
     room.budget = rule ? zc_budget_left(rule, device) : 0;
     room.whole = rule ? zc_room_whole(rule, device) : 0;
     return zc_room_largest(rule, &room);
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
 }
 
 /* `report_free = policy`: what is in use stays the difference of the two numbers. */
@@ -350,8 +291,9 @@ static void report_policy(const struct zc_entry *entry, int device, size_t *free
     size_t left, all;
     if (zc_real.cuMemGetInfo_v2(&left, &all) != CUDA_SUCCESS)
         return;
-    uint64_t idle = left + zc_modules_idle_bytes(), used = all - idle + lacking(device, true);
-    uint64_t room = largest(entry, device, minus(idle, lacking(device, false)), all);
+    uint64_t idle = left + zc_modules_idle_bytes(),
+             used = all - idle + zc_room_lacking(device, true);
+    uint64_t room = largest(entry, device, minus(idle, zc_room_lacking(device, false)), all);
     if (free)
         *free = room;
     if (total)
@@ -367,7 +309,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
     CUdevice device = 0;
     bool by_policy = zc_life_on() && zc_rules()->report_free == ZC_REPORT_FREE_POLICY;
     if (by_policy || (free && zc_life_on()))
-        zc_freed_reap(ZC_PLACE_COUNT);
+        zc_freed_reap(false);
     CUresult result = real(free, total);
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
@@ -375,7 +317,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
     if (by_policy)
         report_policy(entry, device, free, total);
     else if (free)
-        *free = minus(*free + zc_modules_idle_bytes(), lacking(device, true));
+        *free = minus(*free + zc_modules_idle_bytes(), zc_room_lacking(device, true));
     return result;
 }
 
@@ -384,20 +326,20 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t bytes,
                                         CUmemRangeHandleType type, unsigned long long flags))
 {
-    const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
-    struct zc_vmm *v = zc_vmm_of(b);
+    struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
     if (zc_beside(ptr))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult refused = CUDA_SUCCESS, result = v ? make_known(b, entry->fn) : CUDA_SUCCESS;
+    CUresult refused = CUDA_SUCCESS,
+             result = zc_place_retreat(b, entry->fn, false, ZC_RETREAT_ASKED);
     if (result != CUDA_SUCCESS)
         return result;
     bool mine = b && zc_driver_lock(); /* It is not moved meanwhile. */
-    if (b && (!v || zc_block_spilled(b)))
+    if (b && !on_device(b))
         refused = CUDA_ERROR_NOT_SUPPORTED;
     else
         result = real(handle, ptr, bytes, type, flags);
     if (b && !refused && result == CUDA_SUCCESS)
-        v->exported = true;
+        __atomic_fetch_or(&b->flags, ZC_BLOCK_EXPORTED, __ATOMIC_RELAXED);
     if (mine)
         zc_driver_unlock();
     return refused ? zc_diagnose(entry->fn, ptr, refused) : result;

@@ -18,10 +18,7 @@
 #include "memory/budget.h"
 #include "memory/deep.h"
 #include "place/fallback.h"
-#include "place/migrate.h"
-#include "shared/heat.h"
-#include "shared/early.h"
-#include "vmm/move.h"
+#include "place/verbs.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts, because handles are reused. */
 
@@ -93,10 +90,6 @@ static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
     zc_deep_born(block);
 }
 
-/* struct zc_block has only so many bits. */
-_Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
-               "fields are wide enough");
-
 /* Pages that the place has mapped from the last byte of a block on; 0 if the block uses all of
  * them. */
 static uint32_t pages_behind(const struct zc_backing *b, size_t size)
@@ -109,7 +102,6 @@ static uint32_t pages_behind(const struct zc_backing *b, size_t size)
 bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backing *backing,
                   const struct zc_rule *rule, const char *why)
 {
-    const struct zc_place *place = backing ? zc_place_of(backing->place) : NULL;
     struct zc_block
         like; /* Sets field by field: clearing it first takes longer than all the rest. */
     uint32_t ask_flags = ask->flags;
@@ -133,21 +125,19 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.device = (int8_t)ask->device;
     like.rule = rule ? (int16_t)(rule - zc_rules()->rules) : -1;
     like.api = ask->api & 31;
-    like.place = (backing ? backing->place : ask->home) & 7;
+    like.place = (backing ? backing->place : zc_place_bare(ask->asked)) & 7;
     like.asked = ask->asked & 15;
-    like.real = (uint8_t)(place ? place->real : ask->asked);
-    if (zc_block_spilled(&like) == like.size)
-        like.real = ZC_KIND_PINNED;
+    like.real = (uint8_t)(zc_block_spilled(&like) == like.size ? ZC_KIND_PINNED
+                          : backing                            ? zc_place_of(backing->place)->real
+                                                               : ask->asked);
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;
     zc_pool_note_alloc(b);
-    if (backing)
+    if (backing) {
         zc_diagnose_watch();
-    if (backing && backing->place == ZC_PLACE_SHARED)
-        zc_heat_new(backing->vmm->pair, b);
-    if (zc_move_of(b))
-        zc_migrate_watch();
+        zc_place_entered(b);
+    }
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
         log_alloc(b, ask, rule, why);
     return true;
@@ -156,12 +146,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
 void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr address,
                       size_t bytes, enum zc_kind kind)
 {
-    struct zc_ask ask = {.entry = entry,
-                         .api = api,
-                         .size = bytes,
-                         .asked = kind,
-                         .flags = ZC_BLOCK_FOREIGN,
-                         .home = ZC_PLACE_DEVICE};
+    struct zc_ask ask = {
+        .entry = entry, .api = api, .size = bytes, .asked = kind, .flags = ZC_BLOCK_FOREIGN};
     CUdeviceptr base = address;
     if (!zc_ask_begin(&ask))
         return;

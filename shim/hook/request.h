@@ -3,7 +3,7 @@
 #pragma once
 
 #include "driver/call.h"
-#include "hook/placed.h"
+#include "place/placed.h"
 #include "memory/place.h"
 #include "policy/policy.h"
 
@@ -13,7 +13,6 @@ struct zc_ask {
     size_t size;                /* Bytes asked for. */
     enum zc_kind asked;         /* Kind that the program asks for. */
     uint32_t flags;             /* ZC_BLOCK_* of the request. */
-    enum zc_place_id home;      /* Place without libzc. */
     enum zc_stream_kind stream; /* For rules; NONE for calls without a stream. */
     CUmemoryPool pool;          /* Pool of a stream-ordered request, else NULL. */
     bool supposed;              /* It is not made: its rule does not count it. */
@@ -22,11 +21,11 @@ struct zc_ask {
     int device;                 /* Its device, -1 if none; filled by zc_ask_begin(). */
 };
 
-/* A request of a kind of memory, which lies in the place of that name without libzc. */
+/* A request of a kind of memory. */
 #define ZC_ASK(which, bytes, kind, ...)                                                            \
     {                                                                                              \
         .entry = entry, .api = ZC_API_##which, .size = (bytes), .asked = ZC_KIND_##kind,           \
-        .home = ZC_PLACE_##kind, __VA_ARGS__                                                       \
+        __VA_ARGS__                                                                                \
     }
 
 /* Fills site, context and device.  False if libzc is off: then the call is only forwarded. */

@@ -14,18 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/hostheap.h"
+#include "place/hostmem.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 _Static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "prlimit64(2) takes either");
-
-static void fit(bool all)
-{
-    int saved = errno;
-    zc_hostheap_fit(all);
-    errno = saved;
-}
 
 /* A process may be named by any of its threads. */
 static bool own(pid_t pid)
@@ -43,7 +36,7 @@ static int exchange(pid_t pid, int resource, const void *limit, void *old)
     long result = syscall(SYS_prlimit64, pid, resource, limit, old);
     bool counts = resource == RLIMIT_AS || resource == RLIMIT_DATA;
     if (result == 0 && limit && counts && own(pid))
-        fit(false);
+        zc_hostmem_fit(false);
     return (int)result;
 }
 
@@ -71,6 +64,6 @@ EXPORT int mlockall(int flags)
     int result = (int)syscall(SYS_mlockall, flags);
     if (result == 0 || errno != ENOMEM)
         return result;
-    fit(true);
+    zc_hostmem_fit(true);
     return (int)syscall(SYS_mlockall, flags);
 }

@@ -14,32 +14,16 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "driver/capture.h"
-#include "driver/launch.h"
 #include "driver/unknown.h"
-#include "host/pinned.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
 #include "log/summary.h"
-#include "shared/backing.h"
-#include "vmm/access.h"
+#include "place/verbs.h"
 
 /* The newest CUDA whose calls and values libzc knows. */
 #define KNOWN 13050
 
 static ZC_OWN bool said[ZC_FN_COUNT + ZC_UNKNOWN_SLOTS]; /* By function.  Atomic. */
-
-/* Such a call may give a stream work that waits for the CPU, and use any block from any device, by
- * the CPU as well.  Registered memory first: whether ending that may wait depends on what streams
- * were given before. */
-static CUresult prepare(enum zc_fn fn)
-{
-    CUresult result = zc_life_closing() ? CUDA_SUCCESS : zc_pinned_forgo(fn);
-    if (result == CUDA_SUCCESS)
-        result = zc_shared_quiesce(fn);
-    if (result == CUDA_SUCCESS)
-        result = zc_launch_before(fn, ZC_LEGACY, NULL);
-    return result == CUDA_SUCCESS ? zc_access_open_all() : result;
-}
 
 /* Without rules nothing changes but the log. */
 static void say(enum zc_fn fn)
@@ -66,7 +50,7 @@ CUresult zc_unknown_use(enum zc_fn fn)
         __atomic_fetch_add(&zc_log_unknown.functions, 1, __ATOMIC_RELAXED);
         say(fn);
     }
-    return zc_rules()->rule_count ? prepare(fn) : CUDA_SUCCESS;
+    return zc_rules()->rule_count ? zc_place_expose(fn) : CUDA_SUCCESS;
 }
 
 CUresult zc_unknown_value(enum zc_fn fn)

@@ -593,10 +593,13 @@ static CUresult make_block(const struct zc_want *want, struct zc_backing *out, c
     return CUDA_SUCCESS;
 }
 
-/* The memory goes to the pool, still registered, for the next request of its context. */
+/* The memory goes to the pool, still registered and in its original state, for the next request of
+ * its context.  Other blocks in a slab may still want the attribute. */
 static CUresult unmake_block(struct zc_backing *backing, bool gone)
 {
-    (void)gone;
+    int none = 0;
+    if (backing->synced && !gone && zc_hostheap_extent(backing->base)->use == ZC_EXTENT_BLOCK)
+        zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, backing->base);
     zc_hostheap_put((void *)backing->base);
     return CUDA_SUCCESS;
 }

@@ -50,9 +50,10 @@ struct zc_block {
 #define ZC_BLOCK_STREAM 2u       /* Stream-ordered request (cuMemAllocAsync and related calls). */
 #define ZC_BLOCK_FOREIGN 4u      /* Not requested: imported, a global, registered. */
 #define ZC_BLOCK_QUARANTINED 16u /* Freed, but something still uses its memory. */
-#define ZC_BLOCK_HOST 32u    /* In the host heap: libc memory to the program, pinned once used. */
-#define ZC_BLOCK_BUDGET 64u  /* Counts against the budget of its rule. */
-#define ZC_BLOCK_POOLED 512u /* Converted; the driver's pool has its memory and frees it. */
+#define ZC_BLOCK_HOST 32u      /* In the host heap: libc memory to the program, pinned once used. */
+#define ZC_BLOCK_BUDGET 64u    /* Counts against the budget of its rule. */
+#define ZC_BLOCK_EXPORTED 128u /* Others reach its memory by a handle that the program has. */
+#define ZC_BLOCK_POOLED 512u   /* Converted; the driver's pool has its memory and frees it. */
 #define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed; the handle may be reused. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_SPLIT 2048u     /* Its place has the first bytes; the others are in `mapped`. */
@@ -74,6 +75,14 @@ static inline uint64_t zc_block_spilled(const struct zc_block *block)
 {
     uint64_t placed = (block->behind >> ZC_BLOCK_BEHIND_BITS) * ZC_BLOCK_UNIT;
     return block->flags & ZC_BLOCK_SPLIT ? block->size - placed : 0;
+}
+
+/* The first address of a split block that is in `mapped`; 0 if there is none. */
+static inline uint64_t zc_block_border(const struct zc_block *block)
+{
+    return block && (block->flags & ZC_BLOCK_SPLIT)
+               ? block->base + block->size - zc_block_spilled(block)
+               : 0;
 }
 
 /* True for pinned host memory that the program requested and libzc made. */

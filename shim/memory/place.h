@@ -49,6 +49,7 @@ struct zc_backing {
     uint8_t flags;             /* For host memory: the program's CU_MEMHOSTALLOC_* flags. */
     bool for_host : 1;         /* The request was for host memory. */
     bool own_pages : 1;        /* mapped: libzc's own pages, registered. */
+    bool synced : 1;           /* pinned: the driver was given SYNC_MEMOPS for it. */
     bool pooled : 1;           /* managed: it is from the driver's pool of managed memory. */
     bool detached : 1;         /* The driver has taken its part back already. */
     struct zc_hinting hinting; /* managed: the state of `hint`. */
@@ -116,6 +117,11 @@ struct zc_place {
     /* Gives back everything else.  `gone`: the context was destroyed, and the driver's part with
      * it. */
     CUresult (*unmake)(struct zc_backing *backing, bool gone);
+    /* The verbs of place/verbs.h that are the place's own; NULL: there is nothing to do. */
+    void (*entered)(struct zc_block *block);
+    CUresult (*retreat)(const struct zc_block *block, enum zc_fn fn, bool keeps, const char *why);
+    CUresult (*quiesce)(enum zc_fn fn);
+    void (*diagnose)(void);
 };
 
 /*

@@ -27,6 +27,8 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 }
 
 _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is bounded");
+_Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
+               "fields of struct zc_block are wide enough");
 
 /* Requests that this version can place; others are only counted. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)

@@ -12,14 +12,17 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "driver/capture.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/pinned.h"
+#include "ledger/rules.h"
 #include "managed/hint.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "place/fallback.h"
 #include "shared/early.h"
 #include "vmm/access.h"
+#include "vmm/grow.h"
 #include "vmm/vmm.h"
 
 /* Most entries that a call asks the driver about if it need not find them all. */
@@ -132,10 +135,13 @@ static unsigned freed_visit_all(visitor *ends, void *arg)
     return count;
 }
 
-/* Without memory for a record the block stays quarantined for good: it is lost, but never reused
+/* Takes over a block that the program freed.  It stays in the ledger, quarantined, so that its
+ * addresses still answer as freed.  `event`, of the context `home`, was recorded on the stream at
+ * the free; the entry owns it from now on.  NULL if the program guarantees that nothing uses the
+ * block. Without memory for a record it stays quarantined for good: it is lost, but never reused
  * too early. */
-void zc_freed_defer(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,
-                    enum zc_flavour flavour)
+static void freed_defer(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,
+                        enum zc_flavour flavour)
 {
     struct freed *p = freed_make(block, block, event, home);
     zc_block_quarantine(block);
@@ -152,6 +158,17 @@ void zc_freed_defer_pool(const struct zc_block *block, CUevent event, CUcontext 
     if (event)
         zc_real.cuEventDestroy_v2(event);
     zc_place_release(block->backing, true);
+}
+
+/* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
+ * free has to wait.  A lazy block from which another one grows is kept instead. */
+static CUevent freed_mark(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_vmm_of(block);
+    bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
+               zc_rules()->rules[block->rule].free == ZC_FREE_DEFER &&
+               (!v->lazy || zc_growth_pending(v->as_old));
+    return may ? zc_stream_mark_context(v->va.context) : NULL;
 }
 
 static bool freed_passed(const struct freed *p)
@@ -249,14 +266,6 @@ static struct zc_backing *kept_take(const struct zc_want *want)
     return p ? freed_end(p) : NULL;
 }
 
-struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *want)
-{
-    struct zc_backing *taken = want->stream_ordered ? freed_take_deferred(place, want) : NULL;
-    if (want->rule->free == ZC_FREE_DEFER)
-        zc_freed_tidy();
-    return want->stream_ordered || place != ZC_PLACE_VMM ? taken : kept_take(want);
-}
-
 static uint64_t kept_most(int device)
 {
     size_t total = 0;
@@ -267,12 +276,14 @@ static uint64_t kept_most(int device)
     return most;
 }
 
-/* A block with headroom holds more than it is counted with. */
-bool zc_freed_fits(const struct zc_block *block)
+/* True if a block may be kept: a vmm block, not too large, attached whole, neither lazy nor split.
+ * One with headroom holds more than it is counted with. */
+static bool freed_fits(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
-    return v && !v->lazy && !v->moves && !v->exported && !zc_vmm_spilled(v) && zc_vmm_whole(v) &&
-           v->held == v->span && !zc_life_closing() && zc_vmm_own(v) <= kept_most(v->va.device);
+    return v && !v->lazy && !v->moves && !(block->flags & ZC_BLOCK_EXPORTED) &&
+           !zc_vmm_spilled(v) && zc_vmm_whole(v) && v->held == v->span && !zc_life_closing() &&
+           zc_vmm_own(v) <= kept_most(v->va.device);
 }
 
 /* Gives the oldest kept blocks of a device back to the driver, until no more than `most` bytes are
@@ -336,9 +347,15 @@ static uint64_t kept_idle(void)
     return some ? kept_bytes(device) : 0;
 }
 
-bool zc_freed_keep(struct zc_block *block)
+/*
+ * Takes over a claimed block that nothing uses any more.  Older blocks are given back so that no
+ * more than a sixteenth of the device's memory is kept.  The block stays in the ledger,
+ * quarantined, and no longer counts against the limits.  Returns false, and does nothing, if it is
+ * not to be kept.
+ */
+static bool freed_keep(struct zc_block *block)
 {
-    struct freed *p = zc_freed_fits(block) ? freed_make(block, block, NULL, NULL) : NULL;
+    struct freed *p = freed_fits(block) ? freed_make(block, block, NULL, NULL) : NULL;
     bool kept = p && kept_enter(p);
     if (!kept)
         zc_arena_put(p, sizeof(*p));
@@ -355,7 +372,7 @@ static bool freed_by_rule(const struct freed *p)
 static void freed_release(struct freed *p)
 {
     bool driver_has_it = p->backing->pooled;
-    bool may_keep = freed_by_rule(p) && zc_freed_fits(p->quarantined);
+    bool may_keep = freed_by_rule(p) && freed_fits(p->quarantined);
     if (p->event)
         zc_real.cuEventDestroy_v2(p->event);
     p->event = NULL;
@@ -392,13 +409,15 @@ static bool freed_due_in(const struct freed *p, enum zc_place_id place)
     return (!waits || b->place == place || place == ANY_PLACE) && freed_passed(p);
 }
 
-unsigned zc_freed_reap(enum zc_place_id place)
+/* A place that waits for the device is included only if `place` names it. */
+static unsigned freed_reap(enum zc_place_id place)
 {
     struct sweep s = {freed_due_in, place};
     return freed_may_sweep() ? freed_visit_all(freed_end_if_due, &s) : 0;
 }
 
-void zc_freed_tidy(void)
+/* As zc_freed_reap(false), for some entries in turn: for calls in which it is not urgent. */
+static void freed_tidy(void)
 {
     struct sweep s = {freed_due_in, ZC_PLACE_COUNT};
     unsigned most = LOOKED_AT, first = __atomic_load_n(&freed.turn, __ATOMIC_RELAXED), i = 0;
@@ -407,11 +426,27 @@ void zc_freed_tidy(void)
     __atomic_store_n(&freed.turn, first + i, __ATOMIC_RELAXED);
 }
 
-void zc_freed_reap_all(void)
+struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *want)
 {
-    zc_early_trim();
-    zc_pinned_trim();
-    zc_freed_reap(ANY_PLACE);
+    struct zc_backing *taken = want->stream_ordered ? freed_take_deferred(place, want) : NULL;
+    if (want->rule->free == ZC_FREE_DEFER)
+        freed_tidy();
+    return want->stream_ordered || place != ZC_PLACE_VMM ? taken : kept_take(want);
+}
+
+void zc_freed_reap(bool waited)
+{
+    if (waited) {
+        zc_early_trim();
+        zc_pinned_trim();
+    }
+    freed_reap(waited ? ANY_PLACE : ZC_PLACE_COUNT);
+}
+
+void zc_freed_bare(const struct zc_block *block)
+{
+    zc_grown_freed(block);
+    zc_freed_reap(true);
 }
 
 static bool freed_waited_for(const struct freed *p, enum zc_place_id place)
@@ -444,8 +479,110 @@ static void freed_context_gone(CUcontext context)
 
 static unsigned freed_reclaim(int place)
 {
-    unsigned given = zc_freed_reap((enum zc_place_id)place);
+    unsigned given = freed_reap((enum zc_place_id)place);
     return given + (place == ZC_PLACE_COUNT ? kept_drop_all() : 0);
+}
+
+/* How a block is freed. */
+struct parting {
+    CUevent mark;   /* Its memory waits for this; NULL: for nothing. */
+    bool kept;      /* Another block has its memory; see zc_grow_freeing(). */
+    bool waited;    /* The call has waited for the context. */
+    bool diagnosed; /* The failure has been reported. */
+};
+
+/* Waits for the block's context, as cuMemFree does, or records what it would wait for.  Then hands
+ * the memory to a block that grew from this one. */
+static CUresult let_go(struct zc_block *block, void (*note)(struct zc_block *block),
+                       struct parting *out)
+{
+    const struct zc_backing *backing = block->backing;
+    CUresult result = CUDA_SUCCESS;
+    out->kept = out->diagnosed = false;
+    out->mark = freed_mark(block);
+    out->waited = !out->mark && !(block->flags & ZC_BLOCK_STREAM);
+    if (out->waited)
+        result = zc_stream_wait_context(backing->context);
+    if (result == CUDA_SUCCESS) {
+        result = zc_grow_freeing(block, out->mark != NULL, note, &out->kept);
+        out->diagnosed = result != CUDA_SUCCESS;
+    }
+    bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_lazy(block);
+    if (!out->mark || !settled)
+        return result;
+    zc_real.cuEventDestroy_v2(out->mark);
+    out->mark = NULL;
+    out->waited = result == CUDA_SUCCESS && !out->kept;
+    return out->waited ? zc_stream_wait_context(backing->context) : result;
+}
+
+/* Not while it is moved. */
+static bool claim_still(struct zc_block *block)
+{
+    bool mine = block->place == ZC_PLACE_VMM && zc_driver_lock();
+    bool claimed = zc_block_claim(block);
+    if (mine)
+        zc_driver_unlock();
+    return claimed;
+}
+
+CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *block),
+                       bool *diagnosed_out)
+{
+    struct zc_backing *backing = block->backing;
+    struct parting p;
+    *diagnosed_out = !claim_still(block);
+    if (*diagnosed_out)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool apart = zc_block_hosted(block) && zc_capture_any();
+    if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
+        note(block);
+        freed_defer(block, NULL, NULL, NULL, ZC_LEGACY);
+        return CUDA_SUCCESS;
+    }
+    CUresult result = let_go(block, note, &p);
+    /* What was kept may belong to another thread's block by now. */
+    if (result == CUDA_SUCCESS && !p.kept && !p.mark && !freed_fits(block))
+        result = zc_place_detach(backing);
+    if (result != CUDA_SUCCESS) { /* Something may still use it, so it stays allocated. */
+        zc_block_unclaim(block);
+        *diagnosed_out = p.diagnosed;
+        return result;
+    }
+    if (!p.kept)
+        note(block);
+    if (p.mark)
+        freed_defer(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
+    if (!p.kept && !p.mark && !freed_keep(block)) {
+        zc_block_remove(block);
+        result = zc_place_release(backing, false);
+    }
+    /* Places that wait for the device give back what streams have passed if this free waited. */
+    if (p.waited)
+        zc_freed_reap(true);
+    else
+        freed_tidy();
+    return result;
+}
+
+CUresult zc_place_free_in_order(struct zc_block *block, CUevent event, CUstream stream,
+                                enum zc_flavour flavour, void (*note)(struct zc_block *block))
+{
+    CUresult result = claim_still(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) {
+        result = zc_grow_leaving(block);
+        if (result != CUDA_SUCCESS)
+            zc_block_unclaim(block);
+    }
+    if (result != CUDA_SUCCESS) {
+        if (event)
+            zc_real.cuEventDestroy_v2(event);
+        return result;
+    }
+    note(block);
+    freed_tidy();
+    freed_defer(block, event, zc_stream_context(stream, flavour), stream, flavour);
+    return CUDA_SUCCESS;
 }
 
 const struct zc_module zc_module_freed = {.context_gone = freed_context_gone,

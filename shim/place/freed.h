@@ -6,31 +6,20 @@
 #include "memory/place.h"
 
 /*
- * Takes over a block that the program freed in stream order.  It stays in the ledger, quarantined,
- * so that its addresses still answer as freed.  `event`, of the context `home`, was recorded on the
- * stream at the free; the entry owns it from now on.  NULL if the program guarantees that nothing
- * uses the block.
+ * As cuMemFree: waits for the block's context, or records what it would wait for, and lets the
+ * memory go.  Calls note() once the block is claimed and will go.  On failure it stays, and the
+ * program gets the returned code; *diagnosed_out: it was explained.
  */
-void zc_freed_defer(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,
-                    enum zc_flavour flavour);
+CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *block),
+                       bool *diagnosed_out);
 
-/*
- * The same for a block of a pool, which the driver has taken back in stream order: its backing
- * counts against the limits until `event`.  With NULL it stops counting at once.
- */
+/* The same in the order of a stream: once `event`, which may be NULL, has passed. */
+CUresult zc_place_free_in_order(struct zc_block *block, CUevent event, CUstream stream,
+                                enum zc_flavour flavour, void (*note)(struct zc_block *block));
+
+/* The driver has taken a block of its pool back in stream order: its backing counts against the
+ * limits until `event`, of the context `home`.  With NULL it stops counting at once. */
 void zc_freed_defer_pool(const struct zc_block *block, CUevent event, CUcontext home);
-
-/*
- * Takes over a claimed block that the program has freed and nothing uses any more.  Older blocks
- * are given back so that no more than a sixteenth of the device's memory is kept.  The block stays
- * in the ledger, quarantined, and no longer counts against the limits.  Returns false, and does
- * nothing, if the block is not to be kept.
- */
-bool zc_freed_keep(struct zc_block *block);
-
-/* True if a block may be kept: a vmm block, not too large, attached whole, neither lazy nor
- * split. */
-bool zc_freed_fits(const struct zc_block *block);
 
 /*
  * Takes memory for a new request of the same place, device and size, counted against the limits.  A
@@ -40,17 +29,10 @@ bool zc_freed_fits(const struct zc_block *block);
  */
 struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *want);
 
-/*
- * Gives back the memory that streams have passed.  A place that waits for the device is included
- * only if `place` names it, because its calls must not come where the program's own call would not
- * wait.  With ZC_PLACE_COUNT: only places that never wait.  Returns the number of blocks.
+/* Gives back the memory that streams have passed: with `waited`, for calls in which the program
+ * itself waits for the device, of all places and freed host blocks; else of places that never wait.
  */
-unsigned zc_freed_reap(enum zc_place_id place);
+void zc_freed_reap(bool waited);
 
-/* As zc_freed_reap() for places that never wait, and for some entries in turn: for calls in which
- * it is not urgent. */
-void zc_freed_tidy(void);
-
-/* As zc_freed_reap() for all places, and for freed host blocks: for calls in which the program
- * itself waits for the device. */
-void zc_freed_reap_all(void);
+/* The same in a call by which the driver has freed a block of its own. */
+void zc_freed_bare(const struct zc_block *block);

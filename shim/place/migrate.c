@@ -198,6 +198,24 @@ static void name_blocks(const struct zc_launch *launch, struct named *n)
     zc_launch_words(launch, add_named, n);
 }
 
+static void add_address(uint64_t word, void *arg)
+{
+    struct zc_launch_graph *g = arg;
+    const struct zc_block *block = zc_block_find(word);
+    if (!zc_move_of(block) || g->count == ZC_LAUNCH_NAMED)
+        return;
+    for (unsigned i = 0; i < g->count; i++)
+        if (g->address[i] == block->base)
+            return;
+    g->address[g->count++] = block->base;
+}
+
+void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel)
+{
+    zc_launch_words(kernel, add_address, graph);
+    graph->kernels = graph->kernels * 31 + (uintptr_t)kernel->function;
+}
+
 static void note_use(struct zc_vmm *v, uint64_t now)
 {
     uint64_t last = __atomic_exchange_n(&zc_movable(v)->last, now, __ATOMIC_RELAXED);
@@ -230,7 +248,7 @@ struct search {
 static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
 {
     return !__atomic_load_n(&moving.elsewhere, __ATOMIC_ACQUIRE) &&
-           !(block->flags & ZC_BLOCK_QUARANTINED) && !v->lazy && !v->exported &&
+           !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_EXPORTED)) && !v->lazy &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
            v->va.context == migrate_home() && v->va.devices == UINT64_C(1) << v->va.device;

@@ -13,10 +13,18 @@
  */
 #pragma once
 
-#include "driver/real.h"
+#include "driver/launch.h"
+#include "vmm/move.h"
 
 /* A block that moves was made: launches are watched from now on. */
 void zc_migrate_watch(void);
+
+/* True while there are such blocks; and what a kernel names of them is the graph's. */
+static inline bool zc_migrate_any(void)
+{
+    return __atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED);
+}
+void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel);
 
 /* A copy of such a block is about to be made in a stream.  False if that is one of another context,
  * whose work goes unnoticed where blocks move: the block must stay (zc_move_never()), and if the

@@ -8,6 +8,7 @@
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "vmm/lazy.h"
+#include "vmm/move.h"
 
 /* Bytes of a part without `chunk`. */
 #define ROOM_PART ((uint64_t)32 << 20)
@@ -96,4 +97,58 @@ uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *r)
         largest = bytes > largest ? bytes : largest;
     }
     return largest;
+}
+
+struct room_others {
+    int device;
+    bool mapped; /* Host memory counts. */
+    uint64_t bytes;
+};
+
+/* Counts memory requested from other devices that lies elsewhere. */
+static bool room_count_other(struct zc_block *b, void *arg)
+{
+    struct room_others *o = arg;
+    bool hosted = o->mapped && (b->place == ZC_PLACE_MAPPED || zc_block_spilled(b));
+    if ((hosted || b->place == ZC_PLACE_MANAGED) && (b->flags & ZC_BLOCK_CONVERTED) &&
+        b->asked == ZC_KIND_DEVICE && b->device != o->device)
+        o->bytes += zc_block_spilled(b) ? zc_block_spilled(b) : b->size;
+    return true;
+}
+
+static uint64_t room_minus(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+uint64_t zc_room_lacking(int device, bool mapped)
+{
+    int devices = 1;
+    uint64_t elsewhere = room_minus(zc_limits_used(ZC_PLACE_MANAGED), zc_limits_managed_host());
+    if (mapped)
+        elsewhere += room_minus(zc_limits_used(ZC_PLACE_MAPPED),
+                                __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED));
+    zc_real.cuDeviceGetCount(&devices);
+    struct room_others others = {.device = device, .mapped = mapped};
+    if (elsewhere && devices > 1)
+        zc_block_each(room_count_other, &others);
+    return room_minus(elsewhere, others.bytes) + zc_lazy_promised(device);
+}
+
+struct zc_room zc_room_now(int device, uint64_t free, uint64_t total)
+{
+    return (struct zc_room){.device = free / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT,
+                            .spare = zc_room_spare(total),
+                            .limit = zc_limits_left(ZC_PLACE_DEVICE, device),
+                            .managed = zc_limits_left(ZC_PLACE_MANAGED, device),
+                            .pinned = zc_limits_left(ZC_PLACE_MAPPED, -1) +
+                                      __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED)};
+}
+
+bool zc_room_for_bare(int device, size_t bytes, bool anywhere)
+{
+    if (!zc_limits_device_holds(device, bytes, anywhere))
+        return false;
+    zc_lazy_before_request(device, bytes);
+    return true;
 }

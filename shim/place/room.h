@@ -30,5 +30,17 @@ uint64_t zc_room_whole(const struct zc_rule *rule, int device);
  * with `full` no more than the device has free, beside what it leaves and what was promised. */
 uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted, bool full);
 
+/* Before the program's own request for memory of the current device: makes room for it.  False if
+ * the device has none beside what libzc holds in managed memory.  `anywhere`: it may be another
+ * device's. */
+bool zc_room_for_bare(int device, size_t bytes, bool anywhere);
+
+/* What is left on a device that has so much free of all its memory, but for a rule's fields. */
+struct zc_room zc_room_now(int device, uint64_t free, uint64_t total);
+
+/* Bytes requested from a device that are managed or have no memory yet; and with `mapped` those in
+ * host memory. */
+uint64_t zc_room_lacking(int device, bool mapped);
+
 /* Without a rule (NULL), the program's own call. */
 uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *room);

@@ -502,14 +502,3 @@ CUresult zc_shared_before_kernels(enum zc_fn fn)
         return result; /* Launches with tables alone look at no list. */
     return all_own(fn, backing_is_delivered, "kernels may write it again");
 }
-
-CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address)
-{
-    return zc_shared_to_own(zc_shared_of(zc_block_find(address)), fn,
-                            "a call writes it that is no copy");
-}
-
-CUresult zc_shared_source(enum zc_fn fn, CUdeviceptr address)
-{
-    return zc_shared_to_own(zc_shared_of(zc_block_find(address)), fn, "a graph copies it");
-}

@@ -58,12 +58,6 @@ bool zc_shared_demote(struct zc_shared *pair, const char *why);
  * because that waits for the device, so all blocks become OWN.  Then as zc_grow_drain(). */
 CUresult zc_shared_quiesce(enum zc_fn fn);
 
-/* zc_shared_to_own() for the block at an address, if there is one: before `fn` writes it in a form
- * that is no copy; and for the source of a copy in a graph, because the driver keeps what kind of
- * memory it found there. */
-CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address);
-CUresult zc_shared_source(enum zc_fn fn, CUdeviceptr address);
-
 /* The driver forgets the registration of a block that is ONE; it may refuse, and then all is as
  * before. */
 CUresult zc_shared_unregister(struct zc_shared *pair);

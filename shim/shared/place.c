@@ -98,9 +98,26 @@ static CUresult shared_unmake(struct zc_backing *backing, bool gone)
     return zc_place_vmm.unmake(backing, gone);
 }
 
+static void shared_entered(struct zc_block *block)
+{
+    zc_heat_new(zc_shared_of(block), block);
+}
+
+/* The driver keeps what kind of memory it found in the source of a copy in a graph. */
+static CUresult shared_retreat(const struct zc_block *block, enum zc_fn fn, bool keeps,
+                               const char *why)
+{
+    CUresult result = zc_shared_to_own(zc_shared_of(block), fn, why);
+    return result == CUDA_SUCCESS ? zc_place_vmm.retreat(block, fn, keeps, why) : result;
+}
+
 const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,
                                          .real = ZC_KIND_DEVICE,
                                          .waits = true,
                                          .make = shared_make,
                                          .detach = shared_detach,
-                                         .unmake = shared_unmake};
+                                         .unmake = shared_unmake,
+                                         .entered = shared_entered,
+                                         .retreat = shared_retreat,
+                                         .quiesce = zc_shared_quiesce,
+                                         .diagnose = zc_shared_diagnose};

@@ -267,15 +267,4 @@ CUresult zc_access_open_all(void)
     return result;
 }
 
-CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour)
-{
-    const struct zc_block *block = address ? zc_block_find(address) : NULL;
-    int device;
-    CUresult result = open_to_cpu(block);
-    if (result != CUDA_SUCCESS || !__atomic_load_n(&many, __ATOMIC_RELAXED) || !zc_vmm_of(block))
-        return result;
-    result = zc_stream_device(stream, flavour, &device);
-    return result == CUDA_SUCCESS ? open_side(block, device) : result;
-}
-
 const struct zc_module zc_module_access = {.context_gone = access_context_gone};

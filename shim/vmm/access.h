@@ -48,7 +48,3 @@ CUresult zc_vmm_open(const struct zc_copy *c);
 
 /* The same for a call that may copy any block from any device.  Returns the driver's code. */
 CUresult zc_access_open_all(void);
-
-/* The same for one address among several that a call names: opens its block to the device of the
- * stream.  Returns the driver's code. */
-CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour);

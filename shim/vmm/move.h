@@ -25,15 +25,6 @@ static inline bool zc_move_enter(void)
 }
 void zc_move_leave(bool entered);
 
-/* The result of a call of the driver's, which is announced. */
-#define ZC_HOLDING_STILL(call)                                                                     \
-    ({                                                                                             \
-        bool entered_ = zc_move_enter();                                                           \
-        CUresult result_ = call;                                                                   \
-        zc_move_leave(entered_);                                                                   \
-        result_;                                                                                   \
-    })
-
 /* A graph will copy the block, whose launches tell nothing: it stays where it is, open to the CPU
  * as the driver's copies want it.  Between zc_move_enter() and zc_move_leave().  Returns the
  * driver's code; nothing happens for NULL and other blocks. */

@@ -6,6 +6,7 @@
 #include "vmm/access.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
+#include "vmm/move.h"
 
 /* Asks the driver in advance what the first requests under a policy would ask, unless they are left
  * as they are until an array has grown, which most never do. */
@@ -65,10 +66,13 @@ static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f,
 }
 
 /* Places the block in its range: what its last granule leaves over is split to both sides of it,
- * or guard granules are added; see zc_margin().  Returns the bytes before the block. */
-static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct zc_vmm_facts *f)
+ * or guard granules are added; see zc_margin().  With `split` it begins with a granule.  Returns
+ * the bytes before the block. */
+static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct zc_vmm_facts *f,
+                      bool split)
 {
-    size_t slack = v->span - want->size, before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
+    size_t slack = split ? 0 : v->span - want->size;
+    size_t before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
     if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && zc_vmm_take_guard(v)) {
         before = f->granularity;
         v->span += 2 * before;
@@ -106,7 +110,7 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     }
     v->va.base = v->span <= want->at_bytes ? want->at : 0;
     v->va.size = want->at_bytes;
-    size_t before = lazy ? 0 : lay_out(v, want, f);
+    size_t before = lazy ? 0 : lay_out(v, want, f, out->spilled);
     if (out->spilled) {
         v->va.host.to = (uint32_t)((v->span - zc_vmm_guard(v)) / ZC_VA_UNIT);
         v->va.host.from = (uint32_t)((zc_vmm_guard(v) + want->size - out->spilled) / ZC_VA_UNIT);
@@ -146,10 +150,22 @@ static CUresult vmm_detach(struct zc_backing *backing)
     return zc_vmm_detach(backing->vmm);
 }
 
+/* A block that moves is brought to rest where it is. */
+static CUresult vmm_retreat(const struct zc_block *block, enum zc_fn fn, bool keeps,
+                            const char *why)
+{
+    (void)why;
+    bool held = zc_move_enter();
+    CUresult result = keeps ? zc_move_never(block) : CUDA_SUCCESS;
+    zc_move_leave(held);
+    return result == CUDA_SUCCESS ? zc_grow_materialize(block, fn) : result;
+}
+
 const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
                                       .real = ZC_KIND_DEVICE,
                                       .make = vmm_make,
                                       .detach = vmm_detach,
-                                      .unmake = vmm_unmake};
+                                      .unmake = vmm_unmake,
+                                      .retreat = vmm_retreat};
 
 const struct zc_module zc_module_vmm = {.start = vmm_start};

@@ -188,12 +188,6 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
     return ((const struct zc_backing *)block->backing)->vmm;
 }
 
-CUdeviceptr zc_vmm_border_of(const struct zc_block *block)
-{
-    const struct zc_vmm *v = zc_vmm_of(block);
-    return v ? v->va.base + zc_vmm_border(v) : 0;
-}
-
 bool zc_vmm_enter_small(struct zc_vmm *v, size_t size)
 {
     size_t *count = &own.small[v->va.device];

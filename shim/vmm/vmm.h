@@ -20,13 +20,12 @@ struct zc_vmm {
     uint32_t granularity;       /* Sizes of chunks are multiples of it. */
     bool open;                  /* Something is pending: memory or a copy.  Atomic. */
     enum zc_rdma rdma : 4;      /* The rule's `rdma`, for the chunks. */
-    bool guard : 1;    /* Each end has a granule of host memory, which all such blocks share. */
-    bool lazy : 1;     /* Memory is attached when first needed (commit = lazy, grow). */
-    bool grows : 1;    /* The rule says `grow`: copies into it may become remaps. */
-    bool small : 1;    /* It counts among the small blocks of its device. */
-    bool stuck : 1;    /* The driver has refused it host memory. */
-    bool exported : 1; /* Others reach its memory by a handle that the program was given. */
-    bool moves : 1;    /* It is whole on the device or in host memory, and changes (vmm/move.h). */
+    bool guard : 1; /* Each end has a granule of host memory, which all such blocks share. */
+    bool lazy : 1;  /* Memory is attached when first needed (commit = lazy, grow). */
+    bool grows : 1; /* The rule says `grow`: copies into it may become remaps. */
+    bool small : 1; /* It counts among the small blocks of its device. */
+    bool stuck : 1; /* The driver has refused it host memory. */
+    bool moves : 1; /* It is whole on the device or in host memory, and changes (vmm/move.h). */
     struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
     struct zc_growth *as_new;     /* The step of an array into this block (vmm/growth.h), */
     struct zc_growth *as_old;     /* and out of it.  With the driver lock. */
@@ -161,13 +160,6 @@ void zc_vmm_drop(struct zc_vmm *v);
 
 /* The vmm record of a ledger block; NULL for other places. */
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);
-
-/* The first address of a split block that is in host memory; 0 if there is none. */
-CUdeviceptr zc_vmm_border_of(const struct zc_block *block);
-static inline CUdeviceptr zc_vmm_spills_at(const struct zc_block *block)
-{
-    return block && (block->flags & ZC_BLOCK_SPLIT) ? zc_vmm_border_of(block) : 0;
-}
 
 /* True for a lazy vmm block. */
 static inline bool zc_vmm_lazy(const struct zc_block *block)

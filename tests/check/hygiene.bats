@@ -228,6 +228,19 @@ scripts() {
     python3 -B tests/check/includes.py | no_findings "includes that go up, or round:"
 }
 
+# Of the rooms that are kinds of memory, these headers are of no place: rights of devices, which are
+# the driver's (access), and what the program's own memory is (source, maps).
+@test "hook/ names no place, and includes nothing of a place's own room" {
+    grep -nE 'ZC_PLACE_|#include "(host|vmm|managed|shared)/' shim/hook/* |
+        grep -vE '"(vmm/access|host/(source|maps))\.h"' | no_findings "places in shim/hook/:"
+    local calls
+    calls=$(grep -hoE '^[a-z].*\bzc_[a-z_]+\(' shim/{host,vmm,managed,shared}/*.h |
+        grep -oE 'zc_[a-z_]+\($' | tr -d '(' |
+        grep -vE '^zc_(access|retreat|source|maps)' | sort -u)
+    [[ $(wc -l <<<"$calls") -gt 100 ]]
+    grep -nowFf <(echo "$calls") shim/hook/* | no_findings "calls of a place's own room:"
+}
+
 @test "sample programs know nothing of libzc" {
     find kernels -name '*.c' -o -name '*.h' -o -name '*.cu*' | xargs grep -niE 'libzc|\bzc_' |
         no_findings "libzc in kernels/:"

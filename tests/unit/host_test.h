@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hook/hostmem.h"
+#include "place/hostmem.h"
 #include "driver/real.h"
 #include "ledger/rules.h"
 #include "host/hostheap.h"

@@ -5,6 +5,7 @@
 #include "base/life.h"
 #include "driver/stream.h"
 #include "ledger/block.h"
+#include "host/pinned.h"
 #include "shared/early.h"
 
 /* The live block that begins at an address, or NULL.  Quarantined blocks do not count. */
@@ -26,6 +27,17 @@ static inline bool zc_beside(CUdeviceptr address)
 static inline bool zc_placed_near(CUdeviceptr address)
 {
     return zc_life_on() && (zc_placed_at(address) || zc_beside(address));
+}
+
+/* True for an address of the host heap that must look pageable in the driver's answers; and the
+ * address to ask the driver about, which is another pageable one then. */
+static inline bool zc_hidden(CUdeviceptr address)
+{
+    return zc_pinned_hides(address);
+}
+static inline CUdeviceptr zc_disguise(CUdeviceptr address)
+{
+    return zc_pinned_disguise(address);
 }
 
 /* The refusal of a call for mappings, and of one for managed memory, where such a block is. */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks of libc's malloc family in the host heap: made, resized and freed. */
-#include "hook/hostmem.h"
+#include "place/hostmem.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/message.h"
-#include "hook/request.h"
+#include "driver/stream.h"
 #include "host/hostblock.h"
-#include "host/hostheap.h"
+#include "host/pinned.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
 #include "memory/device.h"
 #include "memory/workers.h"
 #include "shared/early.h"
-#include "shared/pair.h"
+#include "shared/backing.h"
 
 /* Records the owner of the memory at `p`.  False if the ledger has no memory for that. */
 static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask,
@@ -67,7 +67,7 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
     if (zc_hostrule_ready() && ask->size >= zc_hostheap.threshold &&
         ask->alignment <= ZC_HOST_UNIT) {
         const struct zc_rule *rule = zc_hostrule_of(ask, &site);
-        if (rule && zc_hostrule_to_heap(rule))
+        if (rule)
             p = place(ask, site, rule);
     }
     errno = saved;
@@ -111,7 +111,7 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
 {
     uint32_t site = 0;
     const struct zc_rule *rule = zc_hostrule_of(ask, &site);
-    if (!rule || !zc_hostrule_to_heap(rule))
+    if (!rule)
         return NULL;
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);
     bool stays = extent->node == node_of(rule), alone = extent->use == ZC_EXTENT_BLOCK;
@@ -145,4 +145,32 @@ void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)
     void *out = slot && ask->size >= zc_hostheap.threshold ? resize(p, slot, ask) : NULL;
     errno = saved;
     return out;
+}
+
+CUresult zc_hostmem_yield(void *p, size_t bytes, enum zc_fn fn)
+{
+    struct zc_shared *pair = zc_shared_at((uint64_t)(uintptr_t)p);
+    CUresult state = pair ? zc_stream_state() : CUDA_SUCCESS;
+    if (state == CUDA_SUCCESS)
+        state = zc_shared_to_own(pair, fn, "the program registers its host block");
+    if (state != CUDA_SUCCESS || !zc_hostmem_owns(p) || !bytes)
+        return state;
+    if (zc_pinned_freed((CUdeviceptr)p, bytes))
+        return zc_stream_refusal();
+    zc_hostblock_hide((CUdeviceptr)p);
+    zc_pinned_yield((CUdeviceptr)p, bytes);
+    return CUDA_SUCCESS;
+}
+
+void zc_hostmem_return(void *p, size_t bytes)
+{
+    if (zc_hostmem_owns(p) && bytes)
+        zc_pinned_return((CUdeviceptr)p, bytes);
+}
+
+void zc_hostmem_fit(bool all)
+{
+    int saved = errno;
+    zc_hostheap_fit(all);
+    errno = saved;
 }

@@ -23,8 +23,9 @@ struct zc_hostmem_ask {
  * request stays with libc. */
 bool zc_hostrule_ready(void);
 
-/* True if there is a host heap.  Starts like zc_hostrule_ready(). */
-bool zc_hostrule_open(void);
+/* True if there is a host heap, and device blocks of the rule may be one with its blocks.  Starts
+ * like zc_hostrule_ready(). */
+bool zc_hostrule_open(const struct zc_rule *rule);
 
 /* Turns conversion off in this process.  Before the first request.  `why` is a string constant. */
 void zc_hostrule_disable(const char *why);
@@ -38,26 +39,18 @@ void zc_hostrule_behind(const void *its, const void *libcs);
  * resized.  `why` is a string constant. */
 void zc_hostrule_leave(const char *why);
 
-/* The rule that matches a request, or NULL. *site is the index of its call path; 0 if no rule needs
- * it.  The driver's own requests have no rule. */
+/* The rule that matches a request, if its requests go to the host heap by the first place of its
+ * list that is possible; else NULL, as for the driver's own. *site is the index of the call path; 0
+ * if no rule needs it. */
 const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site);
-
-/* True if the rule's requests go to the host heap, by the first place of its list that is
- * possible. */
-bool zc_hostrule_to_heap(const struct zc_rule *rule);
 
 /* True if device blocks may be one with the rule's host blocks.  Only once ready. */
 bool zc_hostrule_shares(const struct zc_rule *rule);
-
-/* Asks the devices whether they reach libc's memory.  Only once CUDA is up. */
-void zc_hostrule_ask_devices(void);
 
 /* Stores why a request of the rule stayed pageable, to report it once CUDA is up; each reason once.
  * `why` is a string constant. */
 void zc_hostrule_note(const char *why, const struct zc_rule *rule);
 
-/* Notes why requests stay pageable in a process that converts nothing, if there is a rule. */
-void zc_hostrule_say_disabled(void);
-
-/* Reports why requests stayed pageable before CUDA was up. */
-void zc_hostrule_announce(void);
+/* CUDA is up: reports why requests stay pageable, asks the devices whether they reach libc's
+ * memory, and enters the blocks that there are into the ledger. */
+void zc_hostrule_start(void);

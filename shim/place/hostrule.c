@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides which requests of libc's malloc family go to the host heap. */
-#include "hook/hostrule.h"
+#include "place/hostrule.h"
 
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "driver/real.h"
+#include "host/hostblock.h"
 #include "host/hostheap.h"
 #include "ledger/object.h"
 #include "ledger/rules.h"
@@ -84,23 +85,7 @@ static size_t smallest(const struct zc_policy *policy, bool (*kind)(const struct
     return least == SIZE_MAX || least > ZC_HOST_MIN ? least : ZC_HOST_MIN;
 }
 
-void zc_hostrule_note(const char *why, const struct zc_rule *rule)
-{
-    for (unsigned i = 0; i < CAUSES; i++) {
-        const char *there = NULL;
-        if (__atomic_compare_exchange_n(&hostrules.causes[i], &there, why, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE)) {
-            __atomic_store_n(&hostrules.caused_by[i], rule, __ATOMIC_RELEASE);
-            if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
-                zc_hostrule_announce();
-            return;
-        }
-        if (there == why)
-            return;
-    }
-}
-
-void zc_hostrule_announce(void)
+static void announce(void)
 {
     for (unsigned i = 0; i < CAUSES; i++) {
         const char *why = __atomic_load_n(&hostrules.causes[i], __ATOMIC_ACQUIRE);
@@ -109,6 +94,22 @@ void zc_hostrule_announce(void)
         if (why && rule)
             zc_message(ZC_WARN, "fallback", "requests of rule %s (%s:%u) stay pageable: %s",
                        rule->name, zc_rules()->file, rule->line, why);
+    }
+}
+
+void zc_hostrule_note(const char *why, const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < CAUSES; i++) {
+        const char *there = NULL;
+        if (__atomic_compare_exchange_n(&hostrules.causes[i], &there, why, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            __atomic_store_n(&hostrules.caused_by[i], rule, __ATOMIC_RELEASE);
+            if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
+                announce();
+            return;
+        }
+        if (there == why)
+            return;
     }
 }
 
@@ -131,14 +132,6 @@ void zc_hostrule_behind(const void *its, const void *libcs)
                 allocator.name);
     zc_text_cstr(&t);
     zc_hostrule_disable(why);
-}
-
-void zc_hostrule_say_disabled(void)
-{
-    const struct zc_rule *rule = first_rule(converts);
-    const char *why = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
-    if (rule && why)
-        zc_hostrule_note(why, rule);
 }
 
 void zc_hostrule_leave(const char *why)
@@ -180,9 +173,9 @@ bool zc_hostrule_ready(void)
     return true;
 }
 
-bool zc_hostrule_open(void)
+bool zc_hostrule_open(const struct zc_rule *rule)
 {
-    return zc_hostrule_ready() && zc_hostheap.bytes;
+    return zc_rule_has_place(rule, ZC_PLACE_SHARED) && zc_hostrule_ready() && zc_hostheap.bytes;
 }
 
 static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
@@ -206,23 +199,6 @@ static bool from_driver(const void *pc)
     return zc_object_find((uint64_t)(uintptr_t)pc, &object) && zc_object_is_driver(&object);
 }
 
-const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site)
-{
-    const struct zc_rule *rule = match(ask, site);
-    return rule && !from_driver(ask->pc) ? rule : NULL;
-}
-
-void zc_hostrule_ask_devices(void)
-{
-    int devices = 0;
-    if (!first_rule(manages))
-        return;
-    bool all = zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
-    for (int d = 0; d < devices; d++)
-        all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-    __atomic_store_n(&hostrules.reachable, all && devices > 0, __ATOMIC_RELAXED);
-}
-
 /* No device ever reads the memory of a child that inherited CUDA, such as a worker that loads data.
  */
 static bool stays_left(const struct zc_rule *rule)
@@ -233,7 +209,7 @@ static bool stays_left(const struct zc_rule *rule)
     return why || zc_life_inherited();
 }
 
-bool zc_hostrule_to_heap(const struct zc_rule *rule)
+static bool to_heap(const struct zc_rule *rule)
 {
     for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
         enum zc_place_id place = rule->place.item[i];
@@ -246,7 +222,34 @@ bool zc_hostrule_to_heap(const struct zc_rule *rule)
     return false;
 }
 
+const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site)
+{
+    const struct zc_rule *rule = match(ask, site);
+    return rule && !from_driver(ask->pc) && to_heap(rule) ? rule : NULL;
+}
+
 bool zc_hostrule_shares(const struct zc_rule *rule)
 {
     return hostrules.shares && zc_rule_has_place(rule, ZC_PLACE_SHARED);
+}
+
+static void ask_devices(void)
+{
+    int devices = 0;
+    bool all = zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
+    for (int d = 0; d < devices; d++)
+        all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+    __atomic_store_n(&hostrules.reachable, all && devices > 0, __ATOMIC_RELAXED);
+}
+
+void zc_hostrule_start(void)
+{
+    const struct zc_rule *rule = first_rule(converts);
+    const char *why = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
+    if (rule && why)
+        zc_hostrule_note(why, rule);
+    announce();
+    if (first_rule(manages))
+        ask_devices();
+    zc_hostblock_list();
 }

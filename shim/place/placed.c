@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds blocks by the addresses that calls name. */
-#include "hook/placed.h"
+#include "place/placed.h"
 
 struct zc_block *zc_block_at(CUdeviceptr address)
 {

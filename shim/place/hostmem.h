@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests of libc's malloc family that a rule may place in pinned memory. */
+#pragma once
+
+#include <stddef.h>
+
+#include "driver/real.h"
+#include "host/retreat.h"
+#include "place/hostrule.h"
+
+/* True for an address of the heap, and for a request that is too small for it. */
+static inline bool zc_hostmem_owns(const void *p)
+{
+    return zc_hostheap_owns((uint64_t)(uintptr_t)p);
+}
+static inline bool zc_hostmem_small(size_t size)
+{
+    return __builtin_expect(size < __atomic_load_n(&zc_hostheap.threshold, __ATOMIC_RELAXED), 1);
+}
+
+/* Returns a block, or NULL for a request that stays with libc: no rule, a limit, no memory.  Never
+ * calls the driver or the loader.  Keeps errno. */
+void *zc_hostmem_get(const struct zc_hostmem_ask *ask);
+
+/* Frees a block of the host heap.  A pointer into the heap that is no block ends the process by
+ * SIGABRT, as glibc's free does.  Keeps errno. */
+void zc_hostmem_put(void *p);
+
+/* Requested size of a block; 0 for a pointer that is no block. */
+size_t zc_hostmem_size(const void *p);
+
+/* Resizes a block in place or by moving it in the heap, and keeps its content; the rule is chosen
+ * anew.  If the new size belongs to libc, returns NULL and leaves the block unchanged.  Keeps
+ * errno. */
+void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask);
+
+/* The program is about to register memory by `fn`: where that is the heap's, a device block that is
+ * one with it gets memory of its own, and libzc ends its registration and hides the block.  Returns
+ * the code for the program's call, which was explained. */
+CUresult zc_hostmem_yield(void *p, size_t bytes, enum zc_fn fn);
+
+/* That registration ended, with its context or by a call, or the driver refused it. */
+void zc_hostmem_return(void *p, size_t bytes);
+
+/* Gives back addresses and memory of the heap, as zc_hostheap_fit() does.  Keeps errno. */
+void zc_hostmem_fit(bool all);

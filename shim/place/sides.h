@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* The sides of copies and sets, whatever place their blocks are in. */
+#pragma once
+
+#include "driver/copy.h"
+#include "shared/transfer.h"
+#include "vmm/grow.h"
+
+/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
+ * open. */
+void zc_copy_resolve(struct zc_copy *c);
+
+/* The driver refuses a side: pageable memory that the call names as device memory, though libzc has
+ * registered it; and an address that the call can't name, in memory outside of the ledger. */
+bool zc_side_refused(const struct zc_operand *b);
+bool zc_side_nobodys(const struct zc_operand *b);
+
+/* True if a side is a host heap block whose asynchronous copies libzc must complete. */
+bool zc_copy_staged(const struct zc_copy *c);
+
+/* Blocks that move stay until zc_sides_end(); while they do so, the second opens both sides to the
+ * device of the stream and to the CPU.  Returns the driver's code. */
+void zc_sides_hold(struct zc_copy *c);
+CUresult zc_sides_open(const struct zc_copy *c);
+
+/* While a host block is copied, no device block may become one with it by another copy.  Until the
+ * second or zc_sides_end(). */
+void zc_sides_visit(struct zc_copy *c);
+void zc_sides_part(struct zc_copy *c);
+
+/* Gathers the facts that a row of the plan asks for: one of ZC_WAY_ASK_*. */
+uint32_t zc_sides_answer(struct zc_copy *c, enum zc_way question);
+
+/* False if threads can't make the copy: then the driver makes it, of a block that is registered
+ * after all. */
+bool zc_sides_by_threads(struct zc_copy *c);
+
+/* Between both, what a planned copy reads stays what it is.  False where it has changed since the
+ * plan, which is to be made anew.  No lock of the driver's may be taken meanwhile
+ * (driver/launch.h). */
+static inline bool zc_sides_keep(struct zc_copy *c)
+{
+    return zc_shared_keep(c);
+}
+static inline void zc_sides_let_go(struct zc_copy *c)
+{
+    zc_shared_let_go(c);
+}
+
+/* True for a copy that meets a block of two memories, and the copy between both of them: false
+ * where it is to be planned anew. */
+static inline bool zc_sides_pair(const struct zc_copy *c)
+{
+    return zc_shared_meets(&c->dst) || zc_shared_meets(&c->src);
+}
+static inline bool zc_sides_copy(struct zc_copy *c)
+{
+    return zc_shared_copy(c);
+}
+
+/* True while rules learn from copies, as those with `grown` do; and of one that was made. */
+static inline bool zc_sides_learn(void)
+{
+    return __atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED);
+}
+static inline void zc_sides_note(const struct zc_copy *c)
+{
+    zc_grown_copy(c);
+}
+
+/* The copy has ended. */
+void zc_sides_end(struct zc_copy *c);
