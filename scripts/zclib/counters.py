@@ -40,7 +40,10 @@ FIRST_BYTES = 48 << 10
 ZEROES = bytes(256)  # Nearly all of a slot is.
 START = struct.Struct("=Q")
 START_AT = REFUSED_CALLS.size + REFUSALS * REFUSAL.size + 2 * len(SOURCES) * SOURCE.size
-TAIL_BYTES = START_AT + START.size
+SIZES = struct.Struct("=16Q")  # Bytes by size, in powers of two from 64 KiB on.
+SIZE_LEAST = 16
+SIZES_AT = START_AT + START.size
+TAIL_BYTES = SIZES_AT + 2 * len(SOURCES) * SIZES.size
 # A hostile header must not make a reader allocate without bound.
 MOST_BYTES = 64 << 20
 
@@ -358,12 +361,20 @@ class Counters:
             if calls:
                 rows.append({"memory": SOURCES[i // 2], "side": ("src", "dst")[i % 2],
                              "asked_calls": calls, "asked_bytes": asked, "moved_bytes": moved,
-                             "blocked_ns": self._ns(ticks)})
+                             "blocked_ns": self._ns(ticks), "sizes": self._sizes(i)})
         return rows
+
+    def _sizes(self, row: int) -> list[Record]:
+        """As `sizes` of a row of `pageable`; files of earlier versions end before them."""
+        at = SIZES_AT + (row % 2 * len(SOURCES) + row // 2) * SIZES.size
+        if len(self._tail) < TAIL_BYTES:
+            return []
+        return [{"least_bytes": 1 << (SIZE_LEAST + i), "bytes": count}
+                for i, count in enumerate(SIZES.unpack_from(self._tail, at)) if count]
 
     def _driver_start(self) -> int:
         """In nanoseconds; files of earlier versions end before it."""
-        if len(self._tail) < TAIL_BYTES:
+        if len(self._tail) < SIZES_AT:
             return 0
         ticks, = START.unpack_from(self._tail, START_AT)
         return self._ns(ticks)

@@ -86,6 +86,7 @@ struct zc_counters {
     struct zc_refusals refusals;
     struct zc_source_counts source[ZC_SOURCE_COUNT - 1]; /* By enum zc_source, without NONE. */
     uint64_t start_ticks; /* Within cuInit and calls that make a context. */
+    struct zc_source_sizes from_sizes[ZC_SOURCE_COUNT - 1], to_sizes[ZC_SOURCE_COUNT - 1];
     /* By the site of the call that copied, from the level `allocs` on. */
     struct zc_cell call[ZC_COUNTERS_SITES][ZC_DIR_COUNT] __attribute__((aligned(64)));
 };

@@ -130,6 +130,13 @@ struct zc_source_count {
     uint64_t ticks;
 };
 
+/* Bytes of such transfers by their size: powers of two from 64 KiB on. */
+#define ZC_SOURCE_SIZE_LEAST 16
+#define ZC_SOURCE_SIZES 16
+struct zc_source_sizes {
+    uint64_t bytes[ZC_SOURCE_SIZES]; /* The last has all from 2 GiB on. */
+};
+
 struct zc_block;
 
 struct zc_transfer {

@@ -56,9 +56,12 @@ static inline void count_blocks(const struct zc_transfer *t, uint32_t slot)
 
 /* One side that is pageable to the program.  Such copies take microseconds, so all threads share
  * the counts. */
-static void count_source(struct zc_source_count *count, const struct zc_transfer *t,
-                         enum zc_kind real)
+static void count_source(struct zc_source_count *count, struct zc_source_sizes *sizes,
+                         const struct zc_transfer *t, enum zc_kind real)
 {
+    unsigned size = 63 - (unsigned)__builtin_clzll(t->bytes | 1ull << ZC_SOURCE_SIZE_LEAST) -
+                    ZC_SOURCE_SIZE_LEAST;
+    zc_add_shared(&sizes->bytes[size < ZC_SOURCE_SIZES ? size : ZC_SOURCE_SIZES - 1], t->bytes);
     zc_add_shared(&count->asked.calls, !t->continues);
     zc_add_shared(&count->asked.bytes, t->bytes);
     zc_add_shared(&count->ticks, t->ticks);
@@ -69,9 +72,11 @@ static void count_source(struct zc_source_count *count, const struct zc_transfer
 static void count_sources(struct zc_counters *counters, const struct zc_transfer *t)
 {
     if (t->src_source != ZC_SOURCE_NONE)
-        count_source(&counters->source[t->src_source - 1].from, t, zc_flow_src(t->real));
+        count_source(&counters->source[t->src_source - 1].from,
+                     &counters->from_sizes[t->src_source - 1], t, zc_flow_src(t->real));
     if (t->dst_source != ZC_SOURCE_NONE)
-        count_source(&counters->source[t->dst_source - 1].to, t, zc_flow_dst(t->real));
+        count_source(&counters->source[t->dst_source - 1].to,
+                     &counters->to_sizes[t->dst_source - 1], t, zc_flow_dst(t->real));
 }
 
 void zc_traffic_record(const struct zc_transfer *t)

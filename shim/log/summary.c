@@ -70,7 +70,7 @@ static void summary_collect(struct zc_summary *s)
 }
 
 static void source_side(struct zc_line *line, unsigned source, const char *side,
-                        const struct zc_source_count *count)
+                        const struct zc_source_count *count, const struct zc_source_sizes *sizes)
 {
     uint64_t calls = __atomic_load_n(&count->asked.calls, __ATOMIC_RELAXED);
     if (calls == 0)
@@ -83,6 +83,17 @@ static void source_side(struct zc_line *line, unsigned source, const char *side,
     zc_line_u64(line, "moved_bytes", __atomic_load_n(&count->moved_bytes, __ATOMIC_RELAXED));
     zc_line_u64(line, "blocked_ns",
                 zc_ticks_to_ns(__atomic_load_n(&count->ticks, __ATOMIC_RELAXED)));
+    zc_line_open(line, "sizes", '[');
+    for (unsigned i = 0; i < ZC_SOURCE_SIZES; i++) {
+        uint64_t bytes = __atomic_load_n(&sizes->bytes[i], __ATOMIC_RELAXED);
+        if (bytes == 0)
+            continue;
+        zc_line_open(line, NULL, '{');
+        zc_line_u64(line, "least_bytes", 1ull << (ZC_SOURCE_SIZE_LEAST + i));
+        zc_line_u64(line, "bytes", bytes);
+        zc_line_close(line, '}');
+    }
+    zc_line_close(line, ']');
     zc_line_close(line, '}');
 }
 
@@ -90,9 +101,10 @@ static void pageable_field(struct zc_line *line)
 {
     zc_line_open(line, "pageable", '[');
     for (unsigned i = 1; i < ZC_SOURCE_COUNT; i++) {
-        const struct zc_source_counts *counts = &zc_counters()->source[i - 1];
-        source_side(line, i, "src", &counts->from);
-        source_side(line, i, "dst", &counts->to);
+        const struct zc_counters *counters = zc_counters();
+        const struct zc_source_counts *counts = &counters->source[i - 1];
+        source_side(line, i, "src", &counts->from, &counters->from_sizes[i - 1]);
+        source_side(line, i, "dst", &counts->to, &counters->to_sizes[i - 1]);
     }
     zc_line_close(line, ']');
 }

@@ -223,7 +223,8 @@ folder, level = sys.argv[1:]
 def log(name, sizes):
     ends = {"dir": "HtoD", "src_kind": "Pageable", "dst_kind": "Device"}
     moved = {"moved_calls": len(sizes), "moved_bytes": sum(sizes), "blocked_ns": 5 * 10**8}
-    lines = [{"type": "meta", "schema": 1, "pid": 1, "exe": "e", "log_level": level}]
+    lines = [{"type": "meta", "schema": 1, "libzc": "0.3.0", "pid": 1, "exe": "e",
+              "log_level": level}]
     if level == "events":
         lines += [{"type": "transfer", "time_ns": 5, "function": "cuMemcpyHtoD_v2", **ends,
                    "real_dir": "HtoD", "real_src_kind": "Pageable", "real_dst_kind": "Device",
@@ -231,23 +232,73 @@ def log(name, sizes):
     by_size = [{"site": f"{size:08x}", "requests": 1, "requested_bytes": size, "traffic": [
         {"dir": "HtoD", "moved_calls": sizes.count(size), "moved_bytes": sizes.count(size) * size,
          "blocked_ns": 10}]} for size in set(sizes)]
+    large = [size for size in sizes if size >= 1 << 16]  # Of which the log tells more.
+    pageable = [{"memory": "heap", "side": "src", "asked_calls": len(large),
+                 "asked_bytes": sum(large), "moved_bytes": sum(large), "blocked_ns": 5 * 10**8,
+                 "sizes": [{"least_bytes": size, "bytes": large.count(size) * size}
+                           for size in sorted(set(large))]}] if large else []
     lines.append({"type": "summary", "wall_ns": 10**9, **moved, "flows": [{**ends, **moved}],
                   "moved_by_kind": [{**ends, "calls": len(sizes), "bytes": sum(sizes)}],
-                  "sites": by_size, "pageable": [
-                      {"memory": "heap", "side": "src", "asked_calls": len(sizes),
-                       "asked_bytes": sum(sizes), **moved}]})
+                  "sites": by_size, "pageable": pageable})
     with open(f"{folder}/{name}.jsonl", "w") as file:
         file.write("".join(json.dumps(line) + "\n" for line in lines))
 
 log("both", [1 << 20] * 8 + [4096] * 512)
 log("small", [4096] * 512)
+log("mixed", [32 << 20] * 11 + [128 << 10] * 2000)
 PYTHON
+        # No copy has the average size, which is 307 KiB.
+        run -0 zc report "$BATS_TEST_TMPDIR/mixed.jsonl"
+        grep -qx ' *size = 128K\.\.' <<<"$output"
         run -0 zc report "$BATS_TEST_TMPDIR/both.jsonl"
         grep -qx ' *place = pinned, pageable' <<<"$output"
         grep -qx ' *size = 1M\.\.' <<<"$output"
         run -0 zc report "$BATS_TEST_TMPDIR/small.jsonl"
         [[ $output == *"most of it in copies below 128 KiB, for which no rule pins memory."* ]]
         [[ $output != *"place = pinned"* ]]
+    done
+}
+
+@test "the size that a rule begins at is one of copies that were made, not their average" {
+    load programs
+    need_gpu_programs
+    cat >"$BATS_TEST_TMPDIR/heat.c" <<'C'
+#include <cuda.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(void)
+{
+    enum { LARGE = 32 << 20, SMALL = 128 << 10 };
+    CUcontext context;
+    CUdeviceptr d;
+    char *h = malloc(LARGE);
+
+    memset(h, 1, LARGE);
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+        cuMemAlloc(&d, LARGE))
+        return 1;
+    for (int i = 0; i < 4; i++) {
+        cuMemcpyHtoD(d, h, LARGE);
+        cuMemcpyDtoH(h, d, LARGE);
+        for (int k = 0; k < 30; k++)
+            cuMemcpyHtoD(d + k * SMALL, h + k * SMALL, SMALL);
+    }
+    return 0;
+}
+C
+    "${CC:-gcc}" -w -o "$BATS_TEST_TMPDIR/heat" -isystem "${CUDA_HOME:-/usr/local/cuda}/include" \
+        "$BATS_TEST_TMPDIR/heat.c" "$SIM/libcuda.so.1"
+    for level in summary allocs events; do
+        run -0 zc run -l "$level" -o "$BATS_TEST_TMPDIR/$level" "$BATS_TEST_TMPDIR/heat"
+        # 256 of 271 MiB are in copies of 32 MiB; the average copy has 2.1 MiB.
+        grep -A 1 -x ' *api = heap' <<<"$output" | grep -qx ' *size = 32M\.\.'
+    done
+    # What everyday spares is known by these sizes, too.
+    for level in summary allocs events; do
+        run -0 json 'sum(f["predicted"]["pageable_bytes"] for f in d["findings"]
+            if f["kind"] == "everyday") >> 20' report "$BATS_TEST_TMPDIR/$level"
+        [[ $output == 256 ]]
     done
 }
 

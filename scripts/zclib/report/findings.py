@@ -14,7 +14,7 @@ from .contents import Content
 from .counts import Counts
 from .covered import is_large
 from .flow import Flow
-from .memory import MemorySum, Side
+from .memory import MemorySum, Side, add_sizes, holding
 from .parts import Site
 from .shared import Shared
 from .symbols import Symbols
@@ -29,6 +29,7 @@ SMALL_BYTES = 64 << 10   # Up to here the time of a copy is mostly that of the c
 MANY_SMALL = 1000
 SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
 PINNED_BYTES = 128 << 10  # Of a unit of 2 MiB so much must be copied for it to be registered.
+SIZES_SINCE = "0.3"      # Logs of libzc from there on tell sizes of copies at every level.
 MOST_WHYS = 3            # That a sentence names.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
@@ -194,23 +195,22 @@ class Finder:
         text += same
         if source == "Pinned":
             return Finding("repeated", counts.blocked_ns, text, "", site.id)
-        each = one or counts.each_bytes
-        does, rule = self._table_rule(site, each)
+        does, rule = self._table_rule(site, one or site.least)
         gain = counts.blocked_ns if self._costs is not None else 0
         return Finding("repeated", counts.blocked_ns,
                        f"{text}. {does}{self._gain(gain, 'up to ')}", rule, site.id, gain)
 
-    def _table_rule(self, site: Site, each: int) -> tuple[str, str]:
-        """A rule for blocks that are copied to, and what it does in words.  `each`: bytes of a
-        copy."""
+    def _table_rule(self, site: Site, least: int) -> tuple[str, str]:
+        """A rule for blocks that are copied to, and what it does in words.  `least`: the size of
+        the smallest, 0 where no log tells it."""
         name = self._rule_name(site)
         rule = self._rule_head(site)
-        can_share = each > SHARED_OVER and site.apis and set(site.apis) <= SHARED
+        can_share = least > SHARED_OVER and site.apis and set(site.apis) <= SHARED
         if can_share and self._heap_is_source():
             return ("If kernels only read it, rule `place = shared` with `access = read` moves "
                     "only what the host changed",
                     f"{rule}place = shared, device\naccess = read\n\n[rule {name}-host]\n"
-                    f"api = {HOST_APIS}\nsize = {at_least(each)}\nplace = shared, pageable\n")
+                    f"api = {HOST_APIS}\nsize = {at_least(least)}\nplace = shared, pageable\n")
         return self._mapped_rule(site)
 
     def _rule_head(self, site: Site) -> str:
@@ -331,11 +331,23 @@ class Finder:
                       grown.moved_bytes)
 
     def _large(self) -> dict[str, Counts]:
-        """The copies that it takes off the driver's way for pageable memory, by direction.  Below
-        the level events no more is known than averages: of call paths where all copies of a
-        direction are of such memory, else of all such copies."""
+        """The copies that it takes off the driver's way for pageable memory, by direction."""
         if self._totals.level in ("events", "deep"):
             return self._totals.covered.large
+        found: dict[str, Counts] = {}
+        for side, one in self._totals.memory.items():
+            large = sum(count for size, count in one.sizes.items() if size >= costs.PARALLEL_LEAST)
+            if large:
+                moved = _moved_part(one.counts)
+                found.setdefault("HtoD" if side.side == "src" else "DtoH", Counts()).add_transfers(
+                    "moved", moved.moved_calls, large * moved.moved_bytes // one.counts.asked_bytes,
+                    moved.blocked_ns * large // one.counts.asked_bytes)
+        return found if any(one.sizes for one in self._totals.memory.values()) \
+            else self._large_on_average()
+
+    def _large_on_average(self) -> dict[str, Counts]:
+        """The same by logs of libzc before 0.3.0, which tell no sizes: by averages of call paths
+        where all copies of a direction are of such memory, else of all such copies."""
         copied = [(flow, total.counts) for flow, total in self._totals.flows.items()
                   if total.counts.asked_calls]
         found = {}
@@ -395,8 +407,7 @@ class Finder:
         if not self._totals.memory:  # Of an older libzc, or a process that was killed.
             heap = self._moved_pageable()
         if heap.moved_bytes and self._matters(heap):
-            in_force = any(one.counts.cpu_copied_bytes for one in self._totals.memory.values())
-            yield self._pageable(heap, " of malloc" if large else "", bool(large) or in_force)
+            yield self._pageable(heap, " of malloc" if large else "")
         if counts.moved_bytes and self._matters(counts):
             names = dict.fromkeys(MEMORIES[side.memory] for side in large)
             gain = sum(self._saved(self._costs, side.side, one.counts, PARALLEL_SHARE)
@@ -442,33 +453,32 @@ class Finder:
             moved.blocked_ns = flows.blocked_ns
         return moved
 
-    def _site_sizes(self, counts: Counts) -> list[int]:
-        """The average size of copies, and where call paths tell of just these, that of those with
-        half of the bytes: a few copies may have nearly all."""
-        ways = {flow.dir for flow in self._totals.flows if flow.pageable}
-        parts = [part for site in self._totals.sites.values() for way, part in site.by_dir.items()
-                 if way in ways and part.moved_calls]
-        sizes, held = [counts.moved_bytes // max(counts.moved_calls, 1)], 0
-        if sum(part.moved_bytes for part in parts) != counts.moved_bytes:
-            return sizes
-        for part in sorted(parts, key=lambda part: -part.moved_bytes // part.moved_calls):
-            held += part.moved_bytes
-            if 2 * held >= counts.moved_bytes:
-                return [*sizes, part.moved_bytes // part.moved_calls]
-        return sizes
+    def _sizes(self) -> list[int]:
+        """Sizes of which copies of malloc's memory have nine tenths of the bytes, and half; none
+        where no log tells them."""
+        heap: dict[int, int] = {}
+        for side, one in self._totals.memory.items():
+            if side.memory == HEAP:
+                add_sizes(heap, one.sizes)
+        told = self._totals.pageable.sizes
+        if not heap and not told.count:
+            # Where a log can tell them and does not, all are smaller than any rule's.
+            tells = all(process.libzc >= SIZES_SINCE for process in self._totals.processes)
+            return [0] if tells and not self._totals.memory else []
+        return [holding(heap, share) if heap else told.holding(share) for share in (90, 50)]
 
-    def _pageable(self, counts: Counts, whose: str, some: bool) -> Finding:
-        """`some`: not all copies of pageable memory are meant, so only their average is known."""
-        known = self._site_sizes(counts) if some or not self._totals.pageable.counts.moved_calls \
-            else [self._totals.pageable.sizes.holding(percent) for percent in (90, 50)]
+    def _pageable(self, counts: Counts, whose: str) -> Finding:
+        known = self._sizes()
         size = next((size for size in known if size >= PINNED_BYTES), 0)
         rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
             else ""
         text = (f"{units.size(counts.moved_bytes)} copied from or to pageable memory{whose} "
                 f"in {_times(counts.moved_calls, 'copy', 'copies')}{rate}{self._share(counts)}")
         if not size:
-            return Finding("pageable", counts.blocked_ns, f"{text}; most of it in copies below "
-                           f"{units.size(PINNED_BYTES)}, for which no rule pins memory", "", "")
+            why = (f"most of it in copies below {units.size(PINNED_BYTES)}, for which no rule pins "
+                   "memory" if known else "the level events tells their sizes, for a rule that "
+                   "pins the program's buffers")
+            return Finding("pageable", counts.blocked_ns, f"{text}; {why}", "", "")
         sides = {side.side: one.counts for side, one in self._totals.memory.items()
                  if side.memory == HEAP}
         gain = sum(self._saved(self._costs, side, one) for side, one in sides.items())
