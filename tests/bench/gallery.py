@@ -220,8 +220,12 @@ def section(case: Case, result: Result, found: dict) -> list[str]:
 
 
 def wrapped(text: str) -> list[str]:
-    """A paragraph of Markdown, and the blank line behind it."""
-    return [*textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False), ""]
+    """A paragraph of Markdown, and the blank line behind it.  No line parts a number from its unit,
+    or what can be pasted."""
+    whole = re.sub(r"`[^`]*`|\d (?:s|ms|us|%|[KMGT]iB)\b",
+                   lambda found: found[0].replace(" ", "\a"), text)
+    lines = textwrap.wrap(whole, 118, break_long_words=False, break_on_hyphens=False)
+    return [*(line.replace("\a", " ") for line in lines), ""]
 
 
 def keep(folder: str, into: str) -> int:
