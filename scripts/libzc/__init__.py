@@ -5,6 +5,8 @@
     present()   whether libzc is there
     named()     a range, by name
     query()     what is known of a block of memory
+
+In IPython `%load_ext libzc` says under each cell what it copied.
 """
 
 import os
@@ -20,6 +22,9 @@ _MODULES = {"enable": "enable", "present": "program", "named": "program", "query
             "Memory": "program"}
 
 __all__ = list(_MODULES)
+
+# For %load_ext and %unload_ext of IPython.
+_MODULES.update(dict.fromkeys(("load_ipython_extension", "unload_ipython_extension"), "notebook"))
 
 
 def __getattr__(name):

@@ -26,6 +26,7 @@ COMMANDS = {
     "diff": "compare the logs of two runs",
     "export": "give the counters of running processes to Prometheus",
     "top": "watch the counters of running processes",
+    "jupyter": "add a notebook kernel that says under each cell what it copied",
     "doctor": "say what this machine can do, place by place",
     "demo": "show on any machine what libzc does, with a program that comes with it",
 }

@@ -28,6 +28,7 @@ USES=(
     'top -n 1 log.jsonl'
     'doctor --measure'
     'demo --simulated'
+    'jupyter remove'
 )
 
 setup() {
