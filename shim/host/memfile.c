@@ -13,6 +13,7 @@
 #include "host/extent.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
+#include "memory/workers.h"
 
 #define OPEN (PROT_READ | PROT_WRITE)
 
@@ -54,28 +55,45 @@ static bool set_length(int fd, size_t span)
            ftruncate(fd, (off_t)span) == 0;
 }
 
-void zc_memfile_open(struct zc_extent *e)
+/* A file that is about to be an extent's. */
+struct file {
+    char *base, *view;
+    size_t span;
+    uint64_t inode; /* 0 where it could not be made. */
+};
+
+static void make_file(void *arg)
 {
-    size_t span = zc_extent_span(e);
-    void *base = (void *)zc_extent_base(e);
+    struct file *f = arg;
     struct stat stat;
-    if (!room_for_one())
-        return;
-    char *view = zc_memory_map(NULL, 2 * span, PROT_NONE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    int fd = view == MAP_FAILED ? -1 : memfd_create("libzc", MFD_CLOEXEC);
-    bool done = fd >= 0 && set_length(fd, span) && fstat(fd, &stat) == 0 &&
-                map_file(view, span, MAP_PRIVATE, fd) &&
-                map_file(view + span, span, MAP_SHARED, fd) && map_file(base, span, MAP_SHARED, fd);
+    int fd = memfd_create("libzc", MFD_CLOEXEC);
+    if (fd >= 0 && set_length(fd, f->span) && fstat(fd, &stat) == 0 &&
+        map_file(f->view, f->span, MAP_PRIVATE, fd) &&
+        map_file(f->view + f->span, f->span, MAP_SHARED, fd) &&
+        map_file(f->base, f->span, MAP_SHARED, fd))
+        f->inode = stat.st_ino;
     if (fd >= 0)
         zc_file_close(fd);
-    if (done) {
+}
+
+/* Aside, because another thread of the program may close the descriptor meanwhile, and have its own
+ * file by that number: that would be lengthened, and mapped. */
+void zc_memfile_open(struct zc_extent *e)
+{
+    struct file f = {.base = (char *)zc_extent_base(e), .span = zc_extent_span(e)};
+    if (!room_for_one())
+        return;
+    f.view = zc_memory_map(NULL, 2 * f.span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                           -1, 0);
+    if (f.view == MAP_FAILED)
+        return;
+    if (zc_workers_aside(make_file, &f) && f.inode) {
         __atomic_fetch_add(&opened, 1, __ATOMIC_RELAXED);
-        e->view = view;
-        e->inode = stat.st_ino;
-    } else if (view != MAP_FAILED) {
-        zc_memory_unmap(view, 2 * span);
-        zc_memfile_reserve((uintptr_t)base, span);
+        e->view = f.view;
+        e->inode = f.inode;
+    } else {
+        zc_memory_unmap(f.view, 2 * f.span);
+        zc_memfile_reserve((uintptr_t)f.base, f.span);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "memory/workers.h"
 
 #define RUNS 128u    /* Most that are asked for at once; on the caller's stack, */
 #define ENTRIES 512u /* and so are these. */
@@ -103,13 +104,19 @@ static bool walk_by_reading(struct walk *w)
     return true;
 }
 
+static struct {
+    uint32_t answer; /* 0: not asked yet, 1: no, 2: yes.  Atomic. */
+    bool scans;      /* The kernel scans.  Where that fails later nothing is read, because the
+                      * descriptor may be another file's by then. */
+} pagemap;
+
 /* The file is opened each time: it would be its parent's in a child of fork(2), and programs close
  * files that they do not know. */
 static bool pagemap_walk(struct walk *w)
 {
     int error = errno;
     w->fd = zc_file_open("/proc/self/pagemap", 0);
-    bool done = w->fd >= 0 && (walk_by_scan(w) || walk_by_reading(w));
+    bool done = w->fd >= 0 && (pagemap.scans ? walk_by_scan(w) : walk_by_reading(w));
     if (w->fd >= 0)
         zc_file_close(w->fd);
     errno = error;
@@ -152,10 +159,10 @@ static void pagemap_note(uintptr_t from, uintptr_t to, void *arg)
 
 /* A file of three pages, mapped privately as host/memfile.c does: read, written, and never
  * touched. */
-static bool pagemap_probe(void)
+static void pagemap_probe(void *arg)
 {
     size_t page = zc_page_end(1), n = 3 * page;
-    struct probe p = {0};
+    struct probe *p = arg;
     int fd = memfd_create("libzc", MFD_CLOEXEC);
     char *first = MAP_FAILED, *at = MAP_FAILED;
     if (fd >= 0 && ftruncate(fd, (off_t)n) == 0)
@@ -166,22 +173,25 @@ static bool pagemap_probe(void)
         at = zc_memory_move(first, n, n, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
     if (at != MAP_FAILED) {
         *(volatile char *)(at + page) = *(volatile char *)at;
-        p.own = (uintptr_t)at + page;
-        zc_pagemap_each((uintptr_t)at, (uintptr_t)at + n, pagemap_note, &p);
+        p->own = (uintptr_t)at + page;
+        for (int how = 0; how < 2 && !p->found; how++) {
+            pagemap.scans = how == 0;
+            p->others = false;
+            zc_pagemap_each((uintptr_t)at, (uintptr_t)at + n, pagemap_note, p);
+        }
         zc_memory_unmap(at, n);
     }
     if (first != MAP_FAILED)
         zc_memory_unmap(first, n);
-    return p.found && !p.others;
 }
 
 bool zc_pagemap_works(const char **why)
 {
-    static uint32_t answer; /* 0: not asked yet, 1: no, 2: yes.  Atomic. */
-    uint32_t known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
+    uint32_t known = __atomic_load_n(&pagemap.answer, __ATOMIC_RELAXED);
+    struct probe p = {0};
     if (!known) {
-        known = pagemap_probe() ? 2 : 1;
-        __atomic_store_n(&answer, known, __ATOMIC_RELAXED);
+        known = zc_workers_aside(pagemap_probe, &p) && p.found && !p.others ? 2 : 1;
+        __atomic_store_n(&pagemap.answer, known, __ATOMIC_RELAXED);
     }
     *why = "the kernel does not tell which pages of a private view were written";
     return known == 2;

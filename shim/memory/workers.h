@@ -40,5 +40,12 @@ bool zc_workers_start(pthread_t *thread, void *(*run)(void *), void *arg);
 /* Waits for a thread that is about to end.  It spins, because waking up takes longer. */
 void zc_workers_end(pthread_t thread);
 
+/*
+ * Runs a function in a thread of libzc's whose table of descriptors is its own, and empty: what it
+ * opens no other thread can close, or take for its own.  `run` writes no message.  False, without
+ * having run it, if no thread can be started, and before Linux 5.9.
+ */
+bool zc_workers_aside(void (*run)(void *arg), void *arg);
+
 /* Processors that the calling thread may run on. */
 size_t zc_workers_cpus(void);

@@ -66,3 +66,10 @@ attack() {
     scene exiting 'access = read'
     [[ $status -eq 0 && -z $stderr ]]
 }
+
+@test "a thread that closes all descriptors closes none that a host block needs" {
+    need_built "${PROGRAM%/*}/closes"
+    run -0 under_policy $'api = malloc\nplace = shared\n[rule d]\napi = cudaMalloc\nplace = shared
+access = read' timeout 120 "${PROGRAM%/*}/closes"
+    [[ $output == "0 wrong, 0 longer" ]]
+}

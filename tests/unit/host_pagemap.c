@@ -46,6 +46,7 @@ static void written_pages_are_told(bool old)
 {
     const char *why;
     old_kernel = old;
+    pagemap.answer = 0;
     page = zc_page_end(1);
     int fd = memfd_create("view", MFD_CLOEXEC);
     assert_int_equal(ftruncate(fd, (off_t)(PAGES * page)), 0);
