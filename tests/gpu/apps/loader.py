@@ -3,7 +3,7 @@
 
 The workers hand each batch over in shared memory.  A step is a pass over the data; `copies_s` is
 the time of the copies to the GPU.  With --memory 1 the workers are started anew for each pass, the
-first pass comes behind the copy of --weights MiB, in 16 blocks that are freed then, and
+first pass comes behind the copy of --weights MiB, in 16 blocks that are freed then (0: none), and
 `resident_mib` is what this process and its workers have: the most at a time, and the mean.
 """
 
@@ -49,6 +49,8 @@ class Watch:
 
 def move_weights(torch, device, mib):
     """Copies blocks to the device, as a model's `to()` does, and frees them here and there."""
+    if not mib:
+        return 0
     blocks = [torch.full((mib << 16,), 1.0, dtype=torch.uint8) for _ in range(16)]
     return sum(int(block.to(device)[-1]) for block in blocks)
 
