@@ -100,3 +100,22 @@ everywhere() {
 @test "what the kernel refuses is refused as bare" {
     everywhere refused
 }
+
+# Lines of a run that differ from those of a bare one.
+raw_under() {
+    run -0 --separate-stderr under_policy "$1" timeout 60 "$PROGRAM"
+    diff <(echo "$bare") <(echo "$output") | sed -n 's/^> //p' >"$BATS_TEST_TMPDIR/differ"
+    [[ -z $stderr && -s $BATS_TEST_TMPDIR/differ ]]
+}
+
+@test "system calls of the program's own on placed blocks are exact where limits.md says so" {
+    PROGRAM=${PROGRAM%/*}/raw_calls
+    run -0 timeout 60 "$PROGRAM"
+    bare=$output
+    [[ $(grep -c 'back right' <<<"$bare") == 15 ]]
+    raw_under $'api = malloc\nsize = 1M..\nplace = pinned'
+    run ! grep -E '^mprotect|copied 0' "$BATS_TEST_TMPDIR/differ"
+    raw_under $'api = malloc\nsize = 1M..\nplace = shared
+[rule d]\napi = cudaMalloc\nplace = shared\naccess = read'
+    run ! grep -E '^mprotect|^(mmap|mremap).*copied [12]|back wrong' "$BATS_TEST_TMPDIR/differ"
+}
