@@ -22,18 +22,11 @@
 #include "place/sides.h"
 #include "place/verbs.h"
 
-/* True for a range over mappings of the program's own, of which rules made some host memory. */
-static bool spans_mappings(const struct zc_operand *b)
-{
-    return !zc_operand_converted(b) && zc_parts_border(b);
-}
-
 /* True if a range leaves its block.  The driver refuses that to the byte. */
 static bool leaves_any_block(const struct zc_operand *b)
 {
-    return b->block &&
-           ((b->block->flags & ZC_BLOCK_QUARANTINED) ||
-            (b->span > b->block->base + b->block->size - b->address && !spans_mappings(b)));
+    return b->block && ((b->block->flags & ZC_BLOCK_QUARANTINED) ||
+                        b->span > b->block->base + b->block->size - b->address);
 }
 
 /* The same for what libzc has to check.  The pages behind a converted block are rounded up, and
@@ -49,15 +42,9 @@ static bool is_no_range(const struct zc_operand *b)
 }
 
 /* False for memory of the driver's or the program's own, whose copies are only counted. */
-static inline bool remarkable(const struct zc_operand *b)
+static inline bool is_ours(const struct zc_operand *b)
 {
-    const unsigned marks = ZC_BLOCK_CONVERTED | ZC_BLOCK_SPLIT | ZC_BLOCK_FOREIGN;
-    return b->extent || b->beside || (b->block && (b->block->flags & marks));
-}
-
-static bool special(const struct zc_operand *b)
-{
-    return zc_operand_converted(b) || b->extent || b->beside || zc_parts_border(b);
+    return zc_operand_converted(b) || b->extent || b->beside;
 }
 
 /* True when the call is answered. */
@@ -113,7 +100,7 @@ __attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool larg
         zc_copy_resolve(c);
     }
     zc_sides_hold(c);
-    bool ours = (special(&c->dst) || special(&c->src)) && c->bytes;
+    bool ours = (is_ours(&c->dst) || is_ours(&c->src)) && c->bytes;
     if (!ours && !large)
         return false;
     if (ours)
@@ -136,7 +123,7 @@ bool zc_copy_begin(struct zc_copy *c)
         return false;
     zc_copy_resolve(c);
     bool large = zc_parallel_large(c);
-    bool any = large || c->unknown || remarkable(&c->dst) || remarkable(&c->src);
+    bool any = large || c->unknown || is_ours(&c->dst) || is_ours(&c->src);
     return __builtin_expect(any, 0) && begin_planned(c, large);
 }
 
@@ -207,12 +194,6 @@ static bool takes_nodes(const struct zc_behind *at)
     return result == CUDA_SUCCESS && zc_real.cuGraphDestroyNode(node) == CUDA_SUCCESS;
 }
 
-/* True for a range of which libzc made some memory. */
-static bool placed(const struct zc_operand *b)
-{
-    return zc_operand_converted(b) || spans_mappings(b);
-}
-
 /* True if the driver refuses memory that libzc did not make, whatever is on the other side: a
  * mapping of the program's that the current device may not use, or a range that leaves the part
  * that the program has registered. */
@@ -222,7 +203,7 @@ static bool refuses_theirs(const struct zc_operand *b, bool written)
     unsigned long long rights;
     CUdeviceptr base;
     size_t size;
-    if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY || placed(b) ||
+    if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY || zc_operand_converted(b) ||
         zc_real.cuCtxGetDevice(&here.id) != CUDA_SUCCESS)
         return false;
     if (zc_real.cuMemGetAccess(&rights, &here, b->address) == CUDA_SUCCESS)
@@ -248,8 +229,8 @@ static bool fails_in_every_place(const struct zc_copy *c)
 /* Reports a refusal, unless `shared` has reported it already. */
 static CUresult refused(const struct zc_copy *c)
 {
-    const struct zc_operand *b = placed(&c->dst) ? &c->dst : &c->src;
-    if (!placed(b) || c->answered || fails_in_every_place(c))
+    const struct zc_operand *b = zc_operand_converted(&c->dst) ? &c->dst : &c->src;
+    if (!zc_operand_converted(b) || c->answered || fails_in_every_place(c))
         return c->result;
     return zc_diagnose(c->fn, b->address, c->result);
 }

@@ -38,28 +38,13 @@ static struct box whole(const struct zc_copy *c)
     return box;
 }
 
-/* The first border in a range that begins in `b`; 0 if nothing crosses one. */
-static CUdeviceptr border_in(const struct zc_block *b, CUdeviceptr first, size_t span)
-{
-    CUdeviceptr border = zc_block_border(b);
-    return border > first && border - first < span ? border : 0;
-}
-
-CUdeviceptr zc_parts_find(const struct zc_operand *b)
-{
-    return border_in(b->block, b->address, b->span);
-}
-
 /* Cuts a box at a border in one of its sides, or next to the row or slice that the border lies in.
  * False if nothing crosses one.  Addresses grow with slices, rows and bytes in turn. */
 static bool cut(const struct zc_operand *b, const struct box *box, struct box *low,
                 struct box *high)
 {
-    if (!zc_parts_border(b))
-        return false;
-    CUdeviceptr first = first_of(b, box);
-    CUdeviceptr border = border_in(zc_block_find(first), first, span_of(b, box, 3));
-    if (!border)
+    CUdeviceptr first = first_of(b, box), border = zc_block_border(b->block);
+    if (border <= first || border - first >= span_of(b, box, 3))
         return false;
     int d = box->extent[2] > 1 ? 2 : box->extent[1] > 1 ? 1 : 0;
     size_t unit = span_of(b, box, d), before = border - first;

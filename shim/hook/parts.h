@@ -6,10 +6,10 @@
 
 /* The border in a side of a copy; 0 if it crosses none.  A driver crashes where it makes most
  * copies across a border, and refuses sets, so it gets none of them. */
-CUdeviceptr zc_parts_find(const struct zc_operand *b);
 static inline CUdeviceptr zc_parts_border(const struct zc_operand *b)
 {
-    return b->block && (b->block->flags & ZC_BLOCK_SPLIT) ? zc_parts_find(b) : 0;
+    CUdeviceptr border = zc_block_border(b->block);
+    return border > b->address && border - b->address < b->span ? border : 0;
 }
 
 /* True for what the driver may not copy or set across a border.  It takes linear copies between
