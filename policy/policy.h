@@ -49,9 +49,9 @@ enum zc_place_id {
 #define ZC_FIT(name) ZC_FIT_BIT(ZC_PLACE_##name)
 #define ZC_FIT_DEVICE_REQUEST                                                                      \
     (ZC_FIT(DEVICE) | ZC_FIT(MAPPED) | ZC_FIT(MANAGED) | ZC_FIT(VMM) | ZC_FIT(SHARED))
-#define ZC_FIT_HOST_REQUEST (ZC_FIT(PAGEABLE) | ZC_FIT(PINNED) | ZC_FIT(MANAGED) | ZC_FIT(SHARED))
+#define ZC_FIT_HOST_REQUEST (ZC_FIT(PAGEABLE) | ZC_FIT(PINNED) | ZC_FIT(SHARED))
 /* Host memory that the driver gives has a device address, which pageable memory has not. */
-#define ZC_FIT_PINNED_REQUEST (ZC_FIT(PINNED) | ZC_FIT(MANAGED) | ZC_FIT(SHARED))
+#define ZC_FIT_PINNED_REQUEST (ZC_FIT(PINNED) | ZC_FIT(SHARED))
 
 /* Requests that libzc sees: ZC_API_cuMemAlloc ... ZC_API_new, one for each row of api.def. */
 enum zc_api {

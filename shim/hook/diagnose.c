@@ -16,9 +16,7 @@ CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
     const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
     /* Registered memory can do everything that the driver's own pinned memory can. */
-    if (b && zc_block_hosted(b) && b->real == ZC_KIND_PINNED)
-        return code;
-    if (!b || zc_error_unrelated(code) || b->rule < 0)
+    if (!b || zc_block_hosted(b) || zc_error_unrelated(code) || b->rule < 0)
         return code;
     const struct zc_policy *policy = zc_rules();
     const struct zc_rule *rule = &policy->rules[b->rule];
@@ -26,10 +24,9 @@ CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
     zc_message(
         ZC_ERROR, "refused",
         "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "
-        "rule a narrower match or 'place = %s'",
+        "rule a narrower match or 'place = device'",
         zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
-        zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line,
-        zc_place_name(zc_place_bare((enum zc_kind)b->asked)));
+        zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line);
     return code;
 }
 

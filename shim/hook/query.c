@@ -211,7 +211,7 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
         return CUDA_ERROR_INVALID_VALUE;
     /* The driver copies pinned blocks, so it must know the flag.  Other blocks in the same
      * registration wait as well. */
-    if (zc_block_hosted(b) && b->real == ZC_KIND_PINNED) {
+    if (zc_block_hosted(b)) {
         CUresult result = real(value, attribute, ptr);
         if (result != CUDA_SUCCESS)
             return result;

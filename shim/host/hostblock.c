@@ -12,13 +12,6 @@
 /* The ledger has all blocks.  Changes under the heap's lock; atomic. */
 static ZC_OWN bool listing;
 
-/* Why libc's memory can't have the first place that the rule names. */
-static const char *passed_over(const struct zc_rule *rule)
-{
-    return rule->place.item[0] == ZC_PLACE_MANAGED ? "managed: requests of libc make no CUDA call"
-                                                   : NULL;
-}
-
 static struct zc_block *enter_block(uintptr_t base, const struct zc_slot *slot,
                                     const struct zc_extent *extent)
 {
@@ -44,8 +37,7 @@ static struct zc_block *enter_block(uintptr_t base, const struct zc_slot *slot,
         if (zc_site_is_new(b->site))
             zc_log_site(b->site);
         /* Maybe by another thread than the one that asked for it. */
-        zc_log_alloc(b, &(struct zc_log_request){
-                            .rule = rule->name, .line = (int)rule->line, .why = passed_over(rule)});
+        zc_log_alloc(b, &(struct zc_log_request){.rule = rule->name, .line = (int)rule->line});
     }
     return b;
 }

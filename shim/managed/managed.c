@@ -80,24 +80,10 @@ static bool managed_pool_trim(void)
     return false;
 }
 
-/* Pinned host memory is zero, but the driver's managed memory may have been used before (measured),
- * so it is cleared.  It stays on the host, and the device reads it over the link (CUDA Driver API,
- * cuMemAdvise). */
-static CUresult managed_for_host(CUdeviceptr base, size_t size, int device)
-{
-    CUresult result =
-        zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
-    if (result == CUDA_SUCCESS)
-        result = zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
-    if (result == CUDA_SUCCESS)
-        zc_workers_zero((void *)base, size);
-    return result;
-}
-
 /* The margins use no memory until they are touched. */
 static CUresult managed_alone(const struct zc_want *want, struct zc_backing *out)
 {
-    size_t margin = zc_want_host(want) ? 0 : zc_margin(want->size);
+    size_t margin = zc_margin(want->size);
     bool entered = zc_place_enter(want, out);
     CUresult result =
         zc_real.cuMemAllocManaged(&out->base, want->size + 2 * margin, CU_MEM_ATTACH_GLOBAL);
@@ -121,21 +107,9 @@ static CUresult managed_make(const struct zc_want *want, struct zc_backing *out,
     CUresult result = CUDA_SUCCESS;
     if (!managed_pool_make(want, out))
         result = managed_alone(want, out);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (!zc_want_host(want)) {
+    if (result == CUDA_SUCCESS)
         zc_hint_make(want, out);
-        return CUDA_SUCCESS;
-    }
-    *why = "cuMemAdvise refuses";
-    result = managed_for_host(out->base, want->size, want->device);
-    if (result != CUDA_SUCCESS) {
-        zc_real.cuMemFree_v2(out->base);
-        return result;
-    }
-    out->for_host = true;
-    zc_limits_note_managed_host((int64_t)want->size);
-    return CUDA_SUCCESS;
+    return result;
 }
 
 static CUresult managed_detach(struct zc_backing *backing)
@@ -146,8 +120,6 @@ static CUresult managed_detach(struct zc_backing *backing)
 static CUresult managed_unmake(struct zc_backing *backing, bool gone)
 {
     (void)gone;
-    if (backing->for_host)
-        zc_limits_note_managed_host(-(int64_t)backing->size);
     if (backing->pooled)
         managed_pool_leave();
     return CUDA_SUCCESS;

@@ -38,8 +38,7 @@ static struct {
         registered; /* Under max_pinned the places `mapped`, `pinned`. */
     struct zc_quota managed, managed_for[DEVICES_MAX]; /* By the device of the request. */
     struct zc_quota devices, device[DEVICES_MAX]; /* The program's own blocks, vmm and shared. */
-    uint64_t managed_host; /* Bytes in `managed` that were requested as host memory.  Atomic. */
-    bool started;          /* pinned.most has been resolved.  Under the lock. */
+    bool started; /* pinned.most has been resolved.  Under the lock. */
     /* Set once, at the start. */
     struct zc_limit max_managed, max_device; /* As in the policy. */
     uint64_t host_ranks, gpu_ranks; /* Processes of the job that share the host, and a GPU. */
@@ -166,16 +165,6 @@ static void limits_begin(const struct zc_policy *policy)
     limits.managed.most = limits_size(limits.max_managed);
     limits.devices.most = limits_size(limits.max_device);
     zc_block_watch(ZC_PLACE_DEVICE, limits_note_device_block);
-}
-
-void zc_limits_note_managed_host(int64_t bytes)
-{
-    __atomic_fetch_add(&limits.managed_host, (uint64_t)bytes, __ATOMIC_RELAXED);
-}
-
-uint64_t zc_limits_managed_host(void)
-{
-    return __atomic_load_n(&limits.managed_host, __ATOMIC_RELAXED);
 }
 
 /* The program could not use what the pool holds. */
@@ -363,7 +352,7 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
     struct limits_tally t = {.device = device};
     size_t total = 0;
     int devices = 0;
-    if (zc_limits_used(ZC_PLACE_MANAGED) <= zc_limits_managed_host() ||
+    if (!zc_limits_used(ZC_PLACE_MANAGED) ||
         zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS ||
         zc_limits_on_devices() <= total - (bytes < total ? bytes : total) ||
         zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
@@ -415,7 +404,6 @@ static void limits_child(void)
     limits_forget(&limits.registered);
     limits_forget(&limits.managed);
     limits_forget(&limits.devices);
-    limits.managed_host = 0;
     limits.started = false;
 }
 

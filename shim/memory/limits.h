@@ -32,11 +32,6 @@ void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
  * UINT64_MAX without a limit. */
 uint64_t zc_limits_left(enum zc_place_id place, int device);
 
-/* Counts bytes of `managed` that were requested as host memory: they do not count for the
- * device. */
-void zc_limits_note_managed_host(int64_t bytes);
-uint64_t zc_limits_managed_host(void);
-
 /* True if a request of `bytes` may stay on the device under max_device: the bytes of all device
  * blocks, the program's and vmm's, together.  The bytes are reserved for the calling thread's next
  * block there, until zc_limits_end_room(). */

@@ -47,7 +47,6 @@ struct zc_backing {
     int8_t device;             /* Ordinal of the device of the request. */
     uint8_t place;             /* enum zc_place_id. */
     uint8_t flags;             /* For host memory: the program's CU_MEMHOSTALLOC_* flags. */
-    bool for_host : 1;         /* The request was for host memory. */
     bool own_pages : 1;        /* mapped: libzc's own pages, registered. */
     bool synced : 1;           /* pinned: the driver was given SYNC_MEMOPS for it. */
     bool pooled : 1;           /* managed: it is from the driver's pool of managed memory. */

@@ -54,25 +54,13 @@ static bool names_api(const struct zc_rule *rule, enum zc_api api)
     return false;
 }
 
-/* malloc may be called from inside the driver, so libzc makes no CUDA call in it. */
-static void check_libc(const struct zc_policy *policy, const struct zc_rule *rule)
-{
-    if ((rule->apis & LIBC_REQUESTS) && zc_rule_has_place(rule, ZC_PLACE_MANAGED))
-        zc_message(ZC_WARN, "policy",
-                   "%s:%u: rule %s: place 'managed' is not possible for requests of libc, which "
-                   "make no CUDA call: they take the next place of the list, or stay as they are "
-                   "where every GPU reaches all host memory",
-                   policy->file, rule->line, rule->name);
-}
-
 static void check_sizes(const struct zc_policy *policy, const struct zc_rule *rule)
 {
     uint64_t high = rule->size.count ? 0 : UINT64_MAX;
     for (size_t i = 0; i < rule->size.count; i++)
         if (rule->size.item[i].high > high)
             high = rule->size.item[i].high;
-    if (rule->apis && !(rule->apis & ~HOST_REQUESTS) && high < ZC_HOST_MIN &&
-        !zc_rule_has_place(rule, ZC_PLACE_MANAGED))
+    if (rule->apis && !(rule->apis & ~HOST_REQUESTS) && high < ZC_HOST_MIN)
         zc_message(ZC_WARN, "policy", "%s:%u: rule %s: host requests below %B are never converted",
                    policy->file, rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
 }
@@ -88,7 +76,6 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
                        "where the program put them",
                        policy->file, rule->line, rule->name, zc_api_name((enum zc_api)a));
     check_sizes(policy, rule);
-    check_libc(policy, rule);
     if ((rule->given & ZC_KEY_BIT(ZC_KEY_BUDGET)) && (rule->apis & LIBC_REQUESTS))
         zc_message(ZC_WARN, "policy", "%s:%u: rule %s: 'budget' does not count requests of libc",
                    policy->file, rule->line, rule->name);

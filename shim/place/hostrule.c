@@ -14,7 +14,6 @@
 #include "ledger/object.h"
 #include "ledger/rules.h"
 #include "ledger/site_path.h"
-#include "memory/device.h"
 #include "memory/limits.h"
 
 /* Most different reasons why requests stay pageable; a reason is a string constant. */
@@ -25,9 +24,6 @@ static struct {
     uint32_t ready;                          /* 1: the threshold is the policy's; atomic. */
     const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
     const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
-    /* Every GPU reaches libc's memory, which is what `managed` asks for then (CUDA C++ Programming
-     * Guide, "Unified Memory").  Atomic. */
-    bool reachable;
     bool shares;          /* Device blocks may be one with host blocks; set before `ready`. */
     const char *disabled; /* Why this process converts nothing, or NULL.  Atomic. */
     const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
@@ -44,11 +40,6 @@ static bool promises(const struct zc_rule *rule)
 {
     return (rule->apis & ~host_apis) && zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
            (rule->access == ZC_ACCESS_READ || rule->access == ZC_ACCESS_WRITE);
-}
-
-static bool manages(const struct zc_rule *rule)
-{
-    return (rule->apis & host_apis) && zc_rule_has_place(rule, ZC_PLACE_MANAGED);
 }
 
 static bool converts(const struct zc_rule *rule)
@@ -215,8 +206,7 @@ static bool to_heap(const struct zc_rule *rule)
         enum zc_place_id place = rule->place.item[i];
         if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
             return !stays_left(rule);
-        if (place == ZC_PLACE_PAGEABLE ||
-            (place == ZC_PLACE_MANAGED && __atomic_load_n(&hostrules.reachable, __ATOMIC_RELAXED)))
+        if (place == ZC_PLACE_PAGEABLE)
             return false;
     }
     return false;
@@ -233,15 +223,6 @@ bool zc_hostrule_shares(const struct zc_rule *rule)
     return hostrules.shares && zc_rule_has_place(rule, ZC_PLACE_SHARED);
 }
 
-static void ask_devices(void)
-{
-    int devices = 0;
-    bool all = zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
-    for (int d = 0; d < devices; d++)
-        all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-    __atomic_store_n(&hostrules.reachable, all && devices > 0, __ATOMIC_RELAXED);
-}
-
 void zc_hostrule_start(void)
 {
     const struct zc_rule *rule = first_rule(converts);
@@ -249,7 +230,5 @@ void zc_hostrule_start(void)
     if (rule && why)
         zc_hostrule_note(why, rule);
     announce();
-    if (first_rule(manages))
-        ask_devices();
     zc_hostblock_list();
 }

@@ -124,7 +124,7 @@ static uint64_t room_minus(uint64_t a, uint64_t b)
 uint64_t zc_room_lacking(int device, bool mapped)
 {
     int devices = 1;
-    uint64_t elsewhere = room_minus(zc_limits_used(ZC_PLACE_MANAGED), zc_limits_managed_host());
+    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MANAGED);
     if (mapped)
         elsewhere += room_minus(zc_limits_used(ZC_PLACE_MAPPED),
                                 __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED));

@@ -39,24 +39,9 @@ pinned Pinned pinned: only the driver makes write-combined memory
 pinned Pinned pinned: the driver packs blocks below 64 KiB" ]]
 }
 
-# How the driver cuts its mappings is nobody's business (attribute 18).
-without_size_of_mapping() {
-    grep -v '^  attribute 18:'
-}
-
-@test "managed blocks answer as the driver's own pinned memory" {
-    same_as_bare answers "$HOST
-place = managed" without_size_of_mapping
-    [[ -z $stderr ]]
-    [[ $(places) == "managed Managed -
-pinned Pinned managed: only the driver makes write-combined memory" ]]
-}
-
 @test "requests that are no good get the driver's codes" {
-    for place in pinned managed; do
-        same_as_bare odd "$HOST
-place = $place"
-    done
+    same_as_bare odd "$HOST
+place = pinned"
 }
 
 @test "memory from the pool is zero, has a number of its own, and was registered once" {
@@ -65,39 +50,29 @@ size = 2M
 place = pinned"
     [[ $output == *"zero again 1, another number 1"* ]]
     [[ $(grep -c '^cuMemHostRegister_v2 0' "$BATS_TEST_TMPDIR/trace") -eq 1 ]]
-    same_as_bare runtime "$HOST
-place = managed"
 }
 
 @test "a free waits for the device, a request does not" {
-    for place in pinned managed; do
-        same_as_bare waits "$HOST
-place = $place"
-        [[ $output == *"asking waits 0"*"freeing waits 1"* ]]
-    done
+    same_as_bare waits "$HOST
+place = pinned"
+    [[ $output == *"asking waits 0"*"freeing waits 1"* ]]
 }
 
 @test "a capture refuses requests and frees, and copies at its launches" {
-    for place in pinned managed; do
-        same_as_bare capture "$HOST
-place = $place"
-        [[ $output == *"copied at the launch 1"* ]]
-    done
+    same_as_bare capture "$HOST
+place = pinned"
+    [[ $output == *"copied at the launch 1"* ]]
 }
 
 @test "a context takes its blocks along, and no other's" {
-    for place in pinned managed; do
-        same_as_bare contexts "$HOST
-place = $place"
-    done
+    same_as_bare contexts "$HOST
+place = pinned"
 }
 
 @test "libc's memory and the driver's share no registration" {
     for api in '' ', malloc'; do
-        for place in pinned managed; do
-            same_as_bare neighbours "$HOST$api
-place = $place"
-        done
+        same_as_bare neighbours "$HOST$api
+place = pinned"
     done
 }
 
@@ -107,33 +82,24 @@ place = pinned"
 }
 
 @test "free(3) of such a block ends the process, as bare" {
-    for place in pinned managed; do
-        same_as_bare wrong_free "$HOST, malloc
-place = $place"
-        [[ $output == *"ended by a signal 1"* ]]
-    done
+    same_as_bare wrong_free "$HOST, malloc
+place = pinned"
+    [[ $output == *"ended by a signal 1"* ]]
 }
 
 @test "threads ask, copy and free at once" {
-    for place in pinned managed; do
-        same_as_bare threads "$HOST
-place = $place"
-    done
+    same_as_bare threads "$HOST
+place = pinned"
 }
 
 @test "host memory takes nothing from the device's free memory but what the driver says" {
-    for place in pinned managed; do
-        same_as_bare figures "$HOST
-place = $place"
-    done
+    same_as_bare figures "$HOST
+place = pinned"
 }
 
-@test "stream memory operations work on pinned blocks, and name the rule on managed ones" {
+@test "stream memory operations work on pinned blocks" {
     same_as_bare words "$HOST
 place = pinned"
-    run -0 --separate-stderr under_policy "$HOST
-place = managed" "$PROGRAM" words
-    [[ $stderr == *"cuStreamWriteValue32"*"it lies in 'managed' by rule all"*"'place = pinned'"* ]]
 }
 
 @test "limits send requests down the list, and no byte is lost" {
@@ -144,30 +110,20 @@ $HOST
 place = pinned"
     places | grep -qx 'pinned Pinned pinned: over max_pinned'
     places | grep -qx 'pinned Pinned -'
-    same_as_bare many "[defaults]
-max_managed = 6M
-[rule all]
-$HOST
-place = managed, pinned"
-    places | grep -q '^pinned Pinned managed: over max_managed'
-    places | grep -qx 'managed Managed -'
 }
 
 @test "each driver call that fails leaves the request to the next place" {
     run -0 --separate-stderr "$PROGRAM" many
     local bare=$output
     export SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
-    for call in cuMemHostRegister_v2 cuMemAllocManaged cuMemAdvise cuMemHostUnregister \
-        cuDeviceGetAttribute; do
+    for call in cuMemHostRegister_v2 cuMemHostUnregister cuDeviceGetAttribute; do
         for code in 1:0 2:2 2:7; do
-            for place in pinned 'managed, pinned'; do
-                echo "$call:$code in $place"
-                rm -f "$SIM_LEAKS"
-                SIM_FAIL=$call:$code run -0 --separate-stderr under_policy "$HOST
-place = $place" timeout 60 "$PROGRAM" many
-                diff <(echo "$bare") <(echo "$output")
-                [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
-            done
+            echo "$call:$code in pinned"
+            rm -f "$SIM_LEAKS"
+            SIM_FAIL=$call:$code run -0 --separate-stderr under_policy "$HOST
+place = pinned" timeout 60 "$PROGRAM" many
+            diff <(echo "$bare") <(echo "$output")
+            [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
         done
     done
 }
@@ -176,26 +132,14 @@ place = $place" timeout 60 "$PROGRAM" many
     SIM_FAIL=cuMemHostRegister_v2:2:0 same_as_bare many "$HOST
 place = pinned"
     [[ $(places) == *'pinned Pinned pinned: cuMemHostRegister refuses'* ]]
-    SIM_FAIL=cuMemAdvise:1:0 same_as_bare many "$HOST
-place = managed"
-    [[ $(places) == 'pinned Pinned managed: cuMemAdvise refuses' ]]
-    SIM_FAIL=cuMemAllocManaged:2:0 same_as_bare many "$HOST
-place = managed, pinned"
-    [[ $(places) == 'pinned Pinned managed: cuMemAllocManaged refuses' ]]
 }
 
-# By the attribute's number in cuda.h: unified addressing, host pointers of registered memory;
-# managed memory, concurrent access to it.
+# By the attribute's number in cuda.h: unified addressing, host pointers of registered memory.
 @test "a device without a property passes its place over" {
     for attribute in 41 91; do
         SIM_ATTR=$attribute=0 same_as_bare many "$HOST
 place = pinned"
         [[ $(places) == "pinned Pinned pinned: the device can't use host addresses" ]]
-    done
-    for attribute in 83 89; do
-        SIM_ATTR=$attribute=0 same_as_bare many "$HOST
-place = managed"
-        [[ $(places) == 'pinned Pinned managed: the device has no concurrent managed access' ]]
     done
 }
 
@@ -204,8 +148,8 @@ place = managed"
 module = host_requests
 size = 3M..
 nth = 2..3
-place = managed"
-    run jq -c 'select(.type == "alloc" and .place == "managed") | [.size_bytes / 1048576, .rule]' \
+place = pinned"
+    run jq -c 'select(.type == "alloc" and .rule) | [.size_bytes / 1048576, .rule]' \
         "$ZC_LOG"
     [[ $output == '[4,"all"]
 [5,"all"]' ]]
@@ -232,8 +176,7 @@ place = managed" "$PROGRAM" runtime
     [[ $stderr == *"(possible: pinned): the pages are the program's own"* ]]
     run -0 --separate-stderr under_policy "api = malloc, cudaHostAlloc
 place = managed, pinned" "$PROGRAM" runtime
-    [[ $stderr == *"policy.conf:1: rule all: place 'managed' is not possible for requests of"* ]]
-    [[ $(wc -l <<<"$stderr") -eq 1 ]]
+    [[ $stderr == *"policy.conf:3:9: place 'managed' is not possible for the requests of"* ]]
 }
 
 @test "requests that the rule's globs cover besides are passed over, place by place" {
@@ -245,26 +188,8 @@ for this request"* ]]
     [[ $output == device ]]
 }
 
-# CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS; the program has one block from before CUDA was up, and
-# two from after that.
-@test "malloc under managed takes the next place, or stays where GPUs reach it anyway" {
-    need_built "$ZC_BUILD/tests/preload/programs/host_copies"
-    for reach in 0 1; do
-        rm -f "$ZC_LOG"
-        SIM_ATTR=88=$reach run -0 under_policy "api = malloc
-size = 4M
-place = managed, pinned" "$ZC_BUILD/tests/preload/programs/host_copies" roundtrip
-        run -0 jq -r 'select(.type == "alloc" and .api == "malloc") | "\(.place): \(.why)"' \
-            "$ZC_LOG"
-        [[ $(wc -l <<<"$output") -eq $((3 - 2 * reach)) ]]
-        [[ $(sort -u <<<"$output") == 'pinned: managed: requests of libc make no CUDA call' ]]
-    done
-}
-
 @test "log and driver agree to the byte on what was moved" {
     unset ZC_LOG
-    for place in pinned managed; do
-        referee "$HOST
-place = $place" "$PROGRAM" many
-    done
+    referee "$HOST
+place = pinned" "$PROGRAM" many
 }

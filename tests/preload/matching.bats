@@ -130,10 +130,10 @@ nth = 1, 3..' '4000 6000 7000'
     rm -f "$ZC_LOG"
     run -0 under_policy '[rule big]
 size = 7000..
-place = vmm
+place = managed
 [rule all]
 place = mapped' timeout 30 "$program"
-    [[ $(taken place) == 'mapped mapped mapped mapped mapped mapped vmm vmm' ]]
+    [[ $(taken place) == 'mapped mapped mapped mapped mapped mapped managed managed' ]]
 }
 
 @test "what a library that exports memory requests stays the driver's, unless a rule names it" {
