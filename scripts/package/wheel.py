@@ -20,7 +20,13 @@ from . import binaries, metadata
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: libzc\nRoot-Is-Purelib: false\nTag: {tag}\n"
-ENTRY_POINTS = "[console_scripts]\nzc = libzc.__main__:main\n"
+ENTRY_POINTS = """\
+[console_scripts]
+zc = libzc.__main__:main
+
+[pytest11]
+zc = libzc.zclib.pytest_plugin
+"""
 
 # Where the installation put binaries.
 SHIPPED = ("libzc/lib/libzc.so", "libzc/libexec/zc-policy", "libzc/libexec/zc-views",

@@ -17,7 +17,8 @@ SCHEMA = 1
 MAGIC = b"zc-count"
 SUFFIX = ".counters"
 
-KINDS = ("Pageable", "Pinned", "Device", "Array", "Managed")
+PAGEABLE = "Pageable"
+KINDS = (PAGEABLE, "Pinned", "Device", "Array", "Managed")
 DIRS = ("HtoD", "DtoH", "DtoD", "HtoH", "PtoP", "HtoA", "AtoH", "AtoD", "DtoA", "AtoA",
         "Memset", "Prefetch")
 NOT_COPIES = ("Memset", "Prefetch")
@@ -391,7 +392,7 @@ class Counters:
         for name, rows, field in (("pageable_asked_bytes", copies, "asked_bytes"),
                                   ("pageable_moved_bytes", moved, "bytes")):
             record[name] = sum(row[field] for row in rows if row["dir"] not in NOT_COPIES
-                               and "Pageable" in (row["src_kind"], row["dst_kind"]))
+                               and PAGEABLE in (row["src_kind"], row["dst_kind"]))
         return {**record, "untracked": 0, "lost_lines": 0, **self.refused(),
                 "places": self.places(), "flows": flows, "moved_by_kind": moved,
                 "pageable": self._pageable(), "sites": self.sites() if self._with_sites else [],

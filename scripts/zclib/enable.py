@@ -15,50 +15,55 @@ from typing import Iterable
 
 from . import install, launch, logs, names, presets, program, screen
 
+NOT_PRELOADED = "libzc could not be preloaded: see the loader's message above, or `zc doctor`"
+
 
 def enable(policy: str | None = None) -> bool:
     """Starts the script again under libzc, unless it runs under it: what stands before this call
     is done twice.  `policy` is a file, `@PRESET` or `off`, and counts where the environment has no
     ZC_POLICY.  Returns whether libzc is there.  Raises ValueError where there is no such policy."""
-    chosen = None if os.environ.get("ZC_POLICY") else _file(policy)
-    # Beside `0` for never, it has the process that was started again, which keeps its id.
-    asked = os.environ.get(launch.ENABLE, "")
-    if asked == launch.NOT_ENABLED[launch.ENABLE]:
+    chosen = file(policy)
+    if os.environ.get(launch.ENABLE) == launch.NOT_ENABLED[launch.ENABLE]:
         return program.present()
-    again = asked == str(os.getpid())
+    again = was_started_again()
     if program.present() and (again or chosen is None):
         return True
-    why = "libzc could not be preloaded: see the loader's message above, or `zc doctor`" \
-        if again else next(_obstacles(), "")
-    try:
-        library = install.library()
-    except install.MissingPart as error:
-        why = why or str(error)
+    if "_pytest" in sys.modules:
+        why = "pytest has begun to take what tests print: use `pytest --zc`"
+    else:
+        why = NOT_PRELOADED if again else next(iter(obstacles()), "")
     if why:
         screen.message(f"libzc.enable(): {why}")
         return program.present()
-    os.environ["LD_PRELOAD"] = launch.preload(library)
-    os.environ[launch.ENABLE] = str(os.getpid())
-    os.environ.setdefault("ZC_PYTHON", "1")
-    if chosen is not None:
-        os.environ["ZC_POLICY"] = chosen
-    _again()
+    start_again(chosen)
     return False
 
 
-def _file(policy: str | None) -> str | None:
-    """The file of a policy, absolute, because programs change their folder."""
-    if policy is None or policy == "off":
-        return policy
+def file(policy: str | None) -> str | None:
+    """The file of a policy, absolute, because programs change their folder; None where the
+    environment has one.  Raises ValueError."""
+    if policy is None or os.environ.get("ZC_POLICY"):
+        return None
     try:
-        return presets.file(policy)
+        return policy if policy == "off" else presets.file(policy)
     except (logs.LogError, install.MissingPart) as error:
         raise ValueError(f"libzc.enable(): {error}") from None
 
 
-def _again() -> None:
-    """Replaces the process.  The path of the interpreter is its argument 0 as well: Python finds
-    the environment that it belongs to by that."""
+def was_started_again() -> bool:
+    """Whether this process has replaced itself already; its id stayed."""
+    return os.environ.get(launch.ENABLE) == str(os.getpid())
+
+
+def start_again(policy: str | None) -> None:
+    """Replaces the process by itself under libzc; comes back, after a message, only where that
+    fails.  The path of the interpreter is its argument 0 as well: Python finds the environment that
+    it belongs to by that."""
+    os.environ["LD_PRELOAD"] = launch.preload(install.library())
+    os.environ[launch.ENABLE] = str(os.getpid())
+    os.environ.setdefault("ZC_PYTHON", "1")
+    if policy is not None:
+        os.environ["ZC_POLICY"] = policy
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -76,7 +81,7 @@ def _arguments() -> list[str]:
         return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
 
 
-def _obstacles() -> Iterable[str]:
+def obstacles() -> Iterable[str]:
     """Why this process can't be started again, each with the way out."""
     if getattr(sys, "frozen", False):
         yield "this is a frozen program: start it by `zc run ./app`"
@@ -85,8 +90,6 @@ def _obstacles() -> Iterable[str]:
               "one that has libzc"
     if hasattr(sys, "ps1") or "IPython" in sys.modules:
         yield "an interactive Python can't be started again: begin it by `zc run python3`"
-    if "_pytest" in sys.modules:
-        yield "pytest has begun to take what tests print: use `pytest --zc`"
     here, python = os.path.realpath("/proc/self/exe"), os.path.realpath(sys.executable or "/")
     if here != python:
         yield f"Python is embedded in {here}: start that by `zc run`"
@@ -95,8 +98,13 @@ def _obstacles() -> Iterable[str]:
         yield "CUDA is loaded already: call it before anything else is imported"
     if len(os.listdir("/proc/self/task")) > 1:
         yield "other threads run already: call it before anything else is imported"
-    if any(char in install.library() for char in launch.SEPARATORS):
-        yield f"LD_PRELOAD can't hold a path with blanks or colons: {install.library()}"
+    try:
+        library = install.library()
+    except install.MissingPart as error:
+        yield str(error)
+        return
+    if any(char in library for char in launch.SEPARATORS):
+        yield f"LD_PRELOAD can't hold a path with blanks or colons: {library}"
 
 
 def _script() -> Iterable[str]:

@@ -13,13 +13,10 @@ import os
 import time
 from typing import Any
 
-from . import counters, live, logs, program, units
-from .counters import NOT_COPIES
+from . import live, logs, meter, program, units
 
 NO_LIBZC = ("zc: this kernel runs without libzc: `zc jupyter install` adds one that has it, "
             "'Python 3 (libzc)'")
-
-Flows = dict[tuple[str, str, str], dict[str, int]]
 
 
 class Watch:
@@ -27,29 +24,16 @@ class Watch:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._words = counters.Words()
-        self._path: str | None = None   # Of the counters file, which comes with CUDA.
-        self._before: Flows = {}
+        self._meter = meter.Meter()
         self._began_ns = time.perf_counter_ns()
 
-    def _flows(self) -> Flows:
-        """Counts of copies so far; {} before CUDA, and where they can't be read."""
-        try:
-            self._path = self._path or live.mapped_by(os.getpid())
-            if self._path is None:
-                return {}
-            flows, _ = counters.Counters(self._path, self._words).flows()
-        except (OSError, counters.CountersError):
-            return {}
-        return {(flow["dir"], flow["src_kind"], flow["dst_kind"]): flow for flow in flows
-                if flow["dir"] not in NOT_COPIES}
-
     def before(self, _: object) -> None:
-        self._before, self._began_ns = self._flows(), time.perf_counter_ns()
+        self._meter.begin()
+        self._began_ns = time.perf_counter_ns()
 
     def after(self, _: object) -> None:
         took_ns = time.perf_counter_ns() - self._began_ns
-        line = sentence(self._before, self._flows(), took_ns)
+        line = sentence(self._meter.since(), took_ns)
         if line:
             print(line)
 
@@ -77,25 +61,17 @@ class Watch:
         return text
 
 
-def sentence(before: Flows, after: Flows, took_ns: int) -> str:
-    """What was copied between two readings; "" for nothing."""
-    calls = asked = moved = blocked_ns = 0
-    most, of_most = 0, ""
-    for name, now in after.items():
-        was = before.get(name, {})
-        size = now["asked_bytes"] - was.get("asked_bytes", 0)
-        calls += now["asked_calls"] - was.get("asked_calls", 0)
-        asked += size
-        moved += now["moved_bytes"] - was.get("moved_bytes", 0)
-        blocked_ns += now["blocked_ns"] - was.get("blocked_ns", 0)
-        if size > most:
-            most, of_most = size, "{}, {} to {}".format(*name)
+def sentence(copied: meter.Reading, took_ns: int) -> str:
+    """What was copied in a cell; "" for nothing."""
+    calls, asked, moved = (copied.amounts[name] for name in ("copies", "asked", "moved"))
     if not calls:
         return ""
     spared = f" of {units.size(asked)}" if moved != asked else ""
+    name, size = copied.flows.most_common(1)[0]
     return (f"zc: {units.size(moved)}{spared} moved in {units.count(calls)} "
-            f"{'copy' if calls == 1 else 'copies'}, {units.duration(blocked_ns)} of the cell's "
-            f"{units.duration(took_ns)} ({'mostly ' if most != asked else ''}{of_most})")
+            f"{'copy' if calls == 1 else 'copies'}, {units.duration(copied.amounts['blocked'])} of "
+            f"the cell's {units.duration(took_ns)} ({'mostly ' if size != asked else ''}"
+            "{}, {} to {})".format(*name))
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -51,6 +51,7 @@ build_stage() {
 
 setup() {
     need_gpu_programs
+    TOP=$PWD
     VERSION=$(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)
 }
 
@@ -82,6 +83,10 @@ print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864
     [[ $("$venv/bin/zc" --library) == "$venv"/lib/*/site-packages/libzc/lib/libzc.so ]]
     [[ $("$venv/bin/python" -m libzc -V) == "zc $VERSION" ]]
     used_by "$venv/bin/zc"
+    if PYTHONPATH=$TOP/build/deps/python "$venv/bin/python" -c 'import pytest'; then
+        PYTHONPATH=$TOP/build/deps/python run -0 "$venv/bin/python" -m pytest --help
+        [[ $output == *"--zc-policy=POLICY"* ]]
+    fi
     # Without a GPU, a compiler, or anything of this tree.
     cd "$BATS_TEST_TMPDIR"
     run -0 env -i PATH="$venv/bin" "$venv/bin/zc" demo --simulated

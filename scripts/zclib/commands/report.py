@@ -11,7 +11,7 @@ from typing import Iterable, Sequence
 
 from .. import live, logs, names, output, screen, units
 from ..progress import Progress
-from ..report import data, engines, page, parallel, show, trace
+from ..report import data, engines, markdown, page, parallel, show, trace
 from ..report.process import Watcher
 from ..report.symbols import Symbols
 from ..report.totals import Options, Totals
@@ -40,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print the report as one JSON object")
     form.add_argument("--text", action="store_true",
                       help="print the report beside --html and --trace, too")
+    form.add_argument("--markdown", action="store_true",
+                      help="print a summary as Markdown, for pull requests")
     form.add_argument("--csv", action="store_true", help="print the report's tables as CSV")
     parser.examples = ("zc report zc.app.1234.jsonl", "zc report --html report.html logs/")
 
@@ -142,6 +144,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         json.dump(report, sys.stdout, indent=1)
         print()
+    elif args.markdown:
+        print("\n".join(markdown.lines(report)))
     elif args.csv:
         data.write_csv(report, sys.stdout)
     elif args.text or not (args.html or args.trace):
