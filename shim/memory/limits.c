@@ -54,15 +54,6 @@ static struct {
     .gpu_ranks = 1,
 };
 
-static const char *const limits_over[ZC_PLACE_COUNT] = {
-    [ZC_PLACE_MAPPED] = "over max_pinned",
-    [ZC_PLACE_PINNED] = "over max_pinned",
-    [ZC_PLACE_MANAGED] = "over max_managed, or over what is free on the device",
-    [ZC_PLACE_VMM] = "over max_device",
-    [ZC_PLACE_SHARED] = "over max_device",
-    [ZC_PLACE_DEVICE] = "over max_device",
-};
-
 uint64_t zc_limits_maps(void)
 {
     uint64_t maps;
@@ -204,24 +195,14 @@ static uint64_t limits_device_most(int device)
     return limits_share(limits.max_device, total, limits.gpu_ranks);
 }
 
-/* What memory of a place on a device counts for; NULL if nothing limits it. */
+/* What memory of a place on a device counts for. */
 static struct zc_quota *limits_quota(enum zc_place_id place, int device)
 {
     int entry = device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1;
-    switch (place) {
-    case ZC_PLACE_MAPPED:
-        return &limits.mapped;
-    case ZC_PLACE_PINNED:
-        return &limits.registered;
-    case ZC_PLACE_MANAGED:
-        return &limits.managed_for[entry];
-    case ZC_PLACE_VMM:
-    case ZC_PLACE_SHARED:
-    case ZC_PLACE_DEVICE:
-        return &limits.device[entry];
-    default:
-        return NULL;
-    }
+    return place == ZC_PLACE_MAPPED    ? &limits.mapped
+           : place == ZC_PLACE_PINNED  ? &limits.registered
+           : place == ZC_PLACE_MANAGED ? &limits.managed_for[entry]
+                                       : &limits.device[entry];
 }
 
 /* The same, with what may be taken of it now. */
@@ -230,7 +211,7 @@ static struct zc_quota *limits_quota_now(enum zc_place_id place, int device)
     struct zc_quota *quota = limits_quota(place, device);
     if (place == ZC_PLACE_MANAGED)
         __atomic_store_n(&quota->most, limits_managed_most(), __ATOMIC_RELAXED);
-    else if (quota && quota->parent == &limits.devices)
+    else if (quota->parent == &limits.devices)
         __atomic_store_n(&quota->most, limits_device_most(device), __ATOMIC_RELAXED);
     return quota;
 }
@@ -265,22 +246,23 @@ static void limits_tell(const struct zc_quota *quota, const char *over, size_t b
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
 {
     struct zc_quota *quota = limits_quota_now(place, device);
-    if (quota && quota->parent == &limits.pinned && bytes >= REGISTRATION_MAX) {
+    bool pinned = quota->parent == &limits.pinned;
+    if (pinned && bytes >= REGISTRATION_MAX) {
         *why = "the driver pins less than 512 GiB in one piece";
         return false;
     }
-    if (!quota || zc_quota_take(quota, bytes))
+    if (zc_quota_take(quota, bytes))
         return true;
-    *why = limits_over[place];
+    *why = pinned                      ? "over max_pinned"
+           : place == ZC_PLACE_MANAGED ? "over max_managed, or over what is free on the device"
+                                       : "over max_device";
     limits_tell(quota, *why, bytes);
     return false;
 }
 
 void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
 {
-    struct zc_quota *quota = limits_quota(place, device);
-    if (quota)
-        zc_quota_give(quota, bytes);
+    zc_quota_give(limits_quota(place, device), bytes);
 }
 
 uint64_t zc_limits_used(enum zc_place_id place)
