@@ -180,3 +180,15 @@ enum zc_policy_find_result zc_policy_open(const char *env_path, int *fd_out, cha
     errno = saved;
     return result;
 }
+
+enum zc_policy_find_result zc_policy_open_own(const char *path, int *fd_out, char *why_out,
+                                              size_t why_cap)
+{
+    const char *why = NULL;
+    int saved = errno;
+    enum zc_policy_find_result result = open_one(path, true, fd_out, &why);
+
+    copy(why_out, why_cap, result == ZC_POLICY_REFUSED ? why : "");
+    errno = saved;
+    return result;
+}

@@ -386,6 +386,11 @@ enum zc_policy_find_result {
 enum zc_policy_find_result zc_policy_open(const char *env_path, int *fd_out, char *path_out,
                                           size_t cap, char *why_out, size_t why_cap);
 
+/* The same for a file of zc's own in the user's cache, which must belong to the effective user or
+ * root and be writable by nobody else; NONE where there is none. */
+enum zc_policy_find_result zc_policy_open_own(const char *path, int *fd_out, char *why_out,
+                                              size_t why_cap);
+
 /* A word that a key accepts. Tables end with a NULL name. */
 struct zc_word {
     const char *name; /* as written in the file */

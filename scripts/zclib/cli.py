@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "run a program under libzc and report what it moved",
     "tune": "find the best policy for a program, prove it and write it",
     "init": "write a commented policy for a program, from one run",
+    "auto": "show, forget or export what ZC_POLICY=auto has learned",
     "presets": "list the policies that come with libzc, and when they pay",
     "check": "find the faults of a policy file",
     "explain": "say which rule takes a request, or what became of each site of a log",
@@ -28,7 +29,7 @@ COMMANDS = {
     "top": "watch the counters of running processes",
     "jupyter": "add a notebook kernel that says under each cell what it copied",
     "doctor": "say what this machine can do, place by place",
-    "demo": "show on any machine what libzc does, with a program that comes with it",
+    "demo": "show on any machine what libzc does, by a program of its own",
 }
 
 # The exit status where a fault was found, or nothing could be read.
@@ -70,17 +71,15 @@ class Completion(argparse.Action):
 
 def overview() -> Parser:
     """The parser of `zc` itself, which knows the subcommands by name alone."""
-    parser = Parser(prog="zc", allow_abbrev=False, usage="zc COMMAND [ARGUMENT...]",
-                    description="Runs programs under libzc, reads its logs, checks its policies.")
+    parser = Parser(prog="zc", allow_abbrev=False, usage="zc COMMAND [ARGUMENT...]")
     parser.add_argument("-V", "--version", action="version", version=f"zc {install.version()}",
                         help=argparse.SUPPRESS)
     parser.add_argument("--library", nargs=0, action=Library, help=argparse.SUPPRESS)
     parser.add_argument("--completion", metavar="SHELL", action=Completion, help=argparse.SUPPRESS)
     parser.add_argument("command", metavar="COMMAND", help=argparse.SUPPRESS)
     parser.commands = available()
-    parser.epilog = ("'zc COMMAND --help' describes a command, 'zc --version' this one. "
-                     "Manual: zc(1), libzc(7), policy.conf(5).")
-    parser.examples = ("zc run ./app", "zc run -p policy.conf ./app")
+    parser.epilog = "Also: zc COMMAND --help, zc --version, man zc, man libzc, man policy.conf"
+    parser.examples = ("zc run -p policy.conf ./app",)
     return parser
 
 

@@ -8,11 +8,10 @@ import contextlib
 import hashlib
 import json
 import os
-import stat
 import time
 from typing import Sequence
 
-from . import output
+from . import output, own
 
 MOST_RUNS = 256         # Commands that are remembered, the latest ones.
 MOST_BYTES = 64 << 10   # Of the file; a larger one is not ours.
@@ -37,13 +36,7 @@ def _runs() -> dict[str, list[int]]:
     another user's, a link, or damaged holds none."""
     name = _file()
     try:
-        with open(os.open(name or "", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK),
-                  encoding="utf-8") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or \
-                    about.st_size > MOST_BYTES:
-                return {}
-            kept = json.load(file)
+        kept = json.loads(own.read(name or "", MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return {key: run for key, run in kept.items() if isinstance(run, list) and len(run) == 2

@@ -24,12 +24,14 @@
 #include "hook/loader.h"
 #include "ledger/counters.h"
 #include "ledger/object.h"
+#include "ledger/profile.h"
 #include "ledger/python.h"
 #include "ledger/rules.h"
 #include "ledger/site_path.h"
 #include "ledger/unwind.h"
 #include "log/log.h"
 #include "log/meta.h"
+#include "log/summary.h"
 #include "place/fallback.h"
 #include "place/hostrule.h"
 #include "place/verbs.h"
@@ -56,7 +58,9 @@ static void open_log(void)
                    options->log_level);
     static const enum zc_log_level levels[] = {ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS,
                                                ZC_LOG_DEEP};
-    zc_log_open(pattern ? pattern : "zc.%e.%p.jsonl", levels[wanted]);
+    if (!pattern)
+        pattern = zc_profile_asked() ? zc_profile_log() : "zc.%e.%p.jsonl";
+    zc_log_open(pattern, levels[wanted]);
 }
 
 static void describe_gpu(int ordinal, struct zc_log_gpu *gpu)
@@ -142,6 +146,13 @@ static void leave_driver(void)
     zc_place_pause();
 }
 
+static void leave_with(int status, void *none)
+{
+    (void)none;
+    zc_log_status = status;
+    leave_driver();
+}
+
 /* The driver may be gone: only memory and the log are touched.  Later calls still count in memory,
  * and pass through. */
 __attribute__((destructor)) static void unload(void)
@@ -167,7 +178,7 @@ bool zc_process_start(void)
     /* Handlers run in reverse order of registration.  This one is registered at the first cuInit,
      * after the runtime's, so it runs before the runtime releases the driver. */
     if (!registered) {
-        atexit(leave_driver);
+        on_exit(leave_with, NULL);   /* As atexit(3), but it tells the status. */
         (void)at_quick_exit(unload); /* quick_exit(3) calls no destructors. */
         (void)at_quick_exit(leave_driver);
         registered = true;

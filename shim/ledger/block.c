@@ -161,7 +161,7 @@ struct zc_block *zc_block_add(const struct zc_block *like)
                 if (block->before != 0 || block->behind != 0)
                     __atomic_store_n(&zc_block_padded, true, __ATOMIC_RELAXED);
                 gauge_change(block, 1);
-                zc_site_note_request(block->site, block->size);
+                zc_site_note_request(block->site, block->size, block->rule);
             } else {
                 block_rest(block);
                 block = NULL;

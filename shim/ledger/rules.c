@@ -17,7 +17,10 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "ledger/missed.h"
+#include "ledger/profile.h"
 #include "ledger/site.h"
+
+#define BASE "@everyday" /* The preset, as `zc` names it. */
 
 enum load_state { UNREAD, READING, READ };
 
@@ -30,6 +33,7 @@ static struct {
     size_t text_bytes;
     char path[4096];
     char refusal[256]; /* Why the file was refused, or "". */
+    bool based;        /* The rules are those of BASE. */
 } rules;
 static ZC_OWN bool grown; /* An array on the device has.  Atomic. */
 
@@ -40,7 +44,7 @@ const struct zc_policy *zc_rules(void)
 
 const char *zc_rules_path(void)
 {
-    return rules.path[0] && !rules.refusal[0] ? rules.path : NULL;
+    return rules.based ? BASE : rules.path[0] && !rules.refusal[0] ? rules.path : NULL;
 }
 
 static void *map_memory(size_t bytes)
@@ -92,8 +96,8 @@ static void policy_parse(void)
     memory.base = map_memory(memory.size);
     if (!memory.base)
         return;
-    rules.errors = zc_policy_parse(rules.path, rules.text, rules.text_bytes, &memory, count_fault,
-                                   &faults, &rules.policy);
+    rules.errors = zc_policy_parse(rules.based ? BASE : rules.path, rules.text, rules.text_bytes,
+                                   &memory, count_fault, &faults, &rules.policy);
     if (rules.errors && zc_option_on(zc_options()->strict))
         memset(&rules.policy, 0, sizeof(rules.policy));
     if (!faults)
@@ -102,22 +106,42 @@ static void policy_parse(void)
         zc_log_host(); /* So that threads only read it. */
 }
 
+/* Without a profile, or with one that is damaged, which costs speed alone. */
+static void base_load(void)
+{
+    if (rules.errors)
+        strcpy(rules.refusal, "it is damaged");
+    rules.based = true;
+    if (!rules.text)
+        rules.text = map_memory(ZC_POLICY_MAX_BYTES + 1);
+    if (!rules.text)
+        return;
+    rules.text_bytes = zc_profile_base(rules.text);
+    policy_parse();
+}
+
 static void policy_load(void)
 {
     int fd = -1;
+    enum zc_policy_find_result found = ZC_POLICY_NONE;
     if (zc_options_read()->secure)
         return;
-    enum zc_policy_find_result found =
-        zc_policy_open(zc_options()->policy, &fd, rules.path, sizeof(rules.path), rules.refusal,
-                       sizeof(rules.refusal));
+    bool taught = zc_profile_asked();
+    if (!taught)
+        found = zc_policy_open(zc_options()->policy, &fd, rules.path, sizeof(rules.path),
+                               rules.refusal, sizeof(rules.refusal));
+    else if (zc_profile_find(rules.path))
+        found = zc_policy_open_own(rules.path, &fd, rules.refusal, sizeof(rules.refusal));
     if (found == ZC_POLICY_NONE)
         rules.path[0] = '\0';
-    if (found != ZC_POLICY_FOUND)
-        return;
-    policy_read(fd);
-    close(fd);
-    if (rules.text)
-        policy_parse();
+    if (found == ZC_POLICY_FOUND) {
+        policy_read(fd);
+        close(fd);
+        if (rules.text)
+            policy_parse();
+    }
+    if (taught && (found != ZC_POLICY_FOUND || rules.errors))
+        base_load();
 }
 
 bool zc_rules_load(void)
@@ -172,8 +196,8 @@ static void say_faults(void)
 void zc_rules_announce(void)
 {
     if (rules.refusal[0])
-        zc_message(ZC_ERROR, "policy", "%s: %s; going on without a policy", rules.path,
-                   rules.refusal);
+        zc_message(ZC_ERROR, "policy", "%s: %s; going on %s", rules.path, rules.refusal,
+                   rules.based ? "with " BASE : "without a policy");
     if (rules.text)
         say_faults();
 }

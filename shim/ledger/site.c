@@ -21,6 +21,7 @@ struct entry {
 static ZC_OWN struct {
     struct entry *entries;                            /* By key.  With zc_counters_lock(). */
     struct zc_python_path *python[ZC_COUNTERS_SITES]; /* By index.  Atomic. */
+    int16_t rule[ZC_COUNTERS_SITES];                  /* By index: of the last request, + 1. */
     uint64_t met[(ZC_COUNTERS_SITES + 63) / 64];      /* Bits for zc_site_is_new().  Atomic. */
 } sites;
 
@@ -164,8 +165,14 @@ static struct zc_site *site_at(uint32_t index)
     return &zc_counters()->site[index < ZC_COUNTERS_SITES ? index : 0];
 }
 
-void zc_site_note_request(uint32_t index, uint64_t bytes)
+int zc_site_rule(uint32_t index)
 {
+    return sites.rule[index < ZC_COUNTERS_SITES ? index : 0] - 1;
+}
+
+void zc_site_note_request(uint32_t index, uint64_t bytes, int rule)
+{
+    sites.rule[index < ZC_COUNTERS_SITES ? index : 0] = (int16_t)(rule + 1);
     struct zc_site *site = site_at(index);
     __atomic_store_n(&site->requests, site->requests + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&site->requested_bytes, site->requested_bytes + bytes, __ATOMIC_RELAXED);

@@ -26,8 +26,10 @@ const char *zc_site_module(uint32_t index);
 const struct zc_site *zc_site_get(uint32_t index);
 uint32_t zc_site_count(void); /* Sites in use, index 0 included. */
 
-/* Counts a request at a site: every block that block.c enters, under the ledger's lock. */
-void zc_site_note_request(uint32_t index, uint64_t bytes);
+/* Counts a request at a site: every block that block.c enters, under the ledger's lock.  `rule`:
+ * its index, -1 for none; the site keeps the last one. */
+void zc_site_note_request(uint32_t index, uint64_t bytes, int rule);
+int zc_site_rule(uint32_t index);
 
 /* Counts a free at a site.  For any thread. */
 void zc_site_note_free(uint32_t index);

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "base/path.h"
 #include "base/version.h"
+#include "ledger/profile.h"
 #include "ledger/python.h"
 
 #include <errno.h>
@@ -123,6 +124,8 @@ void zc_log_meta(const struct zc_log_meta *meta)
     number_or_null(&line, "devices", meta->devices, meta->devices >= 0);
     gpus_field(&line, meta);
     policy_field(&line, meta);
+    if (zc_profile_taught())
+        zc_line_str(&line, "profile", zc_profile_taught());
     python_field(&line);
     program_path(&line);
     argv_field(&line); /* Last, because it may be cut. */

@@ -23,6 +23,7 @@
 
 ZC_OWN struct zc_unknown_calls zc_log_unknown;
 ZC_OWN uint64_t zc_log_kept_peak;
+int zc_log_status = -1;
 
 static bool add_live_block(struct zc_block *block, void *arg)
 {
@@ -146,6 +147,8 @@ static void sites_field(struct zc_line *line, const struct zc_summary *s)
         zc_line_u64(line, "requests", site->requests);
         zc_line_u64(line, "requested_bytes", site->requested_bytes);
         zc_line_u64(line, "frees", site->frees);
+        int rule = zc_site_rule(i);
+        zc_line_str(line, "rule", rule < 0 ? NULL : zc_rules()->rules[rule].name);
         zc_line_traffic(line, s->site[i]);
         zc_line_close(line, '}');
     }
@@ -216,6 +219,7 @@ static void summary_write(const struct zc_summary *s)
         zc_line_begin(&line, small, sizeof(small), "summary");
     zc_line_u64(&line, "wall_ns", s->wall_ns);
     zc_line_u64(&line, "driver_start_ns", s->start_ns);
+    zc_line_i64(&line, "exit_status", zc_log_status);
     zc_line_counts(&line, s->copies, s->copy_ticks);
     zc_line_u64(&line, "pageable_asked_bytes", s->pageable_asked);
     zc_line_u64(&line, "pageable_moved_bytes", s->pageable_moved);

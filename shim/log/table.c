@@ -4,6 +4,7 @@
 #include "base/message.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "ledger/profile.h"
 #include "ledger/rules.h"
 #include "log/log.h"
 #include "log/lines.h"
@@ -209,6 +210,8 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
     if (zc_log_unknown.calls > 0)
         zc_text_fmt(t, "%U calls of %U functions that libzc does not know\n", zc_log_unknown.calls,
                     zc_log_unknown.functions);
+    if (zc_profile_asked())
+        zc_text_fmt(t, "auto: %s; zc auto --show\n", zc_rules_path());
     if (zc_log_path() == NULL)
         return;
     size_t start = t->len;

@@ -385,8 +385,8 @@ static void test_counts(void **state)
     assert_false(zc_site_is_new(5));
     assert_false(zc_site_is_new(0));
     assert_true(zc_site_is_new(64));
-    zc_site_note_request(2, 100);
-    zc_site_note_request(2, 50);
+    zc_site_note_request(2, 100, 3);
+    zc_site_note_request(2, 50, -1);
     zc_site_note_free(2);
     assert_int_equal(zc_counters()->site[2].requests, 2);
     assert_int_equal(zc_counters()->site[2].requested_bytes, 150);

@@ -70,6 +70,7 @@ static int leave_folder(void **state)
 {
     unlink("policy.conf");
     unlink("named.conf");
+    unlink("profile.conf");
     rmdir("policy.conf");
     int failed = chdir("/") != 0 || rmdir(*state) != 0;
     free(*state);
@@ -259,6 +260,24 @@ static void texts_are_cut_to_the_caller_s_room(void **state)
     assert_int_equal(zc_policy_open("/nowhere/at-all", &fd, NULL, 0, NULL, 0), ZC_POLICY_REFUSED);
 }
 
+static void a_profile_must_be_the_user_s_own_and_may_be_missing(void **state)
+{
+    (void)state;
+    char why[64] = "";
+    int fd = -1;
+
+    assert_int_equal(zc_policy_open_own("none.conf", &fd, why, sizeof why), ZC_POLICY_NONE);
+    assert_string_equal(why, "");
+    write_file("profile.conf", 0620);
+    assert_int_equal(zc_policy_open_own("profile.conf", &fd, why, sizeof why), ZC_POLICY_REFUSED);
+    assert_string_equal(why, "others may write to it; take that right away (chmod go-w)");
+    assert_int_equal(fd, -1);
+    write_file("profile.conf", 0600);
+    assert_int_equal(zc_policy_open_own("profile.conf", &fd, why, sizeof why), ZC_POLICY_FOUND);
+    assert_string_equal(why, "");
+    close(fd);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
 
 int main(void)
@@ -277,6 +296,7 @@ int main(void)
         IN_FOLDER(only_regular_files_are_used_and_a_fifo_does_not_block),
         IN_FOLDER(a_link_in_a_circle_is_refused),
         IN_FOLDER(a_file_past_the_limit_is_refused),
+        IN_FOLDER(a_profile_must_be_the_user_s_own_and_may_be_missing),
         IN_FOLDER(texts_are_cut_to_the_caller_s_room),
     };
 

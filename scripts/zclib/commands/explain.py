@@ -8,12 +8,13 @@ import sys
 from dataclasses import dataclass, field
 from typing import Callable, Iterable, Iterator
 
-from .. import counters, logs, policies, presets, screen, table, units
+from .. import auto, counters, logs, policies, presets, screen, table, units
 
 EPILOG = "Logs need the level `allocs` or `events` (ZC_LOG_LEVEL, or zc run)."
 EXAMPLES = ("zc explain policy.conf --size 64M   one request against every rule",
             "zc explain logs                     every site of logs: its rule and place",
-            "zc explain policy.conf logs         every site, and the rule it would get")
+            "zc explain policy.conf logs         every site, and the rule it would get",
+            "zc explain auto logs                the same by what ZC_POLICY=auto has learned")
 
 # Options that describe a request, by their names in policies.Request.
 FACTS = {
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    args.file = [presets.path(name) for name in args.file]
+    args.file = [auto.one() if name == auto.NAMES[0] else presets.path(name)
+                 for name in args.file]
     facts = {name: getattr(args, name) for name in FACTS if getattr(args, name) is not None}
     is_log = [_is_log(path) for path in args.file]
     policy = None if is_log[0] else args.file[0]

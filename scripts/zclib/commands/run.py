@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Iterator
 
-from .. import (compare, export, gate, install, last, launch, link, live, logs, merge, output,
+from .. import (auto, compare, export, gate, install, last, launch, link, live, logs, merge, output,
                 policies, presets, race, refusals, screen, units)
 from ..report.totals import LEVELS, Options, Totals
 from ..sameness import Output
@@ -33,7 +33,9 @@ EPILOG = "Exit status: as env(1)'s; 125 also for refused calls, 1 where --fail-i
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "zc run [OPTION...] [--] COMMAND [ARGUMENT...]"
     parser.add_argument("-p", "--policy", metavar="POLICY",
-                        help="policy, @PRESET or `off`; else see policy.conf(5)")
+                        help="policy, @PRESET, `off`, or `auto` (also --auto)")
+    parser.add_argument("--auto", action="store_const", const="auto", dest="policy",
+                        help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", metavar="DIR", help="keep the logs in this folder")
     parser.add_argument("-s", "--set", metavar="RULE.KEY=VALUE", action="append", default=[],
                         help="set this in a copy of the policy (or defaults.KEY)")
@@ -93,6 +95,8 @@ def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
         return "--compare takes policies, with commas between them"
     if args.compare and (args.policy or args.set):
         return "--compare names the policies; it takes neither --policy nor --set"
+    if args.set and (args.policy or os.environ.get("ZC_POLICY")) in auto.NAMES:
+        return "--set changes a policy's file; `zc auto --export` writes one of what was learned"
     if args.compare and args.after:
         return "--for reports one run; it does not go with --compare"
     if args.compare and args.fail_if:
@@ -132,7 +136,7 @@ def _folder(asked: str | None) -> Iterator[str]:
 def policy_file(asked: str) -> str:
     """A policy that was named: absolute, because programs change their folder.  Raises LogError,
     and policies.Failed where it is no file to read."""
-    if asked == "off":
+    if asked == "off" or asked in auto.NAMES:
         return asked
     path = presets.file(asked)
     if policies.path(path) is None:
@@ -170,13 +174,15 @@ def level_of(policy: str | None, asked: str | None) -> str | None:
     """The level for ZC_LOG_LEVEL; None where the environment or the policy gives one."""
     if asked or os.environ.get("ZC_LOG_LEVEL"):
         return asked
-    path = None if policy == "off" else policies.path(policy)
+    path = None if policy == "off" or policy in auto.NAMES else policies.path(policy)
     given = path is not None and policies.get(policy or "", "defaults.log_level") is not None
     return None if given else "allocs"
 
 
 def _run_once(args: argparse.Namespace, command: list[str], library: str, folder: str) -> int:
-    policy = policy_file(args.policy) if args.policy else None
+    inherited = os.environ.get("ZC_POLICY")
+    asked = args.policy or (inherited if inherited in auto.NAMES else None)
+    policy = policy_file(asked) if asked else None
     if args.set:
         policy = _edited(policy, args.set, folder)
     env = launch.environment(library, folder, policy, level_of(policy, args.level))
@@ -201,9 +207,20 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     except (logs.LogError, OSError) as error:
         screen.message(f"no report: {error}")
         return ended.status or launch.FAILED
-    if not args.quiet and (_rank() or 0) == 0:
+    speaks = not args.quiet and (_rank() or 0) == 0
+    if speaks:
         _report(command, made, ended)
+    if policy == "auto" and not ended.status:
+        _learn(made, speaks)
     return ended.status or _status_of_refusals(made) or _status_of_gate(args.fail_if, made)
+
+
+def _learn(paths: list[str], speaks: bool) -> None:
+    learned = auto.learn(paths)
+    if learned.problem:
+        screen.message(learned.problem)
+    elif speaks and learned.line:
+        print(learned.line, file=sys.stderr)
 
 
 def _status_of_refusals(paths: list[str]) -> int:

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: MIT
+"""What runs teach: the counts of their logs by call path, what is decided by them, and the policy
+that comes of it.  Nothing here reads or writes a file.
+
+Host blocks that a rule takes are in the log with their copies; what a copy of the others costs,
+those held back as a control among them, is what is left of all copies of such memory.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Iterable
+
+from .costs import Costs
+from .logs import Record, number, rows, string
+from .report.findings import HOST_APIS
+
+LARGE = 16 << 20         # From here on the preset everyday has a rule.
+SMALL = 64 << 10         # Requests of libc below are never placed.
+RARE = 16                # A block of which less than this part was copied is not registered.
+OFTEN = 2                # Small blocks pay once they were copied so many times.
+CONTROL_BYTES = 64 << 20  # Copies of the control tell no rate before.
+LEAST_SHARE = 0.01       # Of the time of a run, that small blocks are worth a try from.
+LEAST_PART = 16          # The same of the bytes, where times mean nothing.
+MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
+A_LINE = 40
+# One block in 16 is held back; this many are enough for any number of blocks.
+NTH = "nth = " + ", ".join(str(at) for at in range(16, 1025, 16)) + "\n"
+
+PREFIX = "learned-"
+LEFT, SAMPLE, PINNED, TRIED, HELD = (PREFIX + name for name in (
+    "left", "sample", "small", "try", "control"))
+BASE = "host-buffers"    # The rule of the preset everyday.
+
+
+@dataclass
+class Counts:
+    """Copies into and out of device memory; what blocked for them is in nanoseconds."""
+
+    in_bytes: int = 0
+    in_ns: int = 0
+    out_bytes: int = 0
+    out_ns: int = 0
+
+    def add(self, other: Counts, sign: int = 1) -> None:
+        for name in COUNTS:
+            setattr(self, name, max(getattr(self, name) + sign * getattr(other, name), 0))
+
+    def halve(self) -> None:
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) // 2)
+
+    @property
+    def bytes(self) -> int:
+        return self.in_bytes + self.out_bytes
+
+    @property
+    def ns(self) -> int:
+        return self.in_ns + self.out_ns
+
+    def fields(self) -> str:
+        return " ".join(str(getattr(self, name)) for name in COUNTS)
+
+
+COUNTS = tuple(Counts.__dataclass_fields__)
+
+
+@dataclass
+class Site:
+    """The host blocks of a call path that rules took."""
+
+    requests: int = 0
+    bytes: int = 0       # Asked for.
+    small: bool = False
+    left: bool = False   # To libc, but for one block in 16.
+    copies: Counts = field(default_factory=Counts)
+
+    def add(self, other: Site) -> None:
+        self.requests += other.requests
+        self.bytes += other.bytes
+        self.copies.add(other.copies)
+
+    def halve(self) -> None:
+        self.requests //= 2
+        self.bytes //= 2
+        self.copies.halve()
+
+
+class Run:
+    """What the logs of a run say, all its processes together."""
+
+    def __init__(self) -> None:
+        self.sites: dict[str, Site] = {}
+        self.device: dict[str, tuple[int, int, int]] = {}  # Requests, copies in, bytes of these.
+        self.others = Counts()   # Copies of libc's memory that no rule took,
+        self.other_calls = 0     # and how many they are.
+        self.flows = Counts()    # All copies of pageable memory.
+        self.wall_ns = 0         # Of the process that took longest.
+        self.asked_bytes = 0
+        self.moved_bytes = 0
+        self.costs = Costs()
+        self.simulated = False
+
+    @staticmethod
+    def of(summaries: Iterable[Record]) -> Run:
+        run = Run()
+        for summary in summaries:
+            run._take(summary)
+        return run
+
+    def _take(self, summary: Record) -> None:
+        self.wall_ns = max(self.wall_ns, number(summary, "wall_ns"))
+        self.asked_bytes += number(summary, "pageable_asked_bytes")
+        self.moved_bytes += number(summary, "pageable_moved_bytes")
+        for row in rows(summary, "flows"):
+            if row.get("src_kind") == "Pageable" and row.get("dir") == "HtoD":
+                self.flows.add(Counts(in_bytes=_bytes(row), in_ns=number(row, "blocked_ns")))
+            elif row.get("dst_kind") == "Pageable" and row.get("dir") == "DtoH":
+                self.flows.add(Counts(out_bytes=_bytes(row), out_ns=number(row, "blocked_ns")))
+        for row in rows(summary, "pageable"):
+            if row.get("memory") == "heap":
+                both = _bytes(row), number(row, "blocked_ns")
+                from_host = row.get("side") == "src"
+                self.others.add(Counts(*both) if from_host else Counts(0, 0, *both))
+                self.other_calls += _calls(row)
+        for row in rows(summary, "sites"):
+            self._take_site(row)
+
+    def _take_site(self, row: Record) -> None:
+        name, rule = string(row, "site"), string(row, "rule")
+        into, out = (next((one for one in rows(row, "traffic") if one.get("dir") == way), {})
+                     for way in ("HtoD", "DtoH"))
+        if not re.fullmatch(r"[0-9a-f]{8}", name):
+            return
+        copies = Counts(_bytes(into), number(into, "blocked_ns"), _bytes(out),
+                        number(out, "blocked_ns"))
+        if rule == BASE or rule.startswith(PREFIX):
+            site = Site(number(row, "requests"), number(row, "requested_bytes"),
+                        rule.startswith((PINNED, TRIED)), False, copies)
+            self.sites.setdefault(name, Site(small=site.small)).add(site)
+            self.others.add(copies, -1)
+            self.other_calls -= _calls(into) + _calls(out)
+        elif not rule and into and not out:
+            more = number(row, "requests"), _calls(into), _bytes(into)
+            self.device[name] = tuple(map(sum, zip(self.device.get(name, (0, 0, 0)), more)))
+
+    def spared_bytes(self) -> int:
+        return max(self.asked_bytes - self.moved_bytes, 0)
+
+    def saved_ns(self) -> int | None:
+        """What copies took less than they would have as the driver makes them; None where the
+        rates of this machine were not measured."""
+        if self.simulated or not self.costs.measured:
+            return None
+        bare = self.costs.copy_ns("HtoD", True, self.flows.in_bytes) + \
+            self.costs.copy_ns("DtoH", True, self.flows.out_bytes)
+        return min(max(int(bare) - self.flows.ns, 0), self.wall_ns)
+
+
+def _calls(row: Record) -> int:
+    return max(number(row, "asked_calls"), 0)
+
+
+def _bytes(row: Record) -> int:
+    return max(number(row, "asked_bytes"), 0)
+
+
+@dataclass
+class State:
+    """What all runs have taught; a run counts twice what the one before counts."""
+
+    runs: int = 0
+    small: str = ""        # "", "try", "kept" or "gone".
+    others: Counts = field(default_factory=Counts)
+    sites: dict[str, Site] = field(default_factory=dict)
+    tables: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # Of the last run.
+
+    def add(self, run: Run) -> None:
+        self.runs += 1
+        self.others.halve()
+        self.others.add(run.others)
+        for name, site in list(self.sites.items()):
+            if name in run.sites:
+                site.halve()
+            elif not site.left:  # Of those that are left, nothing need have been seen.
+                site.halve()
+                if not site.requests:
+                    del self.sites[name]
+        for name, site in run.sites.items():
+            self.sites.setdefault(name, Site(small=site.small)).add(site)
+        most = sorted(self.sites, key=lambda name: -self.sites[name].bytes)[:MOST_SITES]
+        self.sites = {name: self.sites[name] for name in most}
+        self.tables = {name: found for name, found in run.device.items()
+                       if found[1] >= 4 * max(found[0], 1) and found[2] >= LARGE}
+        self._decide(run)
+
+    def _decide(self, run: Run) -> None:
+        for site in self.sites.values():
+            site.left = self._loses(site, run)
+        if self.small in ("try", "kept"):
+            pays = any(site.small and not site.left for site in self.sites.values())
+            self.small = "kept" if pays else "gone"
+        elif not self.small and self._worth_a_try(run):
+            self.small = "try"
+
+    def _loses(self, site: Site, run: Run) -> bool:
+        """Whether libc's own memory is better for the blocks of a call path."""
+        copies = site.copies
+        if copies.bytes * RARE < site.bytes:
+            return True
+        if site.small and copies.bytes < OFTEN * site.bytes:
+            return True
+        if run.simulated:  # Times mean nothing there, so it is judged by the bytes.
+            gain = sum(run.costs.copy_ns(way, True, size) - run.costs.copy_ns(way, False, size)
+                       for way, size in (("HtoD", copies.in_bytes), ("DtoH", copies.out_bytes)))
+            return gain < run.costs.pin_ns(site.bytes)
+        rest = self.others
+        bare = 0.0
+        for size, known, took in ((copies.in_bytes, rest.in_bytes, rest.in_ns),
+                                  (copies.out_bytes, rest.out_bytes, rest.out_ns)):
+            if size and known < CONTROL_BYTES:
+                return False  # There is no control, so nothing is decided.
+            bare += size * took / known if size else 0
+        return copies.ns > bare
+
+    def _worth_a_try(self, run: Run) -> bool:
+        """Whether copies of memory that no rule takes, and which are not those of the control, are
+        a part of the run."""
+        if run.others.bytes > LARGE * max(run.other_calls, 1):
+            return False
+        if run.simulated:
+            return run.others.bytes * LEAST_PART > run.asked_bytes
+        return run.others.ns > LEAST_SHARE * run.wall_ns > 0
+
+
+SITE_LINE = re.compile(r"# site: (?P<id>[0-9a-f]{8}) (?P<kind>large|small)(?P<left> left)? "
+                       r"(?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){5})")
+HEAD_LINE = re.compile(r"# runs: (?P<runs>[0-9]{1,9}) small: (?P<small>untried|try|kept|gone) "
+                       r"others: (?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){3})")
+
+
+def of_text(text: str) -> State:
+    """What a profile tells; an empty state where it tells nothing."""
+    state = State()
+    for line in text.splitlines():
+        if found := HEAD_LINE.fullmatch(line):
+            state.runs = int(found["runs"])
+            state.small = found["small"].replace("untried", "")
+            state.others = Counts(*map(int, found["counts"].split()))
+        elif (found := SITE_LINE.fullmatch(line)) and len(state.sites) < MOST_SITES:
+            requests, size, *copies = map(int, found["counts"].split())
+            state.sites[found["id"]] = Site(requests, size, found["kind"] == "small",
+                                            bool(found["left"]), Counts(*copies))
+    return state
+
+
+def rules(state: State, head: str, base: str, most: int) -> str:
+    """The profile: its head, what it was made of, and the rules before those of the preset.  As
+    long as it has more bytes than that, the call path with the fewest is left out."""
+    while True:
+        text = _text(state, head, base)
+        if len(text.encode(errors="surrogateescape")) <= most or not state.sites:
+            return text
+        del state.sites[min(state.sites, key=lambda name: state.sites[name].bytes)]
+
+
+def _text(state: State, head: str, base: str) -> str:
+    facts = [f"# runs: {state.runs} small: {state.small or 'untried'} "
+             f"others: {state.others.fields()}"]
+    facts += [f"# site: {name} {'small' if site.small else 'large'}{' left' * site.left} "
+              f"{site.requests} {site.bytes} {site.copies.fields()}"
+              for name, site in sorted(state.sites.items())]
+    parts = [head + "#\n" + "\n".join(facts) + "\n", *_proposals(state)]
+    left = [name for name, site in state.sites.items() if site.left and not site.small]
+    for names, at in _lines(left):
+        keys = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\nsite = {names}\n"
+        parts.append(f"# Registered in vain, or never copied.\n[rule {SAMPLE}{at}]\n{keys}{NTH}"
+                     f"place = pinned, pageable\n\n[rule {LEFT}{at}]\n{keys}place = pageable\n")
+    parts += _of_small(state)
+    parts.append(f"# The control: one block in {RARE} is as without libzc.\n[rule {HELD}]\n"
+                 f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\n{NTH}place = pageable\n")
+    return "\n".join([*parts, base])
+
+
+def _lines(sites: list[str]) -> Iterable[tuple[str, str]]:
+    """Call paths as values of the key, and what makes the rules' names differ."""
+    for at in range(0, len(sites), A_LINE):
+        yield ", ".join(sorted(sites[at:at + A_LINE])), f"-{at // A_LINE}" * bool(at)
+
+
+def _of_small(state: State) -> Iterable[str]:
+    pays = [name for name, site in state.sites.items() if site.small and not site.left]
+    keys = f"api = {HOST_APIS}\nsize = {SMALL >> 10}K..{LARGE >> 20}M\n"
+    if state.small == "try":
+        chosen = [("", "", TRIED)]
+        what = "Which of the smaller blocks gain is tried in one run."
+    elif state.small == "kept":
+        chosen = [(f"site = {names}\n", at, PINNED) for names, at in _lines(pays)]
+        what = "Smaller blocks that are copied often."
+    else:
+        return
+    for where, at, name in chosen:
+        yield (f"# {what}\n[rule {HELD}-{name[len(PREFIX):]}{at}]\n{keys}{where}{NTH}"
+               f"place = pageable\n\n[rule {name}{at}]\n{keys}{where}place = pinned, pageable\n")
+
+
+def _proposals(state: State) -> Iterable[str]:
+    """Rules that need a promise, which nobody but the owner can give."""
+    for name, (requests, calls, size) in sorted(state.tables.items())[:A_LINE]:
+        yield (f"# Proposed, not in force: {calls} copies with {size} bytes went into {requests} "
+               f"block{'s' * (requests != 1)} of site {name}, and\n# none came back. If kernels "
+               "only read them, this promise spares what has not changed:\n"
+               f"#   [rule table-{name}]\n#   site = {name}\n#   place = shared, device\n"
+               "#   access = read\n# with `place = shared, pageable` for the host's blocks; "
+               "`zc tune` measures whether it pays.\n")

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the profile of this program: by its build, script, GPU, driver and libzc's version. */
+#include "ledger/profile.h"
+
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/options.h"
+#include "base/path.h"
+#include "base/version.h"
+
+#define LOGS 16u /* Of a program, that wait to be read. */
+#define ENDING ".conf"
+
+/* Compiled in: a program may have the library alone. */
+__asm__(".pushsection .rodata\n"
+        "zc_everyday: .incbin \"policy/presets/everyday.conf\"\n"
+        "zc_everyday_end: .popsection\n");
+extern const char zc_everyday[] __attribute__((visibility("hidden")));
+extern const char zc_everyday_end[] __attribute__((visibility("hidden")));
+
+static struct {
+    char path[PATH_MAX];
+    char text[65536]; /* Of a file, for a moment, and the log's path. */
+    bool taught;
+} profile; /* Not on the stack: that of a thread may have 16 KiB. */
+
+bool zc_profile_asked(void)
+{
+    return strcmp(zc_options()->policy, "auto") == 0 ||
+           strcmp(zc_options()->policy, "auto-frozen") == 0;
+}
+
+size_t zc_profile_base(char *out)
+{
+    size_t bytes = (size_t)(zc_everyday_end - zc_everyday);
+    memcpy(out, zc_everyday, bytes);
+    return bytes;
+}
+
+/* The first bytes of a file: of an executable they hold its build id, of what the driver tells of a
+ * GPU the model is the first line. */
+static uint64_t add_file(uint64_t key, const char *path, char until)
+{
+    size_t n = zc_file_text(path, profile.text, sizeof(profile.text));
+    char *end = until ? memchr(profile.text, until, n) : NULL;
+    return key * 31 + zc_hash(profile.text, end ? (size_t)(end - profile.text) : n);
+}
+
+/* Of an interpreter its script, or the code or module that is named instead. */
+static uint64_t add_script(uint64_t key)
+{
+    static const char *const interpreters[] = {"python", "pypy", "java", "julia",
+                                               "node",   "perl", "ruby", "lua"};
+    char line[PATH_MAX];
+    struct stat s;
+    bool interprets = false;
+    for (size_t i = 0; i < sizeof(interpreters) / sizeof(interpreters[0]); i++)
+        interprets |= strncmp(zc_log_program(), interpreters[i], strlen(interpreters[i])) == 0;
+    size_t n = zc_file_text("/proc/self/cmdline", line, sizeof(line));
+    const char *word = line, *end = line + n;
+    do
+        word += strlen(word) + 1;
+    while (word < end && *word == '-');
+    if (!interprets || word >= end)
+        return key;
+    key = key * 31 + zc_hash(word, strlen(word));
+    /* Nothing is read of a pipe: the interpreter would miss it. */
+    return stat(word, &s) == 0 && S_ISREG(s.st_mode) ? add_file(key, word, '\0') : key;
+}
+
+static uint64_t add_gpu(uint64_t key)
+{
+    glob_t found;
+    if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) != 0)
+        return key;
+    key = add_file(key, found.gl_pathv[0], '\n');
+    globfree(&found);
+    return key;
+}
+
+/* Ends at the folder, which is made if necessary as the XDG Base Directory Specification has it; ""
+ * if there can be none. */
+static struct zc_text find_folder(void)
+{
+    struct zc_text path = zc_text_on(profile.path, sizeof(profile.path));
+    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    bool given = cache && *cache == '/';
+    const char *const parts[] = {given ? cache : home, given ? "" : "/.cache", "/libzc", "/auto"};
+    for (size_t i = 0; parts[0] && *parts[0] == '/' && i < 4; i++) {
+        zc_text_str(&path, parts[i]);
+        mkdir(zc_text_cstr(&path), 0700);
+    }
+    return path;
+}
+
+bool zc_profile_find(char out[PATH_MAX])
+{
+    struct zc_text path = find_folder();
+    if (path.len == 0)
+        return false;
+    profile.taught = strcmp(zc_options()->policy, "auto") == 0 && access(path.buf, W_OK) == 0;
+    uint64_t key = add_file(zc_hash(ZC_VERSION, strlen(ZC_VERSION)), "/proc/self/exe", 0);
+    key = add_file(add_script(key), "/proc/driver/nvidia/version", 0);
+    zc_text_fmt(&path, "/%s-", zc_log_program());
+    zc_text_hex(&path, add_gpu(key), 16);
+    zc_text_str(&path, ENDING);
+    memcpy(out, zc_text_cstr(&path), sizeof(profile.path));
+    return !path.truncated;
+}
+
+const char *zc_profile_taught(void)
+{
+    return profile.taught ? profile.path : NULL;
+}
+
+const char *zc_profile_log(void)
+{
+    struct zc_text log = zc_text_on(profile.text, PATH_MAX);
+    if (!profile.taught || strchr(profile.path, '%'))
+        return "off";
+    zc_text_raw(&log, profile.path, strlen(profile.path) - strlen(ENDING));
+    zc_text_fmt(&log, ".%u.jsonl", (unsigned)getpid() % LOGS);
+    return access(zc_text_cstr(&log), F_OK) == 0 ? "off" : profile.text;
+}

@@ -1,0 +1,295 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# ZC_POLICY=auto and zc auto: what runs teach, by a program whose best policy is known. The
+# simulated GPU has no times, so call paths are judged by their bytes.
+
+load programs
+
+setup_file() {
+    [[ -e $ZC_BUILD/sim/libcuda.so.1 ]] || return 0
+    build_program lessons "$BATS_FILE_TMPDIR"
+}
+
+setup() {
+    need_gpu_programs
+    TREE=$PWD
+    unset SIM_KERNELS  # These programs have none, and loading them allocates.
+    cd "$BATS_TEST_TMPDIR"
+    ln -s "$BATS_FILE_TMPDIR/lessons" .
+    export XDG_CACHE_HOME=$PWD/cache
+    PROFILES=$PWD/cache/libzc/auto
+}
+
+# A run under zc run --auto; what it says is in $output and $stderr.
+auto() {
+    run -0 --separate-stderr "$ZC" run --auto -q -o logs "$@"
+}
+
+# A run without zc; its log waits.
+preloaded() {
+    env LD_PRELOAD="$LIBZC" ZC_POLICY="${POLICY:-auto}" ZC_SUMMARY=0 "$@"
+}
+
+# The line of the profile that counts runs.
+runs() {
+    sed -n 's/^# runs: \([0-9]*\) .*/\1/p' "$PROFILES"/lessons-*.conf
+}
+
+# How many blocks the rules of the newest log took, by the rule's name.
+taken() {
+    cat "$(ls -t logs/*.jsonl | head -n 1)" | jq -r \
+        'select(.type == "alloc" and .rule) | .rule' | sort | uniq -c | awk '{print $2 "=" $1}'
+}
+
+@test "blocks that were never copied, or in small part, are left to libc, but for one in 16" {
+    auto ./lessons 20 often vain part
+    [[ $output == 280 ]]
+    [[ $(taken) == "host-buffers=60" ]]
+    [[ $(grep -c '^# site: .* large left ' "$PROFILES"/lessons-*.conf) == 2 ]]
+    auto ./lessons 20 often vain part
+    [[ $output == 280 ]]
+    # Of `often` one in 16 is the control; of both others together two of 40 are sampled.
+    [[ $(taken | sort) == $'host-buffers=19\nlearned-sample=2' ]]
+    run -0 "$ZC" check "$PROFILES"/lessons-*.conf
+    [[ $output == *" 0 errors, 0 warnings" ]]
+}
+
+@test "small blocks that are copied often become pinned, found by one run that tries all" {
+    auto ./lessons 4 small idle
+    [[ -z $(taken) ]]
+    grep -q '^\[rule learned-try\]$' "$PROFILES"/lessons-*.conf
+    auto ./lessons 4 small idle
+    [[ $(taken) == "learned-try=60" ]]  # Of 64 blocks four are the control.
+    auto ./lessons 4 small idle
+    [[ $output == 224 && $(taken) == "learned-small=30" ]]
+    [[ $(grep -c '^# site: .* small left ' "$PROFILES"/lessons-*.conf) == 1 ]]
+}
+
+@test "where none of the small blocks gain, the try is over" {
+    auto ./lessons 4 small
+    sed -i 's/^# runs: 1 small: try/# runs: 1 small: kept/' "$PROFILES"/lessons-*.conf
+    auto ./lessons 4 idle
+    grep -q '^# runs: 2 small: gone ' "$PROFILES"/lessons-*.conf
+    [[ $(grep -c '^\[rule learned-' "$PROFILES"/lessons-*.conf) == 1 ]]  # The control.
+    auto ./lessons 4 small
+    [[ -z $(taken) ]]
+}
+
+@test "a call path whose blocks are copied after all is placed again, by what its sample shows" {
+    auto ./lessons 40 vain
+    [[ $(grep -c '^# site: .* large left ' "$PROFILES"/lessons-*.conf) == 1 ]]
+    for _ in 1 2 3 4 5; do
+        auto ./lessons 40 vain turned
+        if grep -q '^# site: .* large left ' "$PROFILES"/lessons-*.conf; then continue; fi
+        auto ./lessons 40 vain turned
+        [[ $(taken) == "host-buffers=38" ]]
+        return
+    done
+    false
+}
+
+@test "zc run says in its last line what it had of the profile, and explain reads it" {
+    run -0 "$ZC" run --auto ./lessons 3
+    [[ ${lines[-1]} == "auto: "*" of 444 MiB from or to pageable memory did not move as such in "\
+"this run, learned in 1 run; zc auto --show" ]]
+    run -0 "$ZC" run -p auto ./lessons 3
+    [[ ${lines[-1]} == *"learned in 2 runs; zc auto --show" ]]
+    run -0 "$ZC" explain auto --api malloc --size 32M --nth 16
+    [[ ${lines[-1]} == "malloc of 32M goes to rule 'learned-control': pageable" ]]
+    run -0 --separate-stderr env ZC_POLICY=auto "$ZC" run -q ./lessons 3
+    [[ $(runs) == 3 && -z $stderr ]]
+}
+
+@test "the library alone uses the profile, and its log waits for zc" {
+    preloaded ./lessons 20 often vain >/dev/null
+    [[ $(ls) == $'cache\nlessons' && $(ls "$PROFILES") == lessons-*.jsonl ]]
+    run -0 "$ZC" auto
+    [[ ${lines[0]} == lessons-???????????????? ]]
+    [[ ${lines[2]} == "    Program: ./lessons 20 often vain" ]]
+    [[ $(ls "$PROFILES") == lessons-*.conf && $(runs) == 1 ]]
+    run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=auto ./lessons 20 often vain
+    [[ $output == *"auto: $PROFILES/lessons-"*".conf; zc auto --show"* ]]
+    jq -se 'any(.type == "summary" and .exit_status == 0 and
+        ([.sites[].rule] | sort == [null, "host-buffers", "learned-sample"]))' "$PROFILES"/*.jsonl
+    jq -se 'any(.type == "meta" and .profile == .policy.file)' "$PROFILES"/*.jsonl
+}
+
+@test "no more than 16 logs of a program wait" {
+    preloaded ./lessons 1 idle >/dev/null
+    local log=$(ls "$PROFILES") at
+    for at in {0..15}; do : >"$PROFILES/${log%.*.jsonl}.$at.jsonl"; done
+    preloaded ./lessons 1 idle >/dev/null
+    [[ $(ls "$PROFILES" | wc -l) == 16 && $(ls) == $'cache\nlessons' ]]
+    "$ZC" auto --learn
+    [[ $(ls "$PROFILES") == lessons-*.conf ]] || [[ -z $(ls "$PROFILES") ]]
+}
+
+@test "runs that failed or were killed teach nothing, and their logs go" {
+    auto ./lessons 2 often
+    cp "$PROFILES"/lessons-*.conf before
+    run -3 "$ZC" run --auto -q ./lessons 2 vain fail
+    run -137 "$ZC" run --auto -q ./lessons 2 vain kill
+    run -3 preloaded ./lessons 2 vain fail
+    run -137 preloaded ./lessons 2 vain kill
+    "$ZC" auto --learn
+    cmp before "$PROFILES"/lessons-*.conf
+    [[ $(ls "$PROFILES" | wc -l) == 1 ]]
+}
+
+@test "auto-frozen uses what was learned, and neither learns nor leaves a log" {
+    auto ./lessons 20 vain
+    cp "$PROFILES"/lessons-*.conf before
+    run -0 "$ZC" run -p auto-frozen -q -o logs ./lessons 20 vain
+    [[ $(taken) == "learned-sample=1" ]]
+    POLICY=auto-frozen preloaded ./lessons 2 vain >/dev/null
+    cmp before "$PROFILES"/lessons-*.conf
+    [[ $(ls "$PROFILES" | wc -l) == 1 ]]
+    run ! compgen -G '*.jsonl'
+}
+
+@test "without a cache it is everyday, without a word" {
+    local setting
+    for setting in HOME= HOME=relative HOME=/proc/nowhere; do
+        run -0 env -u XDG_CACHE_HOME "$setting" LD_PRELOAD="$LIBZC" ZC_POLICY=auto \
+            ./lessons 1 often
+        [[ $output == *"auto: @everyday; zc auto --show"* ]]
+        [[ $output != *"libzc: /"* && $output != *warning* && $(ls) == lessons ]]
+        [[ $output == *"128 MiB from or to pageable memory, of which 1 B moved as such"* ]]
+    done
+    HOME=$PWD/home
+    mkdir home
+    run -0 env -u XDG_CACHE_HOME HOME="$HOME" "$ZC" run --auto -q ./lessons 1 often
+    [[ $(ls home/.cache/libzc/auto) == lessons-*.conf ]]
+    [[ $(stat -c %a home/.cache/libzc/auto{,/*}) == $'700\n600' ]]
+}
+
+# Runs under a profile that is not to be used: expects one line that says this.
+not_used() {
+    run -0 --separate-stderr preloaded ./lessons 1 often
+    [[ $output == 7 && ${#stderr_lines[@]} == 1 ]]
+    [[ $stderr == "libzc: $PROFILES/lessons-"*"$1"*"going on with @everyday" ]]
+    jq -se 'any(.policy.file? == "@everyday")' "$PROFILES"/*.jsonl
+    rm "$PROFILES"/*.jsonl
+}
+
+@test "a profile that is damaged, a link or open to others is not used, which one line says" {
+    auto ./lessons 1 often
+    local profile=$(ls "$PROFILES"/*.conf)
+    cp "$profile" whole
+    head -c 700 whole | sed '$s/.*/place/' >"$profile"
+    not_used "it is damaged"
+    head -c 3000000 /dev/urandom >"$profile"
+    not_used "larger than 1 MiB"
+    cp whole "$profile"
+    chmod 666 "$profile"
+    not_used "others may write to it"
+    rm "$profile"
+    mkdir "$profile"
+    not_used "not a regular file"
+}
+
+@test "no profile can make a run teach another file, or fill the profile" {
+    auto ./lessons 1 often
+    local profile=$(ls "$PROFILES"/*.conf)
+    { printf '# runs: 999999999999 small: kept others: 1 2 3 4\n'
+      for id in {10000000..10002000}; do
+          echo "# site: $id large left 999999999999999999 1 1 1 1 1"
+      done; } >>"$profile"
+    cp logs/*.jsonl log.jsonl
+    run -0 "$ZC" auto --learn log.jsonl
+    [[ $(stat -c %s "$profile") -le 65536 && $(grep -c '^# site' "$profile") -le 256 ]]
+    run -0 "$ZC" check "$profile"
+    sed "s,\"profile\":\"[^\"]*\",\"profile\":\"$PWD/elsewhere-0123456789abcdef.conf\"," \
+        log.jsonl >other.jsonl
+    run -0 "$ZC" auto --learn other.jsonl
+    [[ ! -e elsewhere-0123456789abcdef.conf ]]
+}
+
+@test "clocks that jump, numbers out of range and logs of other kinds teach nothing wrong" {
+    auto ./lessons 20 often vain
+    cp logs/*.jsonl log.jsonl
+    sed -E 's/("(blocked_ns|wall_ns)":)[0-9]+/\1-5/g; s/("asked_bytes":)[0-9]+/\11e300/' \
+        log.jsonl >odd.jsonl
+    printf '{"type":"summary","flows":7,"sites":[{"site":"x\\ny","rule":"host-buffers"}]}\n' \
+        >bad.jsonl
+    run -0 "$ZC" auto --learn odd.jsonl bad.jsonl /dev/null none.jsonl
+    run -0 "$ZC" check "$PROFILES"/lessons-*.conf
+    [[ $output == *" 0 errors, 0 warnings" ]]
+}
+
+@test "runs that end at one moment are all learned from" {
+    for _ in {1..6}; do
+        "$ZC" run --auto -q ./lessons 1 idle >/dev/null &
+    done
+    wait
+    [[ $(runs) == 6 && $(ls "$PROFILES" | wc -l) == 1 ]]
+}
+
+@test "ranks of a run, and logs of a job, are one run" {
+    auto sh -c './lessons 4 vain & ./lessons 4 vain; wait'
+    [[ $(runs) == 1 ]]
+    grep -q '^# site: .* large left 8 268435456 ' "$PROFILES"/lessons-*.conf
+    for rank in 0 1; do
+        SLURM_JOB_ID=7 SLURM_PROCID=$rank SLURM_NTASKS=2 preloaded ./lessons 1 vain >/dev/null
+    done
+    "$ZC" auto --learn
+    [[ $(runs) == 2 ]]
+}
+
+@test "where nothing can be written what is there stays, and one line says so" {
+    auto ./lessons 1 often
+    cp "$PROFILES"/lessons-*.conf before
+    cp logs/*.jsonl log.jsonl
+    run -1 bash -c 'ulimit -f 0; exec "$@" 2>&1 | cat; exit ${PIPESTATUS[0]}' - \
+        "$ZC" auto --learn log.jsonl
+    [[ ${#lines[@]} == 1 ]]
+    [[ $output == "zc: $PROFILES/lessons-"*": what this run taught is not kept" ]]
+    cmp before "$PROFILES"/lessons-*.conf
+    [[ $(ls -A "$PROFILES" | wc -l) == 1 ]]
+}
+
+@test "scripts of an interpreter, and programs of one build, have profiles of their own" {
+    write_copier
+    sed 's/range(10)/range(11)/' copier.py >other.py
+    for script in copier.py other.py copier.py; do
+        auto python3 -u "$script" </dev/null
+    done
+    [[ $(ls "$PROFILES" | grep -c '^python3.*\.conf$') == 2 ]]
+    cp -L lessons twin
+    auto ./lessons 1 idle
+    auto ./twin 1 idle
+    auto ./lessons 2 idle
+    [[ $(runs) == 2 && $(ls "$PROFILES" | grep -c '^twin-') == 1 ]]
+    run -1 "$ZC" auto --show python3
+    run -1 "$ZC" auto --export one.conf python3*
+}
+
+@test "profiles are shown, exported and forgotten by the program's name" {
+    run -0 "$ZC" auto
+    [[ $output == "Nothing is learned: $PROFILES has no profile." ]]
+    auto ./lessons 2
+    cp -L lessons twin
+    auto ./twin 2
+    run -0 "$ZC" auto --show lessons
+    [[ ${lines[0]} == "# auto: "* && $output == *"[rule host-buffers]"* ]]
+    run -0 "$ZC" auto --export mine.conf twin
+    run -0 "$ZC" run -q -p mine.conf ./lessons 1
+    run -2 "$ZC" auto --export mine.conf twin
+    [[ $output == "zc: mine.conf is there already: "* ]]
+    run -1 "$ZC" explain auto --size 1M
+    [[ $output == "zc: there are 2 profiles; name one: lessons-"*", twin-"* ]]
+    run -0 "$ZC" auto --forget lessons
+    [[ $output == "Forgotten: lessons-"*.conf && $(ls "$PROFILES") == twin-*.conf ]]
+    run -1 "$ZC" auto --forget lessons
+    [[ $output == "zc: $PROFILES: there is no profile of lessons: "* ]]
+    run -0 "$ZC" auto --forget
+    [[ -z $(ls "$PROFILES") ]]
+}
+
+@test "tables that are copied again and again are proposed, and never in force" {
+    ln -s "$TREE/$ZC_BUILD/kernels/recopy-shared" .
+    SIM_KERNELS=$TREE/$ZC_BUILD/sim/kernels/sampled.so auto ./recopy-shared 8388608 5
+    grep -q '^# Proposed, not in force: ' "$PROFILES"/recopy-shared-*.conf
+    grep -q '^#   access = read$' "$PROFILES"/recopy-shared-*.conf
+    run ! grep -q '^access' "$PROFILES"/recopy-shared-*.conf
+}
