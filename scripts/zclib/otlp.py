@@ -2,7 +2,8 @@
 """The counters of a node's processes for OpenTelemetry, sent by its SDK.
 
 Metrics and labels are those of the other form; `_total` is left out, as OpenTelemetry's names are,
-and what translates them for Prometheus puts it back.
+and what translates them for Prometheus puts it back.  Of copies its semantic conventions know what a
+GPU received and transmitted, which is sent as well.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import sys
 from typing import Any, Iterable
 
 from . import install
-from .prometheus import FAMILIES, READ, TOOK, UNREAD, Exporter, Labels, Metric
+from .prometheus import FAMILIES, MOVED, READ, TOOK, UNREAD, Exporter, Labels, Metric
 
 LAST_S = 5
+# What the conventions call bytes over a GPU's link, and their directions.
+GPU_IO = Metric("hw.gpu.io", "counter", "Received and transmitted bytes by the GPU", "By")
+DIRECTIONS = {"HtoD": "receive", "DtoH": "transmit"}
 
 
 def _sdk() -> Any:
@@ -47,11 +51,11 @@ class Sender:
                              "host.name": os.uname().nodename}))
         meter = self._provider.get_meter("libzc", install.version())
         # The SDK asks for one metric after the other, in this order: the first has all read.
-        for metric in (READ, UNREAD, TOOK, *FAMILIES):
+        for metric in (READ, UNREAD, TOOK, *FAMILIES, GPU_IO):
             create = meter.create_observable_counter if metric.kind == "counter" else \
                 meter.create_observable_gauge
             create(metric.name.removesuffix("_total"), [self._observer(metric)],
-                   description=metric.words)
+                   unit=metric.unit, description=metric.words)
 
     def _observer(self, metric: Metric) -> Any:
         def observe(options: Any) -> Iterable[Any]:
@@ -63,12 +67,23 @@ class Sender:
     def _read(self) -> None:
         self._samples = {}
 
-        def put(metric: Metric, whose: Labels, labels: Labels, value: float) -> None:
-            self._samples.setdefault(metric, []).append(
-                self._metrics.Observation(value, {**whose.pairs, **labels.pairs}))
+        crossed: dict[tuple[Labels, str], float] = {}
 
-        for metric, value in self._exporter.each(put):
+        def put(metric: Metric, whose: Labels, labels: Labels, value: float) -> None:
+            self._add(metric, value, {**whose.pairs, **labels.pairs})
+            direction = DIRECTIONS.get(labels.pairs["flow"].split()[0]) if metric is MOVED else None
+            if direction:
+                crossed[whose, direction] = crossed.get((whose, direction), 0) + value
+
+        told = self._exporter.each(put)
+        for (whose, direction), value in crossed.items():
+            self._add(GPU_IO, value, {**whose.pairs, "hw.id": whose.pairs["gpu"], "hw.type": "gpu",
+                                      "network.io.direction": direction})
+        for metric, value in told:
             self._samples[metric] = [self._metrics.Observation(value)]
+
+    def _add(self, metric: Metric, value: float, attributes: dict[str, str]) -> None:
+        self._samples.setdefault(metric, []).append(self._metrics.Observation(value, attributes))
 
     def stop(self) -> None:
         """Sends what there is now; gives up after LAST_S."""

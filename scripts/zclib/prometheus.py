@@ -30,26 +30,28 @@ class Metric(NamedTuple):
     name: str
     kind: str
     words: str
+    unit: str  # As OpenTelemetry has it (UCUM).
 
 
-COPIES = Metric("zc_copies_total", "counter", "Copies, sets and prefetches, by what became of them")
-BYTES = Metric("zc_copied_bytes_total", "counter", "Their bytes")
-BLOCKED = Metric("zc_blocked_seconds_total", "counter", "Time that their callers waited")
+COPIES = Metric("zc_copies_total", "counter", "Copies, sets and prefetches, by what became of them",
+                "{copy}")
+BYTES = Metric("zc_copied_bytes_total", "counter", "Their bytes", "By")
+BLOCKED = Metric("zc_blocked_seconds_total", "counter", "Time that their callers waited", "s")
 MOVED = Metric("zc_moved_bytes_total", "counter",
-               "Bytes that the driver moved, by the real kinds of memory")
-BLOCKS = Metric("zc_blocks", "gauge", "Blocks that are live, by place")
-MEMORY = Metric("zc_memory_bytes", "gauge", "Bytes of them")
-PEAK = Metric("zc_memory_peak_bytes", "gauge", "The most bytes at one time, by place")
+               "Bytes that the driver moved, by the real kinds of memory", "By")
+BLOCKS = Metric("zc_blocks", "gauge", "Blocks that are live, by place", "{block}")
+MEMORY = Metric("zc_memory_bytes", "gauge", "Bytes of them", "By")
+PEAK = Metric("zc_memory_peak_bytes", "gauge", "The most bytes at one time, by place", "By")
 REFUSED = Metric("zc_refused_calls_total", "counter",
-                 "Calls that were refused because of a rule: do not trust the results")
-START = Metric("zc_start_time_seconds", "gauge", "When the process began, in Unix time")
-RUNNING = Metric("zc_running", "gauge", "1 while the process runs, 0 after it was killed")
+                 "Calls that were refused because of a rule: do not trust the results", "{call}")
+START = Metric("zc_start_time_seconds", "gauge", "When the process began, in Unix time", "s")
+RUNNING = Metric("zc_running", "gauge", "1 while the process runs, 0 after it was killed", "1")
 FAMILIES = (COPIES, BYTES, BLOCKED, MOVED, BLOCKS, MEMORY, PEAK, REFUSED, START, RUNNING)
 
 # Of the exporter itself.
-READ = Metric("zc_export_processes", "gauge", "Processes whose counters were read")
-UNREAD = Metric("zc_export_unreadable", "gauge", "Counters files that can't be read")
-TOOK = Metric("zc_export_seconds", "gauge", "Time that it took to read them")
+READ = Metric("zc_export_processes", "gauge", "Processes whose counters were read", "{process}")
+UNREAD = Metric("zc_export_unreadable", "gauge", "Counters files that can't be read", "{file}")
+TOOK = Metric("zc_export_seconds", "gauge", "Time that it took to read them", "s")
 
 
 def _value(text: str) -> str:

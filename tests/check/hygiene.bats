@@ -18,7 +18,7 @@ sources() {
 code() { sources c h S def cu cuh cpp; }
 all_text() {
     sources c h S def cu cuh cpp bats bash sh py awk mk map conf md
-    ls Makefile ./*.md docs/*.md docs/man/* .ci/run
+    ls Makefile ./*.md docs/*.md docs/*/*.md docs/man/* .ci/run
 }
 
 # Fails with the lines on standard input as findings, if there are any.
@@ -96,7 +96,7 @@ diagnose() {
 }
 
 @test "pages for users do not lead into the lab book, and say what it found" {
-    { grep -l 'MEASURED\.md' README.md docs/*.md docs/man/* || true; } |
+    { grep -l 'MEASURED\.md' README.md docs/*.md docs/*/*.md docs/man/* || true; } |
         grep -v -e docs/develop.md -e docs/inside.md |
         no_findings "tests/gpu/MEASURED.md is for who develops libzc:"
 }
@@ -109,7 +109,7 @@ diagnose() {
 }
 
 @test "links and names of files in the pages lead to a file, and to a heading in it" {
-    python3 - README.md ./*.md docs/*.md kernels/*.md tests/*/*.md <<'PYTHON' |
+    python3 - README.md ./*.md docs/*.md docs/*/*.md kernels/*.md tests/*/*.md <<'PYTHON' |
 import os, re, sys
 def anchors(path):
     headings = re.findall(r"^#+ (.*)$", open(path).read(), re.M)

@@ -12,7 +12,7 @@ setup() {
 
 # Runs the blocks of a page.
 examples() {
-    run -0 python3 tests/tools/examples.py "$1" "$BATS_TEST_TMPDIR/$(basename "$1")"
+    run -0 python3 tests/tools/examples.py "$1" "$BATS_TEST_TMPDIR/${1//\//-}"
 }
 
 @test "the blocks of README.md do what they say" {
@@ -24,13 +24,13 @@ examples() {
 }
 
 @test "the blocks of the other pages do what they say" {
-    for page in docs/*.md; do
+    for page in docs/*.md docs/*/*.md; do
         [[ $page == docs/tour.md ]] || examples "$page"
     done
 }
 
 @test "hardly a block is left out" {
-    run -0 python3 tests/tools/examples.py --skipped README.md docs/*.md
+    run -0 python3 tests/tools/examples.py --skipped README.md docs/*.md docs/*/*.md
     [[ ${#lines[@]} -le 2 ]]
 }
 

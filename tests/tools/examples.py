@@ -11,7 +11,8 @@ What a block is stands behind its fence:
     sh needs=LAUNCHER    run by the launcher's stand-in, if it has one
     sh no-test: REASON   not run
     conf        a policy without faults; `conf NAME`: kept under that name
-    python NAME, sql NAME, yaml NAME   kept under that name
+    python NAME, sql NAME, yaml NAME, tcl NAME   kept under that name
+    bash NAME   the same, for another command; without faults of syntax
     c           statements; compiled
     cuda excerpt, python excerpt   lines of a file of this tree (tests/tools/gallery.bats)
     text        not for pasting; directly behind a block of sh: what that prints.  `...` stands for
@@ -54,6 +55,7 @@ STAND_INS = {
     "make": f"""exec env -u MAKEFLAGS -u MAKELEVEL \\
     {shutil.which("make")} -C {TOP} -n "$@" >/dev/null""",
     "sudo": 'exec "$@"',
+    "pip": '[[ $* == "install ./" ]]',  # tests/tools/reproducible.bats installs a clone.
     "mpirun": """while [[ $1 == -* ]]; do
     [[ $1 == -x ]] && export "${2?}"
     [[ $1 == -genv ]] && export "$2=$3" && shift
@@ -66,13 +68,22 @@ command=(python3 "${@:3}")
 for ((rank = 0; rank < WORLD_SIZE; rank++)); do
     RANK=$rank LOCAL_RANK=$rank "${command[@]}" || exit
 done""",
-    "srun": """IFS=, read -ra variables <<<"${1#--export=ALL,}"
-export "${variables[@]}"; shift
+    # Only the environment of a job is Slurm's here.
+    "sbatch": """grep -q '^#SBATCH --ntasks=' "$1"
+export SLURM_JOB_ID=7 SLURM_SUBMIT_DIR=$PWD
+bash -eu "$1" """,
+    "module": '[[ $* == "load libzc" ]]',
+    "srun": """if [[ $1 == --export=ALL,* ]]; then
+    IFS=, read -ra variables <<<"${1#--export=ALL,}"
+    export "${variables[@]}"; shift
+fi
 [[ $1 == -n ]] && shift 2
 exec "$@" """,
     "docker": CONTAINER,
     "podman": CONTAINER,
 }
+# What a block that is kept must pass.
+CHECKED = {"conf": "zc check", "bash": "bash -n"}
 # The launchers that recipes need: command, and what it is where several are called the same.
 LAUNCHERS = {"openmpi": ("mpirun", "mpirun.openmpi"), "mpich": ("mpirun", "mpirun.mpich"),
              "slurm": ("srun", "srun"), "torchrun": ("torchrun", "torchrun"),
@@ -147,7 +158,7 @@ def set_up(page: str, scratch: str, launcher: str | None) -> dict[str, str]:
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/bash\n{body}\n")
         os.chmod(path, stat.S_IRWXU)
-    policies = ["my.conf"] + ["policy.conf"] * (os.path.basename(page) == "README.md")
+    policies = ["my.conf"] + ["policy.conf"] * (page == "README.md")
     for name in policies:
         with open(os.path.join(scratch, name), "w", encoding="utf-8") as file:
             file.write("[rule table]\napi = cudaMalloc\nsize = 64M..\nplace = mapped\n")
@@ -198,11 +209,11 @@ def session(blocks: list[Block], launcher: str | None) -> str:
         if block.kind == "sh" and not left_out(block, launcher):
             status = re.fullmatch(r"status=(\d+)", block.rest)
             lines.append(f"set +e\n{text}s=$?; set -e; [ $s = {status[1]} ]" if status else text)
-        elif block.kind in ("conf", "python", "sql", "yaml"):
+        elif block.kind in ("conf", "python", "sql", "yaml", "tcl", "bash"):
             name = block.rest or f"block{block.line}.conf"
             lines.append(f"cat >{shlex.quote(name)} <<'END_OF_BLOCK'\n{text}END_OF_BLOCK")
-            if block.kind == "conf":
-                lines.append(f"zc check {shlex.quote(name)}")
+            if block.kind in CHECKED:
+                lines.append(f"{CHECKED[block.kind]} {shlex.quote(name)}")
         lines.append(f": >done.{block.line}")
     return "\n".join(lines) + "\n"
 
@@ -213,7 +224,7 @@ def faults(page: str, scratch: str, launcher: str | None = None) -> list[str]:
     found = [f"{page}:{block.line}: what is a block of '{block.kind} {block.rest}'?"
              for block in blocks if not re.fullmatch(
                  r"sh( status=\d+| needs=\w+| no-test: .+)?|conf( [\w.]+)?"
-                 r"|(python|sql|yaml) [\w.-]+|c|cuda excerpt|text",
+                 r"|(python|sql|yaml|tcl|bash) [\w.-]+|c|cuda excerpt|text",
                  f"{block.kind} {block.rest}".strip())]
     env = set_up(page, scratch, launcher)
     subprocess.run(["bash", "-c", session(blocks, launcher)], cwd=scratch, env=env, check=False,

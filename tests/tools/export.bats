@@ -171,7 +171,14 @@ scraped = [(one.name, *sorted(one.labels.items()), one.value)
            for family in parsed(open("text").read()) for one in family.samples]
 sent = eval(open("sent").read())
 less = lambda samples: sorted((one for one in samples if one[0] != "zc_export_seconds"), key=repr)
+gpu = [(dict(one[1:-1]), one[-1]) for one in sent if one[0] == "hw.gpu.io_total"]
+sent = [one for one in sent if one[0] != "hw.gpu.io_total"]
 assert less(sent) == less(scraped) and len(sent) > 15, (less(sent), less(scraped))
+# What OpenTelemetry's conventions have a name for.
+assert [(labels["network.io.direction"], value) for labels, value in gpu] == [
+    ("receive", 1200000), ("transmit", 400000)], gpu
+assert {labels["hw.type"] for labels, _ in gpu} == {"gpu"}
+assert {labels["hw.id"][:4] for labels, _ in gpu} == {"GPU-"}
 PYTHON
     run -1 --separate-stderr env PYTHONPATH= "$ZC" export --opentelemetry a.counters
     [[ $stderr == "zc: --opentelemetry needs "*"pip install 'libzc[opentelemetry]'"* ]]
