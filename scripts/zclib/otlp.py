@@ -2,8 +2,8 @@
 """The counters of a node's processes for OpenTelemetry, sent by its SDK.
 
 Metrics and labels are those of the other form; `_total` is left out, as OpenTelemetry's names are,
-and what translates them for Prometheus puts it back.  Of copies its semantic conventions know what a
-GPU received and transmitted, which is sent as well.
+and what translates them for Prometheus puts it back.  Of copies its semantic conventions know what
+a GPU received and transmitted, which is sent as well.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ import sys
 from collections import Counter
 
 from . import suites
-from .pictures import overview
-from .quote import quoted
+from .pictures import overview, programs
+from .quote import first_words, measured, quoted, seconds, time
 from .result import Result, Session, load
 from .tables import document, groups, measured_on, section
 
@@ -28,6 +28,7 @@ DATA = os.path.join(TOP, "kernels", "results.jsonl")
 PAGE = os.path.join(TOP, "kernels", "RESULTS.md")
 README = os.path.join(TOP, "README.md")
 PICTURE = os.path.join(TOP, "kernels", "pictures", "overview.svg")
+PROGRAMS = os.path.join(TOP, "kernels", "pictures", "programs.svg")
 # How to read the tables of the link.
 LINK = """\
 *Link* is what the link's own counters say of the round that warms up, in the row's whole process:
@@ -41,7 +42,7 @@ and pages of managed memory that move. Of programs that run without libzc and ha
 twin in the row the log knows nothing; their rest is all of it. Of two GPUs the link is the first
 one's, the account that of both.
 """
-BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
 
 
 def kept_sessions() -> list[Session]:
@@ -131,13 +132,22 @@ def write(sessions: list[Session]) -> None:
     with open(DATA, "w", encoding="utf-8") as data:
         data.writelines(line for session in sessions for line in lines_of(session))
     os.makedirs(os.path.dirname(PICTURE), exist_ok=True)
-    with open(PICTURE, "w", encoding="utf-8") as picture:
-        picture.write(overview(as_one(sessions)))
-    for path, lines in ((PAGE, page(sessions)), (README, quoted(as_one(sessions)))):
+    whole = as_one(sessions)
+    rows = [(quote.short, seconds(time(metric, result, "bare")),
+             seconds(time(metric, result, quote.label)), part)
+            for quote, metric, result, part in measured(whole)]
+    for path, text in ((PICTURE, overview(whole)), (PROGRAMS, programs(rows))):
+        with open(path, "w", encoding="utf-8") as picture:
+            picture.write(text)
+    for path, name, lines in ((PAGE, "results", page(sessions)), (README, "results", quoted(whole)),
+                              (README, "first", first_words(whole))):
+        begin, end = BEGIN.format(name), END.format(name)
         with open(path, encoding="utf-8") as text:
-            before, _, rest = text.read().partition(BEGIN)
+            before, found, rest = text.read().partition(begin)
+        if not found:
+            continue
         with open(path, "w", encoding="utf-8") as text:
-            text.write("\n".join([before + BEGIN, "", *lines, "", END]) + rest.partition(END)[2])
+            text.write("\n".join([before + begin, "", *lines, "", end]) + rest.partition(end)[2])
 
 
 def main() -> int:

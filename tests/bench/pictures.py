@@ -53,3 +53,31 @@ def overview(session: Session) -> str:
                   f'fill="{BETTER if value <= 1 else WORSE}"/>',
                   text(right + 4, y + 10, number(value), "start")]
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+# Of README's picture: a row's height, where bars begin, pixels for a hundredth of the bare time.
+ROW, LEFT, PERCENT, MOST = 19, 300, 1.9, 220
+STYLE = ("text{font:12px system-ui,sans-serif;fill:#24292f}.soft{fill:#8c959f}.all{fill:#eaeef2}"
+         f".less{{fill:{BETTER}}}.more{{fill:{WORSE}}}"
+         "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.soft{fill:#768390}"
+         ".all{fill:#2d333b}}")
+
+
+def programs(rows: list[tuple[str, str, str, float]]) -> str:
+    """README's picture of programs: name, bare time, time under libzc, the share of both.  A bar
+    of the bare time stands behind each."""
+    height = ROW * len(rows) + 34
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="850" height="{height}" '
+             f'viewBox="0 0 850 {height}" role="img">', f"<style>{STYLE}</style>",
+             f'<text class="soft" x="{LEFT}" y="14">time of the unmodified program, and under '
+             "libzc</text>"]
+    for i, (name, bare, ours, share) in enumerate(rows):
+        y, width = 22 + ROW * i, PERCENT * min(100 * share, MOST)
+        lines += [f'<text x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>',
+                  f'<rect class="all" x="{LEFT}" y="{y + 2}" width="{100 * PERCENT:.0f}" '
+                  'height="14" rx="2"/>',
+                  f'<rect class="{"less" if share <= 1 else "more"}" x="{LEFT}" y="{y + 2}" '
+                  f'width="{max(width, 1.5):.1f}" height="14" rx="2"/>',
+                  f'<text x="{LEFT + max(width, 100 * PERCENT) + 8:.0f}" y="{y + 13}">'
+                  f"{bare} \u2192 {ours}</text>"]
+    return "\n".join([*lines, "</svg>"]) + "\n"

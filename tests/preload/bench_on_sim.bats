@@ -285,10 +285,14 @@ kept_tree() {
     cp README.md "$tree"
     run -0 "$tree/tests/bench/run.sh" keep
     diff README.md "$tree/README.md"
-    for kept in RESULTS.md results.jsonl pictures/overview.svg; do
+    for kept in RESULTS.md results.jsonl pictures/{overview,programs}.svg; do
         diff "kernels/$kept" "$tree/kernels/$kept"
     done
     [[ $(grep -c '^| .*policy/presets' README.md) -ge 5 ]]
+    # What a newcomer reads first are figures, and a picture of them.
+    run -0 head -c 1200 README.md
+    [[ $output == *" s → "*" % of "*"](kernels/pictures/programs.svg)"* ]]
+    [[ $(grep -c '→' kernels/pictures/programs.svg) -ge 15 ]]
     [[ $(wc -l <kernels/RESULTS.md) -lt 300 ]]
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What docs/rollout gives administrators, beyond what examples.bats runs of every page: the module by
-# a Tcl interpreter, the manifest by Kubernetes' schema, rules by promtool, names of metrics.
+# What docs/rollout gives administrators, beyond what examples.bats runs of every page: the module
+# by a Tcl interpreter, the manifest by Kubernetes' schema, rules by promtool, names of metrics.
 
 load programs
 
