@@ -363,6 +363,29 @@ static void the_kernel_tells_each_page_that_was_written(void **unused)
     zc_hostmem_put(at);
 }
 
+static void near_pages_go_to_the_device_as_one_range_and_to_the_host_alone(void **unused)
+{
+    struct zc_moved in = {0, 0}, out = {0, 0};
+    (void)unused;
+    begin(false);
+    assert_true(copy_in(0, BYTES));
+    for (size_t p = 1; p <= 7; p += 3)
+        at[p * PAGE] = h[p * PAGE] = 2;
+    assert_true(zc_coherent_copy(extent, (uintptr_t)gpu, 0, BYTES, false, &out));
+    assert_int_equal(out.copied, 3 * PAGE);
+    assert_int_equal(out.copied + out.elided, BYTES);
+    same(at, d, 0, BYTES);
+    for (size_t p = 1; p <= 7; p += 3)
+        at[p * PAGE] = 2;
+    assert_true(zc_coherent_copy(extent, (uintptr_t)gpu, 0, BYTES, true, &in));
+    assert_int_equal(in.copied, 7 * PAGE);
+    memcpy(d, h, BYTES);
+    same(gpu, d, 0, BYTES);
+    assert_false(zc_coherent_differs(extent, 2 * PAGE, 4 * PAGE));
+    end_device();
+    zc_hostmem_put(at);
+}
+
 /* Without descriptors nothing is known, and all is copied. */
 static void where_the_kernel_can_not_be_asked_all_is_copied(void **unused)
 {
@@ -414,6 +437,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kernel_tells_each_page_that_was_written),
         cmocka_unit_test(what_any_writer_writes_is_the_host_blocks_alone),
+        cmocka_unit_test(near_pages_go_to_the_device_as_one_range_and_to_the_host_alone),
         cmocka_unit_test(where_the_kernel_can_not_be_asked_all_is_copied),
         cmocka_unit_test(a_copy_loses_no_write_of_another_thread),
         cmocka_unit_test(a_block_cools_once_copying_has_cost_more_than_it_saved),
