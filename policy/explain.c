@@ -15,7 +15,7 @@ static const char *number_or_nothing(int64_t number, struct zc_note *buffer)
 }
 
 /* The value of the request that the key compares. */
-static const char *got_text(const struct zc_rule *rule, const struct zc_request *request,
+static const char *got_text(const struct zc_rule *rule, const struct zc_match *request,
                             enum zc_key_id key, struct zc_note *buffer)
 {
     switch (key) {
@@ -57,7 +57,7 @@ static const char *got_text(const struct zc_rule *rule, const struct zc_request 
 
 /* The first key that fails, ZC_KEY_COUNT if none. A request that `api` names, or that no `api`
  * excludes, and that the rule does not take all the same, can be given none of its places. */
-static enum zc_key_id first_misfit(const struct zc_rule *rule, const struct zc_request *request)
+static enum zc_key_id first_misfit(const struct zc_rule *rule, const struct zc_match *request)
 {
     enum zc_key_id key = zc_rule_misfit(rule, request);
 
@@ -88,7 +88,7 @@ static const char *wanted_text(const struct zc_rule *rule, enum zc_key_id key,
     return buffer->text;
 }
 
-unsigned zc_rule_misfits(const struct zc_rule *rule, const struct zc_request *request, char *text,
+unsigned zc_rule_misfits(const struct zc_rule *rule, const struct zc_match *request, char *text,
                          size_t n)
 {
     enum zc_key_id first = first_misfit(rule, request);
@@ -112,7 +112,7 @@ unsigned zc_rule_misfits(const struct zc_rule *rule, const struct zc_request *re
 }
 
 const struct zc_rule *zc_policy_explain(const struct zc_policy *policy,
-                                        const struct zc_request *request, zc_policy_emit_fn emit,
+                                        const struct zc_match *request, zc_policy_emit_fn emit,
                                         void *ctx)
 {
     const struct zc_rule *taker = NULL;

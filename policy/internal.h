@@ -148,7 +148,7 @@ bool zc_rule_covers(const struct zc_rule *earlier, const struct zc_rule *later, 
 /* Match keys that the rule gives, but for those that zc_key_fits() does not judge: `api`, `nth`. */
 uint64_t zc_rule_judged(const struct zc_rule *rule);
 /* Whether the request has what one match key asks for. */
-bool zc_key_fits(const struct zc_rule *rule, const struct zc_request *request, enum zc_key_id key);
-enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_request *request);
+bool zc_key_fits(const struct zc_rule *rule, const struct zc_match *request, enum zc_key_id key);
+enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_match *request);
 /* match.c: whether a number is in a list */
 bool zc_ranges_hold(const struct zc_ranges *ranges, uint64_t number);

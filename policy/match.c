@@ -28,7 +28,7 @@ static bool globs_match(const struct zc_globs *globs, const char *text)
     return false;
 }
 
-bool zc_key_fits(const struct zc_rule *rule, const struct zc_request *request, enum zc_key_id key)
+bool zc_key_fits(const struct zc_rule *rule, const struct zc_match *request, enum zc_key_id key)
 {
     switch (key) {
     case ZC_KEY_SIZE:
@@ -67,7 +67,7 @@ uint64_t zc_rule_judged(const struct zc_rule *rule)
     return rule->given & match_keys & ~judged_elsewhere;
 }
 
-enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_request *request)
+enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_match *request)
 {
     uint64_t keys = zc_rule_judged(rule);
 
@@ -94,7 +94,7 @@ static bool nth_fits(const struct zc_rule *rule, bool supposed)
 }
 
 const struct zc_rule *zc_policy_match(const struct zc_policy *policy,
-                                      const struct zc_request *request)
+                                      const struct zc_match *request)
 {
     if ((unsigned)request->api >= ZC_API_COUNT || (policy->apis >> request->api & 1) == 0)
         return NULL;

@@ -86,7 +86,7 @@ enum zc_stream_kind {
 
 /* One allocation call, as the program made it. A string is NULL where zc_policy.needs does not ask
  * for it or it is not known; a NULL string fits no glob. The caller owns all strings. */
-struct zc_request {
+struct zc_match {
     enum zc_api api;            /* the entry point that saw it */
     size_t size;                /* bytes asked for, before any rounding */
     const char *module;         /* file name of the caller's object, without folders */
@@ -333,14 +333,14 @@ const char *zc_policy_nearest(const char *word, const char *const *words, size_t
  * it reaches and in the rule that takes it.
  */
 const struct zc_rule *zc_policy_match(const struct zc_policy *policy,
-                                      const struct zc_request *request);
+                                      const struct zc_match *request);
 
 /*
  * How many match keys of the rule do not fit the request, `nth` left out.  The first of them, or
  * `nth` if it alone may not fit, is written to `text` as the file has it, at most n bytes with the
  * 0: "size = 16M.."; it is `place` where none of the rule's places fits.
  */
-unsigned zc_rule_misfits(const struct zc_rule *rule, const struct zc_request *request, char *text,
+unsigned zc_rule_misfits(const struct zc_rule *rule, const struct zc_match *request, char *text,
                          size_t n);
 
 enum zc_policy_outcome {
@@ -365,7 +365,7 @@ typedef void (*zc_policy_emit_fn)(void *ctx, const struct zc_verdict *verdict);
  * Counts nothing: a rule with `nth` is judged as if the request were the next one to reach it.
  */
 const struct zc_rule *zc_policy_explain(const struct zc_policy *policy,
-                                        const struct zc_request *request, zc_policy_emit_fn emit,
+                                        const struct zc_match *request, zc_policy_emit_fn emit,
                                         void *ctx);
 
 enum zc_policy_find_result {

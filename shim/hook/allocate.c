@@ -20,10 +20,10 @@
 /* Makes the program's own call.  If memory is short, what libzc keeps for later is given back
  * first.  Device memory that is promised, or that libzc holds in managed memory, is not
  * available. */
-static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
+static CUresult by_original(const struct zc_request *request, const struct zc_original *f)
 {
-    if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any() &&
-        !zc_room_for_bare(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
+    if (request->asked == ZC_KIND_DEVICE && request->device >= 0 && f->dptr && !zc_capture_any() &&
+        !zc_room_for_bare(request->device, request->size, request->flags & ZC_BLOCK_STREAM))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return ZC_RECLAIMING(f->call(f));
 }
@@ -44,17 +44,17 @@ static struct zc_backing *take_freed(const struct zc_want *want)
  * Tries the rule's list.  At `device`, or at the end, makes the program's own call; if the driver
  * has no memory, tries the places after `device`.
  */
-static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
-                              const struct zc_forward *f)
+static CUresult place_request(struct zc_request *request, const struct zc_rule *rule,
+                              const struct zc_original *f)
 {
-    const struct zc_want want = {.size = ask->size,
-                                 .device = ask->device,
-                                 .context = ask->context,
+    const struct zc_want want = {.size = request->size,
+                                 .device = request->device,
+                                 .context = request->context,
                                  .rule = rule,
-                                 .api = ask->api,
-                                 .stream_ordered = ask->flags & ZC_BLOCK_STREAM,
+                                 .api = request->api,
+                                 .stream_ordered = request->flags & ZC_BLOCK_STREAM,
                                  .stream = f->stream,
-                                 .flavour = ask->entry->flavour,
+                                 .flavour = request->entry->flavour,
                                  .flags = f->flags,
                                  .host_heap = zc_hostrule_open(rule)};
     unsigned index = 0;
@@ -64,13 +64,14 @@ static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
     if (!backing)
         backing = zc_place_try(&want, 0, &index, why, sizeof(why));
     if (index == 0)
-        ask->flags |= ZC_BLOCK_BUDGET;
+        request->flags |= ZC_BLOCK_BUDGET;
     if (!backing) {
-        result = forwarded(ask, f);
-        bool tracked = result == CUDA_SUCCESS && zc_ask_track(ask, *f->dptr, NULL, rule, why);
+        result = by_original(request, f);
+        bool tracked =
+            result == CUDA_SUCCESS && zc_request_track(request, *f->dptr, NULL, rule, why);
         if (!tracked && index == 0)
-            zc_budget_give(rule, ask->size);
-        ask->flags &= ~ZC_BLOCK_BUDGET;
+            zc_budget_give(rule, request->size);
+        request->flags &= ~ZC_BLOCK_BUDGET;
         if (result != CUDA_ERROR_OUT_OF_MEMORY || index >= rule->place.count)
             return result;
         char rest[192] = "";
@@ -81,12 +82,12 @@ static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
         zc_text_fmt(&text, "device: out of memory%s%s", *rest ? "; " : "", rest);
         zc_text_cstr(&text);
     }
-    if (!zc_ask_track(ask, backing->base, backing, rule, why)) {
-        if (ask->flags & ZC_BLOCK_BUDGET)
-            zc_budget_give(rule, ask->size - zc_spilled(backing));
+    if (!zc_request_track(request, backing->base, backing, rule, why)) {
+        if (request->flags & ZC_BLOCK_BUDGET)
+            zc_budget_give(rule, request->size - zc_spilled(backing));
         /* Memory that the ledger does not know could not be freed. */
         zc_place_release(backing, false);
-        return forwarded(ask, f);
+        return by_original(request, f);
     }
     *f->dptr = backing->base;
     return CUDA_SUCCESS;
@@ -107,31 +108,31 @@ static bool exported(const struct zc_rule *rule, uint32_t site)
     return false;
 }
 
-CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char *unfit)
+CUresult zc_allocate(struct zc_request *request, const struct zc_original *f, const char *unfit)
 {
-    if (!zc_ask_begin(ask))
+    if (!zc_request_begin(request))
         return f->call(f);
     const struct zc_rule *rule = NULL;
     const char *why = NULL;
     CUresult result;
     /* Zero sizes, null results and a missing context get the driver's own error codes. */
-    if (f->dptr && ask->size && ask->device >= 0)
-        rule = zc_ask_rule(ask);
+    if (f->dptr && request->size && request->device >= 0)
+        rule = zc_request_rule(request);
     if (rule && zc_capture_any())
         why = "a stream is being captured";
     else if (rule && unfit)
         why = unfit;
     else if (rule && zc_stream_state() != CUDA_SUCCESS)
         why = "a kernel has failed"; /* Virtual memory management does not report it. */
-    else if (rule && exported(rule, ask->site))
+    else if (rule && exported(rule, request->site))
         why = "a library that exports memory requests it (rules with 'module' place it)";
     else if (rule) {
-        result = place_request(ask, rule, f);
+        result = place_request(request, rule, f);
         zc_limits_end_room();
         return result;
     }
-    result = forwarded(ask, f);
-    if (result == CUDA_SUCCESS && ask->size && f->dptr && *f->dptr)
-        zc_ask_track(ask, *f->dptr, NULL, rule, why);
+    result = by_original(request, f);
+    if (result == CUDA_SUCCESS && request->size && f->dptr && *f->dptr)
+        zc_request_track(request, *f->dptr, NULL, rule, why);
     return result;
 }

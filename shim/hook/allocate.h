@@ -5,9 +5,9 @@
 #include "hook/request.h"
 
 /* The program's own call, made if no place takes the request. */
-struct zc_forward {
-    CUresult (*call)(const struct zc_forward *f); /* Makes the call. */
-    void *real;                                   /* The driver's function. */
+struct zc_original {
+    CUresult (*call)(const struct zc_original *f); /* Makes the call. */
+    void *real;                                    /* The driver's function. */
     CUdeviceptr *dptr; /* Receives the address; may be NULL if the program said so. */
     size_t bytes;      /* Requested size. */
     CUstream stream;   /* cuMemAllocAsync and related calls. */
@@ -19,8 +19,8 @@ struct zc_forward {
 };
 
 /* Defines such a `call`, of the driver's function `base` with these arguments. */
-#define ZC_FORWARD(call, base, ...)                                                                \
-    static CUresult call(const struct zc_forward *f)                                               \
+#define ZC_ORIGINAL(call, base, ...)                                                               \
+    static CUresult call(const struct zc_original *f)                                              \
     {                                                                                              \
         return ((__typeof__(base) *)f->real)(__VA_ARGS__);                                         \
     }
@@ -30,4 +30,4 @@ struct zc_forward {
  * the places of a rule are impossible, else NULL.  Returns the driver's code; on success the
  * address is in *f->dptr.
  */
-CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char *unfit);
+CUresult zc_allocate(struct zc_request *request, const struct zc_original *f, const char *unfit);

@@ -6,14 +6,15 @@
 #include "hook/pool.h"
 #include "memory/reclaim.h"
 
-ZC_FORWARD(call_alloc, cuMemAlloc_v2, f->dptr, f->bytes)
+ZC_ORIGINAL(call_alloc, cuMemAlloc_v2, f->dptr, f->bytes)
 
 ZC_BODY(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytes))
 {
-    struct zc_ask ask = ZC_ASK(cuMemAlloc, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
-    const struct zc_forward f = {
+    struct zc_request request =
+        ZC_REQUEST(cuMemAlloc, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
+    const struct zc_original f = {
         .call = call_alloc, .real = (void *)real, .dptr = dptr, .bytes = bytes};
-    return zc_allocate(&ask, &f, NULL);
+    return zc_allocate(&request, &f, NULL);
 }
 
 /* A converted pitched block has the pitch that the driver would choose: the width rounded up to the
@@ -31,69 +32,70 @@ static size_t pitch_of(size_t width)
     return pitch < width ? 0 : pitch;
 }
 
-ZC_FORWARD(call_pitch, cuMemAllocPitch_v2, f->dptr, f->pitch, f->width, f->height, f->element)
+ZC_ORIGINAL(call_pitch, cuMemAllocPitch_v2, f->dptr, f->pitch, f->width, f->height, f->element)
 
 ZC_BODY(cuMemAllocPitch_v2,
         (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element))
 {
-    const struct zc_forward f = {.call = call_pitch,
-                                 .real = (void *)real,
-                                 .dptr = dptr,
-                                 .pitch = pitch,
-                                 .width = width,
-                                 .height = height,
-                                 .element = element};
+    const struct zc_original f = {.call = call_pitch,
+                                  .real = (void *)real,
+                                  .dptr = dptr,
+                                  .pitch = pitch,
+                                  .width = width,
+                                  .height = height,
+                                  .element = element};
     size_t rows = 0, bytes = 0;
     bool good = dptr && pitch && width && height && (element == 4 || element == 8 || element == 16);
     if (good)
         rows = pitch_of(width);
     if (!rows || __builtin_mul_overflow(rows, height, &bytes))
         return call_pitch(&f);
-    struct zc_ask ask = ZC_ASK(cuMemAllocPitch, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
-    CUresult result = zc_allocate(&ask, &f, NULL);
+    struct zc_request request =
+        ZC_REQUEST(cuMemAllocPitch, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
+    CUresult result = zc_allocate(&request, &f, NULL);
     if (result == CUDA_SUCCESS && zc_converted_at(*dptr))
         *pitch = rows; /* Otherwise the driver has stored it. */
     return result;
 }
 
-ZC_FORWARD(call_async, cuMemAllocAsync, f->dptr, f->bytes, f->stream)
+ZC_ORIGINAL(call_async, cuMemAllocAsync, f->dptr, f->bytes, f->stream)
 
 ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
 {
-    struct zc_ask ask =
-        ZC_ASK(cuMemAllocAsync, bytes, DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
-               .stream = zc_stream_kind_of(stream, entry->flavour));
-    const struct zc_forward f = {
+    struct zc_request request =
+        ZC_REQUEST(cuMemAllocAsync, bytes, DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
+                   .stream = zc_stream_kind_of(stream, entry->flavour));
+    const struct zc_original f = {
         .call = call_async, .real = (void *)real, .dptr = dptr, .bytes = bytes, .stream = stream};
-    bool known = !zc_life_on() || zc_pool_current(stream, entry->flavour, &ask.pool);
-    const char *unfit = zc_pool_unfit(ask.pool, &ask.asked);
-    return zc_allocate(&ask, &f, known ? unfit : "the driver refuses its stream");
+    bool known = !zc_life_on() || zc_pool_current(stream, entry->flavour, &request.pool);
+    const char *unfit = zc_pool_unfit(request.pool, &request.asked);
+    return zc_allocate(&request, &f, known ? unfit : "the driver refuses its stream");
 }
 
-ZC_FORWARD(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, f->stream)
+ZC_ORIGINAL(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, f->stream)
 
 ZC_BODY(cuMemAllocFromPoolAsync,
         (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream))
 {
-    struct zc_ask ask = ZC_ASK(cuMemAllocFromPoolAsync, bytes, DEVICE,
-                               .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS, .pool = pool,
-                               .stream = zc_stream_kind_of(stream, entry->flavour));
-    const struct zc_forward f = {.call = call_from_pool,
-                                 .real = (void *)real,
-                                 .dptr = dptr,
-                                 .bytes = bytes,
-                                 .stream = stream,
-                                 .pool = pool};
-    const char *unfit = zc_pool_unfit(pool, &ask.asked);
-    return zc_allocate(&ask, &f, pool ? unfit : "it names no pool");
+    struct zc_request request = ZC_REQUEST(
+        cuMemAllocFromPoolAsync, bytes, DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
+        .pool = pool, .stream = zc_stream_kind_of(stream, entry->flavour));
+    const struct zc_original f = {.call = call_from_pool,
+                                  .real = (void *)real,
+                                  .dptr = dptr,
+                                  .bytes = bytes,
+                                  .stream = stream,
+                                  .pool = pool};
+    const char *unfit = zc_pool_unfit(pool, &request.asked);
+    return zc_allocate(&request, &f, pool ? unfit : "it names no pool");
 }
 
 /* The program asks for managed memory itself: counted, and left as it is. */
 ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags))
 {
-    struct zc_ask ask = ZC_ASK(cuMemAllocManaged, bytes, MANAGED);
+    struct zc_request request = ZC_REQUEST(cuMemAllocManaged, bytes, MANAGED);
     CUresult result = ZC_RECLAIMING(real(dptr, bytes, flags));
-    if (result == CUDA_SUCCESS && zc_ask_begin(&ask))
-        zc_ask_track(&ask, *dptr, NULL, NULL, NULL);
+    if (result == CUDA_SUCCESS && zc_request_begin(&request))
+        zc_request_track(&request, *dptr, NULL, NULL, NULL);
     return result;
 }

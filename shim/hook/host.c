@@ -11,14 +11,14 @@
 #define FLAGS_KNOWN                                                                                \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
-ZC_FORWARD(call_alloc_host, cuMemAllocHost_v2, (void **)f->dptr, f->bytes)
-ZC_FORWARD(call_host_alloc, cuMemHostAlloc, (void **)f->dptr, f->bytes, f->flags)
+ZC_ORIGINAL(call_alloc_host, cuMemAllocHost_v2, (void **)f->dptr, f->bytes)
+ZC_ORIGINAL(call_host_alloc, cuMemHostAlloc, (void **)f->dptr, f->bytes, f->flags)
 
 /* A request whose parameters are valid. */
-static CUresult request(const struct zc_entry *entry, const struct zc_forward *f, void **pp)
+static CUresult allocate_host(const struct zc_entry *entry, const struct zc_original *f, void **pp)
 {
-    struct zc_ask ask = ZC_ASK(cuMemHostAlloc, f->bytes, PINNED);
-    CUresult result = zc_allocate(&ask, f, NULL);
+    struct zc_request request = ZC_REQUEST(cuMemHostAlloc, f->bytes, PINNED);
+    CUresult result = zc_allocate(&request, f, NULL);
     if (result == CUDA_SUCCESS)
         *pp = (void *)*f->dptr;
     return result;
@@ -27,35 +27,35 @@ static CUresult request(const struct zc_entry *entry, const struct zc_forward *f
 ZC_BODY(cuMemAllocHost_v2, (void **pp, size_t bytes))
 {
     CUdeviceptr address = 0;
-    const struct zc_forward f = {
+    const struct zc_original f = {
         .call = call_alloc_host, .real = (void *)real, .dptr = &address, .bytes = bytes};
-    return pp && bytes ? request(entry, &f, pp) : real(pp, bytes);
+    return pp && bytes ? allocate_host(entry, &f, pp) : real(pp, bytes);
 }
 
 ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
 {
     CUdeviceptr address = 0;
-    const struct zc_forward f = {.call = call_host_alloc,
-                                 .real = (void *)real,
-                                 .dptr = &address,
-                                 .bytes = bytes,
-                                 .flags = flags};
+    const struct zc_original f = {.call = call_host_alloc,
+                                  .real = (void *)real,
+                                  .dptr = &address,
+                                  .bytes = bytes,
+                                  .flags = flags};
     bool valid = pp && bytes && !(flags & ~(unsigned)FLAGS_KNOWN);
-    return valid ? request(entry, &f, pp) : real(pp, bytes, flags);
+    return valid ? allocate_host(entry, &f, pp) : real(pp, bytes, flags);
 }
 
 /* The program's own pages: a rule can only watch them. */
 static void track(const struct zc_entry *entry, void *memory, size_t bytes, unsigned flags)
 {
     unsigned read_only = flags & CU_MEMHOSTREGISTER_READ_ONLY ? ZC_BLOCK_READ_ONLY : 0;
-    struct zc_ask ask =
-        ZC_ASK(cuMemHostRegister, bytes, PINNED, .flags = ZC_BLOCK_FOREIGN | read_only);
-    if (!memory || !bytes || !zc_ask_begin(&ask))
+    struct zc_request request =
+        ZC_REQUEST(cuMemHostRegister, bytes, PINNED, .flags = ZC_BLOCK_FOREIGN | read_only);
+    if (!memory || !bytes || !zc_request_begin(&request))
         return;
-    const struct zc_rule *rule = zc_ask_rule(&ask);
-    bool first = !rule || rule->place.item[0] == zc_place_bare(ask.asked);
-    zc_ask_track(&ask, (CUdeviceptr)memory, NULL, rule,
-                 first ? NULL : "the pages are the program's own");
+    const struct zc_rule *rule = zc_request_rule(&request);
+    bool first = !rule || rule->place.item[0] == zc_place_bare(request.asked);
+    zc_request_track(&request, (CUdeviceptr)memory, NULL, rule,
+                     first ? NULL : "the pages are the program's own");
 }
 
 /* The live block that libzc made and that contains an address, if it is host memory to the

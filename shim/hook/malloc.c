@@ -216,20 +216,20 @@ static bool power_of_two(size_t n)
 }
 
 /* The allocators before and behind libzc must be known first. */
-SLOW void *heap_get(const struct zc_hostmem_ask *ask)
+SLOW void *heap_get(const struct zc_hostmem_request *request)
 {
     if (finding)
         return NULL;
     zc_malloc_load();
-    return zc_hostmem_get(ask);
+    return zc_hostmem_get(request);
 }
 
 /* A function of the family whose request of `bytes` the heap takes if it `fits`. */
 #define REQUEST(name, params, args, bytes, boundary, fits)                                         \
     SLOW void *large_##name params                                                                 \
     {                                                                                              \
-        const struct zc_hostmem_ask ask = ASK(name, bytes, boundary, false);                       \
-        void *p = (fits) ? heap_get(&ask) : NULL;                                                  \
+        const struct zc_hostmem_request request = ASK(name, bytes, boundary, false);               \
+        void *p = (fits) ? heap_get(&request) : NULL;                                              \
         return p ? p : next.name args;                                                             \
     }                                                                                              \
     EXPORT void *name params                                                                       \
@@ -242,12 +242,12 @@ REQUEST(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n, alignmen
 REQUEST(memalign, (size_t alignment, size_t n), (alignment, n), n, alignment,
         power_of_two(alignment))
 REQUEST(valloc, (size_t n), (n), n, zc_page_end(1), true)
-REQUEST(pvalloc, (size_t n), (n), zc_page_end(n), zc_page_end(1), ask.size >= n)
+REQUEST(pvalloc, (size_t n), (n), zc_page_end(n), zc_page_end(1), request.size >= n)
 
 SLOW void *large_calloc(size_t count, size_t n)
 {
-    const struct zc_hostmem_ask ask = ASK(calloc, count * n, 1, true);
-    void *p = heap_get(&ask);
+    const struct zc_hostmem_request request = ASK(calloc, count * n, 1, true);
+    void *p = heap_get(&request);
     return p ? p : next.calloc(count, n);
 }
 
@@ -277,49 +277,49 @@ EXPORT void free(void *p)
 }
 
 /* Moves a block from the heap to libc. */
-static void *move_out(void *p, const struct zc_hostmem_ask *ask)
+static void *move_out(void *p, const struct zc_hostmem_request *request)
 {
     size_t size = zc_hostmem_size(p);
-    void *moved = next.malloc(ask->size);
+    void *moved = next.malloc(request->size);
     if (moved) {
-        memcpy(moved, p, size < ask->size ? size : ask->size);
+        memcpy(moved, p, size < request->size ? size : request->size);
         zc_hostmem_put(p);
     }
     return moved;
 }
 
 /* Moves a block from libc to the heap; NULL if no rule wants it there. */
-static void *move_in(void *p, const struct zc_hostmem_ask *ask)
+static void *move_in(void *p, const struct zc_hostmem_request *request)
 {
-    void *moved = heap_get(ask);
+    void *moved = heap_get(request);
     size_t size = moved && p ? next.malloc_usable_size(p) : 0;
     if (size)
-        memcpy(moved, p, size < ask->size ? size : ask->size);
+        memcpy(moved, p, size < request->size ? size : request->size);
     if (moved)
         next.free(p);
     return moved;
 }
 
 /* A size of 0 frees, as in glibc (glibc manual, "Changing the Size of a Block"). */
-static void *resize_ours(void *p, const struct zc_hostmem_ask *ask)
+static void *resize_ours(void *p, const struct zc_hostmem_request *request)
 {
-    if (!ask->size) {
+    if (!request->size) {
         zc_hostmem_put(p);
         return NULL;
     }
-    void *resized = zc_hostmem_resize(p, ask);
-    return resized ? resized : move_out(p, ask);
+    void *resized = zc_hostmem_resize(p, request);
+    return resized ? resized : move_out(p, request);
 }
 
 #define RESIZE(name, params, args, bytes)                                                          \
     SLOW void *large_##name params                                                                 \
     {                                                                                              \
-        const struct zc_hostmem_ask ask = ASK(name, bytes, 1, false);                              \
+        const struct zc_hostmem_request request = ASK(name, bytes, 1, false);                      \
         if (zc_hostmem_owns(p))                                                                    \
-            return resize_ours(p, &ask);                                                           \
+            return resize_ours(p, &request);                                                       \
         if (is_boot(p))                                                                            \
             return boot_realloc(p, bytes);                                                         \
-        void *moved = zc_hostmem_small(bytes) ? NULL : move_in(p, &ask);                           \
+        void *moved = zc_hostmem_small(bytes) ? NULL : move_in(p, &request);                       \
         return moved ? moved : next.name args;                                                     \
     }
 RESIZE(realloc, (void *p, size_t n), (p, n), n)
@@ -343,9 +343,9 @@ EXPORT void *reallocarray(void *p, size_t count, size_t n)
 
 SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
 {
-    const struct zc_hostmem_ask ask = ASK(posix_memalign, n, alignment, false);
+    const struct zc_hostmem_request request = ASK(posix_memalign, n, alignment, false);
     bool good = power_of_two(alignment) && alignment % sizeof(void *) == 0;
-    void *p = good ? heap_get(&ask) : NULL;
+    void *p = good ? heap_get(&request) : NULL;
     int result = p ? 0 : next.posix_memalign(out, alignment, n);
     if (p)
         *out = p;

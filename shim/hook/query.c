@@ -273,8 +273,9 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
 static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free, uint64_t total)
 {
     struct zc_room room = zc_room_now(device, free, total);
-    struct zc_ask ask = ZC_ASK(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
-    const struct zc_rule *rule = zc_ask_begin(&ask) ? zc_ask_rule(&ask) : NULL;
+    struct zc_request request =
+        ZC_REQUEST(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
+    const struct zc_rule *rule = zc_request_begin(&request) ? zc_request_rule(&request) : NULL;
     room.budget = rule ? zc_budget_left(rule, device) : 0;
     room.whole = rule ? zc_room_whole(rule, device) : 0;
     return zc_room_largest(rule, &room);

@@ -29,55 +29,55 @@ static __thread struct {
     uint32_t generation;
 } last;
 
-static void find_context(struct zc_ask *ask)
+static void find_context(struct zc_request *request)
 {
     CUdevice device;
     uint32_t now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
-    ask->context = NULL;
-    ask->device = -1;
-    if (zc_real.cuCtxGetCurrent(&ask->context) != CUDA_SUCCESS || !ask->context)
+    request->context = NULL;
+    request->device = -1;
+    if (zc_real.cuCtxGetCurrent(&request->context) != CUDA_SUCCESS || !request->context)
         return;
-    if (last.context != ask->context || last.generation != now) {
+    if (last.context != request->context || last.generation != now) {
         if (zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
             return;
-        last.context = ask->context;
+        last.context = request->context;
         last.device = device;
         last.generation = now;
     }
-    ask->device = last.device;
+    request->device = last.device;
 }
 
-bool zc_ask_begin(struct zc_ask *ask)
+bool zc_request_begin(struct zc_request *request)
 {
     if (!zc_life_on())
         return false;
-    ask->site = zc_site_here(ask->entry->frame, ask->entry->pc);
-    find_context(ask);
+    request->site = zc_site_here(request->entry->frame, request->entry->pc);
+    find_context(request);
     return true;
 }
 
-const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
+const struct zc_rule *zc_request_rule(const struct zc_request *request)
 {
     const struct zc_policy *policy = zc_rules();
     if (policy->rule_count == 0)
         return NULL;
-    struct zc_request request = {.api = ask->api,
-                                 .size = ask->size,
-                                 .device = ask->device,
-                                 .stream = ask->stream,
-                                 .supposed = ask->supposed};
-    if (__builtin_expect(policy->apis & (UINT64_C(1) << ask->api), 0))
-        return zc_rules_match(&request, ask->site);
-    zc_missed_note(policy, &request, ask->site, false);
+    struct zc_match match = {.api = request->api,
+                             .size = request->size,
+                             .device = request->device,
+                             .stream = request->stream,
+                             .supposed = request->supposed};
+    if (__builtin_expect(policy->apis & (UINT64_C(1) << request->api), 0))
+        return zc_rules_match(&match, request->site);
+    zc_missed_note(policy, &match, request->site, false);
     return NULL;
 }
 
-static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
+static void log_alloc(const struct zc_block *block, const struct zc_request *request,
                       const struct zc_rule *rule, const char *why)
 {
     char thread[16]; /* prctl(2): at most 16 bytes with the 0. */
-    const struct zc_log_request request = {
-        .stream = ask->stream,
+    const struct zc_log_request line = {
+        .stream = request->stream,
         .thread = prctl(PR_GET_NAME, thread) == 0 ? thread : NULL,
         .rule = rule ? rule->name : NULL,
         .line = rule ? (int)rule->line : 0,
@@ -86,7 +86,7 @@ static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
     };
     if (zc_site_is_new(block->site))
         zc_log_site(block->site);
-    zc_log_alloc(block, &request);
+    zc_log_alloc(block, &line);
     zc_deep_born(block);
 }
 
@@ -99,37 +99,37 @@ static uint32_t pages_behind(const struct zc_backing *b, size_t size)
                           : 0;
 }
 
-bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backing *backing,
-                  const struct zc_rule *rule, const char *why)
+bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
+                      struct zc_backing *backing, const struct zc_rule *rule, const char *why)
 {
     struct zc_block
         like; /* Sets field by field: clearing it first takes longer than all the rest. */
-    uint32_t ask_flags = ask->flags;
+    uint32_t flags = request->flags;
     like.base = address;
-    like.size = ask->size;
+    like.size = request->size;
     like.before = backing ? backing->before & 0xfff : 0;
-    like.behind = backing ? pages_behind(backing, ask->size) : 0;
-    like.context = backing ? backing->context : ask->context;
-    like.pool = ask->pool;
+    like.behind = backing ? pages_behind(backing, request->size) : 0;
+    like.context = backing ? backing->context : request->context;
+    like.pool = request->pool;
     like.backing = backing;
     for (unsigned i = 0; i < ZC_BLOCK_CELLS; i++)
         like.cell[i] = NULL;
-    like.site = (uint16_t)ask->site;
+    like.site = (uint16_t)request->site;
     if (backing && zc_spilled(backing)) {
-        ask_flags |= ZC_BLOCK_SPLIT;
-        like.behind |= (uint32_t)((ask->size - backing->spilled) / ZC_BLOCK_UNIT)
+        flags |= ZC_BLOCK_SPLIT;
+        like.behind |= (uint32_t)((request->size - backing->spilled) / ZC_BLOCK_UNIT)
                        << ZC_BLOCK_BEHIND_BITS;
     }
-    like.flags = (uint16_t)(ask_flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
+    like.flags = (uint16_t)(flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
                             (backing && backing->pooled ? ZC_BLOCK_POOLED : 0));
-    like.device = (int8_t)ask->device;
+    like.device = (int8_t)request->device;
     like.rule = rule ? (int16_t)(rule - zc_rules()->rules) : -1;
-    like.api = ask->api & 31;
-    like.place = (backing ? backing->place : zc_place_bare(ask->asked)) & 7;
-    like.asked = ask->asked & 15;
+    like.api = request->api & 31;
+    like.place = (backing ? backing->place : zc_place_bare(request->asked)) & 7;
+    like.asked = request->asked & 15;
     like.real = (uint8_t)(zc_block_spilled(&like) == like.size ? ZC_KIND_PINNED
                           : backing                            ? zc_place_of(backing->place)->real
-                                                               : ask->asked);
+                                                               : request->asked);
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;
@@ -139,25 +139,25 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
         zc_place_entered(b);
     }
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
-        log_alloc(b, ask, rule, why);
+        log_alloc(b, request, rule, why);
     return true;
 }
 
 void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr address,
                       size_t bytes, enum zc_kind kind)
 {
-    struct zc_ask ask = {
+    struct zc_request request = {
         .entry = entry, .api = api, .size = bytes, .asked = kind, .flags = ZC_BLOCK_FOREIGN};
     CUdeviceptr base = address;
-    if (!zc_ask_begin(&ask))
+    if (!zc_request_begin(&request))
         return;
     const struct zc_block *known = zc_block_at(address);
     if (known && known->size == bytes)
         return; /* Asking for a module's global again gives the same block. */
-    if (!bytes && zc_real.cuMemGetAddressRange_v2(&base, &ask.size, address) != CUDA_SUCCESS)
+    if (!bytes && zc_real.cuMemGetAddressRange_v2(&base, &request.size, address) != CUDA_SUCCESS)
         return;
-    if (ask.size)
-        zc_ask_track(&ask, address, NULL, NULL, NULL);
+    if (request.size)
+        zc_request_track(&request, address, NULL, NULL, NULL);
 }
 
 void zc_track_found(const struct zc_entry *entry, const CUdeviceptr *ptr, const size_t *bytes,

@@ -7,7 +7,7 @@
 #include "memory/place.h"
 #include "policy/policy.h"
 
-struct zc_ask {
+struct zc_request {
     const struct zc_entry *entry;
     enum zc_api api;
     size_t size;                /* Bytes asked for. */
@@ -16,39 +16,39 @@ struct zc_ask {
     enum zc_stream_kind stream; /* For rules; NONE for calls without a stream. */
     CUmemoryPool pool;          /* Pool of a stream-ordered request, else NULL. */
     bool supposed;              /* It is not made: its rule does not count it. */
-    uint32_t site;              /* Filled by zc_ask_begin(). */
-    CUcontext context;          /* Current context, NULL if none; filled by zc_ask_begin(). */
-    int device;                 /* Its device, -1 if none; filled by zc_ask_begin(). */
+    uint32_t site;              /* Filled by zc_request_begin(). */
+    CUcontext context;          /* Current context, NULL if none; filled by zc_request_begin(). */
+    int device;                 /* Its device, -1 if none; filled by zc_request_begin(). */
 };
 
 /* A request of a kind of memory. */
-#define ZC_ASK(which, bytes, kind, ...)                                                            \
+#define ZC_REQUEST(which, bytes, kind, ...)                                                        \
     {                                                                                              \
         .entry = entry, .api = ZC_API_##which, .size = (bytes), .asked = ZC_KIND_##kind,           \
         __VA_ARGS__                                                                                \
     }
 
 /* Fills site, context and device.  False if libzc is off: then the call is only forwarded. */
-bool zc_ask_begin(struct zc_ask *ask);
+bool zc_request_begin(struct zc_request *request);
 
 /* The rule that matches the request, or NULL. */
-const struct zc_rule *zc_ask_rule(const struct zc_ask *ask);
+const struct zc_rule *zc_request_rule(const struct zc_request *request);
 
 /*
  * Enters a block into the ledger and the log.  `backing`: NULL for a block that was not converted.
  * `why`: the places of the rule that were passed over and why; NULL or "" for none.  Returns false
  * if there is no memory for it; a block that was not converted is then simply not tracked.
  */
-bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backing *backing,
-                  const struct zc_rule *rule, const char *why);
+bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
+                      struct zc_backing *backing, const struct zc_rule *rule, const char *why);
 
 /* Enters memory that was not allocated by this process's calls: imported, mapped, a module's
  * global.  With 0 bytes the driver is asked for the range. */
 void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr address,
                       size_t bytes, enum zc_kind kind);
 
-/* The same for memory that a call has looked up.  A caller may ask for the size alone, or for the
- * address alone. */
+/* The same for memory that a call has looked up.  A caller may ask for the size alone, or for
+ * the address alone. */
 void zc_track_found(const struct zc_entry *entry, const CUdeviceptr *ptr, const size_t *bytes,
                     enum zc_kind kind);
 

@@ -17,7 +17,7 @@ static bool missed_nearer(unsigned misfits, size_t size)
            (misfits == missed_now.all.misfits && size > missed_now.all.size);
 }
 
-static void missed_compare(const struct zc_rule *rule, const struct zc_request *request,
+static void missed_compare(const struct zc_rule *rule, const struct zc_match *request,
                            uint32_t site)
 {
     unsigned misfits = zc_rule_misfits(rule, request, NULL, 0);
@@ -31,7 +31,7 @@ static void missed_compare(const struct zc_rule *rule, const struct zc_request *
     zc_rule_misfits(rule, request, missed_now.all.misfit, sizeof(missed_now.all.misfit));
 }
 
-void zc_missed_note(const struct zc_policy *policy, const struct zc_request *request, uint32_t site,
+void zc_missed_note(const struct zc_policy *policy, const struct zc_match *request, uint32_t site,
                     bool taken)
 {
     if (request->supposed || __atomic_load_n(&missed_now.taken, __ATOMIC_RELAXED))

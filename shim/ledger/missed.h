@@ -22,7 +22,7 @@ struct zc_missed {
 
 /* A request was matched: `taken` by a rule, or by none.  For any thread and in signal handlers,
  * where a request may be missed. */
-void zc_missed_note(const struct zc_policy *policy, const struct zc_request *request, uint32_t site,
+void zc_missed_note(const struct zc_policy *policy, const struct zc_match *request, uint32_t site,
                     bool taken);
 
 /* True if there are rules and none of them took anything; then *missed is filled in. */

@@ -220,7 +220,7 @@ static void rules_child(void)
 }
 
 /* Without a launcher the process is rank 0 of its own job, also in the log. */
-static void add_job(struct zc_request *request)
+static void add_job(struct zc_match *request)
 {
     const struct zc_job *job = zc_job();
     request->rank = job->launcher ? job->rank : 0;
@@ -233,7 +233,7 @@ void zc_rules_grown(void)
     __atomic_store_n(&grown, true, __ATOMIC_RELAXED);
 }
 
-const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
+const struct zc_rule *zc_rules_match(struct zc_match *request, uint32_t site)
 {
     char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
     if (rules.policy.needs & ZC_NEED_SITE)

@@ -26,7 +26,7 @@ const char *zc_rules_path(void);
 /* The rule that matches a request, or NULL.  Looks up what the policy needs beyond the request's
  * own fields: module and id of the site (an index of ledger/site.h), program and thread, and
  * whether an array on the device has grown. */
-const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site);
+const struct zc_rule *zc_rules_match(struct zc_match *request, uint32_t site);
 
 /* An array on the device has grown: rules with `grown` match from now on. */
 void zc_rules_grown(void);

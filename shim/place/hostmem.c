@@ -18,13 +18,13 @@
 #include "shared/backing.h"
 
 /* Records the owner of the memory at `p`.  False if the ledger has no memory for that. */
-static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask,
+static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_request *request,
                       uint32_t site, const struct zc_rule *rule)
 {
-    slot->size = ask->size;
+    slot->size = request->size;
     slot->site = site;
     slot->rule = (int16_t)(rule - zc_rules()->rules);
-    slot->api = (uint8_t)ask->api;
+    slot->api = (uint8_t)request->api;
     return zc_hostblock_enter(p, slot);
 }
 
@@ -35,12 +35,13 @@ static int node_of(const struct zc_rule *rule)
     return rule->numa.local ? ZC_NODE_LOCAL : (int)rule->numa.node;
 }
 
-static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
+static void *place(const struct zc_hostmem_request *request, uint32_t site,
+                   const struct zc_rule *rule)
 {
-    const struct zc_host_want want = {.size = ask->size,
-                                      .alignment = ask->alignment,
+    const struct zc_host_want want = {.size = request->size,
+                                      .alignment = request->alignment,
                                       .node = node_of(rule),
-                                      .zero = ask->zero,
+                                      .zero = request->zero,
                                       .shareable = zc_hostrule_shares(rule),
                                       .spread = !zc_hostrule_shares(rule)};
     struct zc_slot *slot = NULL;
@@ -50,7 +51,7 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
         zc_hostrule_note(why, rule);
         return NULL;
     }
-    if (!fill_slot(p, slot, ask, site, rule)) {
+    if (!fill_slot(p, slot, request, site, rule)) {
         zc_hostheap_put(p);
         return NULL;
     }
@@ -59,16 +60,16 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     return p;
 }
 
-void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
+void *zc_hostmem_get(const struct zc_hostmem_request *request)
 {
     uint32_t site = 0;
     int saved = errno;
     void *p = NULL;
-    if (zc_hostrule_ready() && ask->size >= zc_hostheap.threshold &&
-        ask->alignment <= ZC_HOST_UNIT) {
-        const struct zc_rule *rule = zc_hostrule_of(ask, &site);
+    if (zc_hostrule_ready() && request->size >= zc_hostheap.threshold &&
+        request->alignment <= ZC_HOST_UNIT) {
+        const struct zc_rule *rule = zc_hostrule_of(request, &site);
         if (rule)
-            p = place(ask, site, rule);
+            p = place(request, site, rule);
     }
     errno = saved;
     return p;
@@ -101,16 +102,16 @@ size_t zc_hostmem_size(const void *p)
 }
 
 /* A block that shrinks far below its room moves, so that memory is given back. */
-static bool fits_in_place(const void *p, const struct zc_hostmem_ask *ask)
+static bool fits_in_place(const void *p, const struct zc_hostmem_request *request)
 {
     size_t room = zc_hostheap_room(p);
-    return ask->size <= room && ask->size >= room / 2;
+    return request->size <= room && request->size >= room / 2;
 }
 
-static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask)
+static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_request *request)
 {
     uint32_t site = 0;
-    const struct zc_rule *rule = zc_hostrule_of(ask, &site);
+    const struct zc_rule *rule = zc_hostrule_of(request, &site);
     if (!rule)
         return NULL;
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);
@@ -119,18 +120,18 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
         zc_hostheap_claim(extent);
     /* Before another block can get its addresses. */
     zc_hostblock_leave(p);
-    void *moved = fits_in_place(p, ask) ? p
-                  : stays               ? zc_hostheap_resize(p, ask->size, &slot)
-                                        : NULL;
+    void *moved = fits_in_place(p, request) ? p
+                  : stays                   ? zc_hostheap_resize(p, request->size, &slot)
+                                            : NULL;
     if (moved)
-        fill_slot(moved, slot, ask, site, rule);
+        fill_slot(moved, slot, request, site, rule);
     if (alone && (!moved || moved == p))
         zc_hostheap_unclaim(extent);
     if (moved)
         return moved;
-    moved = place(ask, site, rule);
+    moved = place(request, site, rule);
     if (moved) {
-        zc_workers_copy(moved, p, slot->size < ask->size ? slot->size : ask->size);
+        zc_workers_copy(moved, p, slot->size < request->size ? slot->size : request->size);
         zc_hostmem_put(p);
     } else {
         zc_hostblock_enter(p, slot);
@@ -138,11 +139,11 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
     return moved;
 }
 
-void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)
+void *zc_hostmem_resize(void *p, const struct zc_hostmem_request *request)
 {
     struct zc_slot *slot = zc_hostblock_slot(p);
     int saved = errno;
-    void *out = slot && ask->size >= zc_hostheap.threshold ? resize(p, slot, ask) : NULL;
+    void *out = slot && request->size >= zc_hostheap.threshold ? resize(p, slot, request) : NULL;
     errno = saved;
     return out;
 }

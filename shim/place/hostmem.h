@@ -20,7 +20,7 @@ static inline bool zc_hostmem_small(size_t size)
 
 /* Returns a block, or NULL for a request that stays with libc: no rule, a limit, no memory.  Never
  * calls the driver or the loader.  Keeps errno. */
-void *zc_hostmem_get(const struct zc_hostmem_ask *ask);
+void *zc_hostmem_get(const struct zc_hostmem_request *request);
 
 /* Frees a block of the host heap.  A pointer into the heap that is no block ends the process by
  * SIGABRT, as glibc's free does.  Keeps errno. */
@@ -32,7 +32,7 @@ size_t zc_hostmem_size(const void *p);
 /* Resizes a block in place or by moving it in the heap, and keeps its content; the rule is chosen
  * anew.  If the new size belongs to libc, returns NULL and leaves the block unchanged.  Keeps
  * errno. */
-void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask);
+void *zc_hostmem_resize(void *p, const struct zc_hostmem_request *request);
 
 /* The program is about to register memory by `fn`: where that is the heap's, a device block that is
  * one with it gets memory of its own, and libzc ends its registration and hides the block.  Returns

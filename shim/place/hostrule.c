@@ -169,17 +169,17 @@ bool zc_hostrule_open(const struct zc_rule *rule)
     return zc_rule_has_place(rule, ZC_PLACE_SHARED) && zc_hostrule_ready() && zc_hostheap.bytes;
 }
 
-static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
+static const struct zc_rule *rule_for(const struct zc_hostmem_request *request, uint32_t *site)
 {
     const struct zc_policy *policy = zc_rules();
-    struct zc_request request = {.api = ask->api, .size = ask->size, .device = -1};
-    if (!(policy->apis & (UINT64_C(1) << ask->api)))
+    struct zc_match match = {.api = request->api, .size = request->size, .device = -1};
+    if (!(policy->apis & (UINT64_C(1) << request->api)))
         return NULL;
     if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE))
-        *site = zc_site_here(ask->frame, ask->pc);
-    const struct zc_rule *rule = zc_rules_match(&request, *site);
+        *site = zc_site_here(request->frame, request->pc);
+    const struct zc_rule *rule = zc_rules_match(&match, *site);
     if (rule && !*site)
-        *site = zc_site_here(ask->frame, ask->pc);
+        *site = zc_site_here(request->frame, request->pc);
     return rule;
 }
 
@@ -212,10 +212,10 @@ static bool to_heap(const struct zc_rule *rule)
     return false;
 }
 
-const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site)
+const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_request *request, uint32_t *site)
 {
-    const struct zc_rule *rule = match(ask, site);
-    return rule && !from_driver(ask->pc) && to_heap(rule) ? rule : NULL;
+    const struct zc_rule *rule = rule_for(request, site);
+    return rule && !from_driver(request->pc) && to_heap(rule) ? rule : NULL;
 }
 
 bool zc_hostrule_shares(const struct zc_rule *rule)

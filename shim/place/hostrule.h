@@ -9,7 +9,7 @@
 #include "policy/policy.h"
 
 /* A request. */
-struct zc_hostmem_ask {
+struct zc_hostmem_request {
     enum zc_api api;  /* The called function. */
     size_t size;      /* Bytes, at least zc_hostheap.threshold. */
     size_t alignment; /* Power of two; 1 if the function has none. */
@@ -42,7 +42,7 @@ void zc_hostrule_leave(const char *why);
 /* The rule that matches a request, if its requests go to the host heap by the first place of its
  * list that is possible; else NULL, as for the driver's own. *site is the index of the call path; 0
  * if no rule needs it. */
-const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site);
+const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_request *request, uint32_t *site);
 
 /* True if device blocks may be one with the rule's host blocks.  Only once ready. */
 bool zc_hostrule_shares(const struct zc_rule *rule);

@@ -43,14 +43,14 @@ static void check_requests(const struct zc_policy *policy)
     static const char *const names[] = {NULL, "", "libfoo.so.1", "python3"};
 
     for (unsigned i = 0; i < 2 * ZC_API_COUNT; i++) {
-        struct zc_request request = {.api = (enum zc_api)(i % ZC_API_COUNT),
-                                     .size = (size_t)1 << (i % 40),
-                                     .module = names[i % 4],
-                                     .site = i * 0x9e3779b1u,
-                                     .exe = names[(i + 1) % 4],
-                                     .thread = names[(i + 2) % 4],
-                                     .device = (int)(i % 4) - 1,
-                                     .stream = (enum zc_stream_kind)(i % 5)};
+        struct zc_match request = {.api = (enum zc_api)(i % ZC_API_COUNT),
+                                   .size = (size_t)1 << (i % 40),
+                                   .module = names[i % 4],
+                                   .site = i * 0x9e3779b1u,
+                                   .exe = names[(i + 1) % 4],
+                                   .thread = names[(i + 2) % 4],
+                                   .device = (int)(i % 4) - 1,
+                                   .stream = (enum zc_stream_kind)(i % 5)};
         const struct zc_rule *told = NULL;
         const struct zc_rule *explained = zc_policy_explain(policy, &request, check_verdict, &told);
         const struct zc_rule *matched = zc_policy_match(policy, &request);

@@ -72,7 +72,8 @@ static size_t draw_size(struct worker *w)
 
 static void resize(struct worker *w, unsigned i)
 {
-    const struct zc_hostmem_ask ask = {.api = ZC_API_realloc, .size = draw_size(w), .alignment = 1};
+    const struct zc_hostmem_request ask = {
+        .api = ZC_API_realloc, .size = draw_size(w), .alignment = 1};
     char *p = zc_hostmem_resize(w->block[i], &ask);
     if (!p)
         return;

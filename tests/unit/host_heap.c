@@ -69,7 +69,8 @@ static void only_what_a_rule_names_is_placed(void **state)
     assert_true(zc_hostheap_owns((uintptr_t)p));
     assert_null(host_get(5 * MIB));
     assert_null(host_get(65 * MIB));
-    const struct zc_hostmem_ask valloc_ask = {.api = ZC_API_valloc, .size = MIB, .alignment = 4096};
+    const struct zc_hostmem_request valloc_ask = {
+        .api = ZC_API_valloc, .size = MIB, .alignment = 4096};
     assert_null(zc_hostmem_get(&valloc_ask));
     zc_hostmem_put(p);
 }
@@ -110,7 +111,7 @@ static void small_blocks_share_units_and_take_pages_one_by_one(void **state)
 static void only_what_is_used_of_a_table_of_calloc_is_touched(void **state)
 {
     (void)state;
-    const struct zc_hostmem_ask ask = {.api = ZC_API_calloc, .size = 16 * MIB, .zero = true};
+    const struct zc_hostmem_request ask = {.api = ZC_API_calloc, .size = 16 * MIB, .zero = true};
     char *p = zc_hostmem_get(&ask), *q = host_get(16 * MIB);
     assert_non_null(p);
     assert_non_null(q);
@@ -151,13 +152,14 @@ static void alignment_is_kept(void **state)
 {
     (void)state;
     for (size_t a = 16; a <= ZC_HOST_UNIT; a *= 2) {
-        const struct zc_hostmem_ask ask = {.api = ZC_API_malloc, .size = 200000, .alignment = a};
+        const struct zc_hostmem_request ask = {
+            .api = ZC_API_malloc, .size = 200000, .alignment = a};
         void *p = zc_hostmem_get(&ask);
         assert_non_null(p);
         assert_int_equal((uintptr_t)p % a, 0);
         zc_hostmem_put(p);
     }
-    const struct zc_hostmem_ask far = {
+    const struct zc_hostmem_request far = {
         .api = ZC_API_malloc, .size = 200000, .alignment = 2 * ZC_HOST_UNIT};
     assert_null(zc_hostmem_get(&far));
 }
@@ -176,7 +178,7 @@ static void the_size_is_what_was_asked_for(void **state)
 static void calloc_of_used_memory_is_zero(void **state)
 {
     (void)state;
-    const struct zc_hostmem_ask ask = {
+    const struct zc_hostmem_request ask = {
         .api = ZC_API_calloc, .size = 9 * MIB, .alignment = 1, .zero = true};
     char *p = host_get(9 * MIB);
     memset(p, 1, 9 * MIB);
@@ -206,7 +208,7 @@ static void large_blocks_begin_at_different_places_of_their_pages(void **state)
         all_are(p[i], 16 * MIB, (char)i);
         zc_hostmem_put(p[i]);
     }
-    const struct zc_hostmem_ask aligned = {
+    const struct zc_hostmem_request aligned = {
         .api = ZC_API_malloc, .size = 16 * MIB, .alignment = 4096};
     void *q = zc_hostmem_get(&aligned);
     assert_int_equal((uintptr_t)q % 4096, 0);
@@ -228,9 +230,11 @@ static void a_block_that_fills_a_few_pages_gets_no_other_page(void **state)
 static void realloc_keeps_what_fits(void **state)
 {
     (void)state;
-    const struct zc_hostmem_ask grow = {.api = ZC_API_realloc, .size = 12 * MIB, .alignment = 1};
-    const struct zc_hostmem_ask stay = {.api = ZC_API_realloc, .size = 11 * MIB, .alignment = 1};
-    const struct zc_hostmem_ask small = {.api = ZC_API_realloc, .size = 1000, .alignment = 1};
+    const struct zc_hostmem_request grow = {
+        .api = ZC_API_realloc, .size = 12 * MIB, .alignment = 1};
+    const struct zc_hostmem_request stay = {
+        .api = ZC_API_realloc, .size = 11 * MIB, .alignment = 1};
+    const struct zc_hostmem_request small = {.api = ZC_API_realloc, .size = 1000, .alignment = 1};
     char *p = host_get(9 * MIB), *q, *r;
     memset(p, 7, 9 * MIB);
     q = zc_hostmem_resize(p, &grow);
@@ -246,7 +250,7 @@ static void realloc_keeps_what_fits(void **state)
 
 static void *resized(void *p, size_t size)
 {
-    const struct zc_hostmem_ask ask = {.api = ZC_API_realloc, .size = size, .alignment = 1};
+    const struct zc_hostmem_request ask = {.api = ZC_API_realloc, .size = size, .alignment = 1};
     return zc_hostmem_resize(p, &ask);
 }
 
@@ -286,7 +290,7 @@ static void a_block_with_another_behind_it_moves_when_it_grows(void **state)
         assert_int_equal(zc_hostheap_block((uintptr_t)p), 0);
     all_are(q, 24 * MIB, 7);
     zc_hostmem_put(q);
-    const struct zc_hostmem_ask zero = {
+    const struct zc_hostmem_request zero = {
         .api = ZC_API_calloc, .size = 60 * MIB, .alignment = 1, .zero = true};
     char *z = zc_hostmem_get(&zero);
     all_are(z, 60 * MIB, 0);

@@ -246,7 +246,8 @@ static void a_child_waits_for_no_registration_of_its_parents(void **state)
 static void realloc_copies_what_is_registered(void **state)
 {
     (void)state;
-    const struct zc_hostmem_ask more = {.api = ZC_API_realloc, .size = 50 * MIB, .alignment = 1};
+    const struct zc_hostmem_request more = {
+        .api = ZC_API_realloc, .size = 50 * MIB, .alignment = 1};
     char *p = host_get(20 * MIB);
     memset(p, 9, 20 * MIB);
     assert_true(zc_pinned_use(extent_of(p), 20 * MIB));
@@ -395,7 +396,8 @@ static void libc_does_not_know_what_the_driver_was_asked_for(void **state)
 {
     (void)state;
     void *p = asked_in(current, 170 * MIB);
-    const struct zc_hostmem_ask ask = {.api = ZC_API_realloc, .size = 180 * MIB, .alignment = 1};
+    const struct zc_hostmem_request ask = {
+        .api = ZC_API_realloc, .size = 180 * MIB, .alignment = 1};
     assert_int_equal(zc_hostmem_size(p), 0);
     assert_null(zc_hostmem_resize(p, &ask));
     zc_hostblock_list();

@@ -41,7 +41,7 @@ static inline void host_policy(const char *text)
 
 static inline void *host_get(size_t n)
 {
-    const struct zc_hostmem_ask ask = {.api = ZC_API_malloc, .size = n, .alignment = 1};
+    const struct zc_hostmem_request ask = {.api = ZC_API_malloc, .size = n, .alignment = 1};
     return zc_hostmem_get(&ask);
 }
 

@@ -33,7 +33,7 @@ static void collect_verdict(void *ctx, const struct zc_verdict *verdict)
 }
 
 /* Explains a request to a policy of one rule that must fail it at the given key. */
-static void assert_fails(const char *lines, struct zc_request request, const char *key,
+static void assert_fails(const char *lines, struct zc_match request, const char *key,
                          const char *wanted, const char *got)
 {
     char text[256];
@@ -53,7 +53,7 @@ static void assert_fails(const char *lines, struct zc_request request, const cha
 static void the_key_that_fails_is_named(void **state)
 {
     (void)state;
-    struct zc_request request = some_request(), bare = some_request();
+    struct zc_match request = some_request(), bare = some_request();
 
     bare.module = NULL;
     bare.device = -1;
@@ -82,7 +82,7 @@ static void the_key_that_fails_is_named(void **state)
 static void a_request_that_the_places_do_not_fit_fails_at_place(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
 
     request.api = ZC_API_cuMemHostAlloc;
     assert_fails("api = cudaMalloc*\nplace = mapped, vmm", request, "place", "mapped, vmm",
@@ -93,7 +93,7 @@ static void a_request_that_the_places_do_not_fit_fails_at_place(void **state)
 static void the_taker_and_those_behind_it_are_told_apart(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
     struct verdicts verdicts = {.count = 0};
     struct parsed *parsed = parse_good("[rule a]\nsize = 2M\nplace = vmm\n"
                                        "[rule b]\nsize = 1M..\nplace = mapped\n"
@@ -115,7 +115,7 @@ static void the_taker_and_those_behind_it_are_told_apart(void **state)
 static void explaining_counts_nothing(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
     struct verdicts verdicts = {.count = 0};
     struct parsed *parsed = parse_good("[rule a]\nnth = 2\nplace = vmm\n");
     const struct zc_rule *rule = &parsed->policy.rules[0];
@@ -133,7 +133,7 @@ static void explaining_counts_nothing(void **state)
 static void a_request_out_of_range_is_no_request(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
     struct verdicts verdicts = {.count = 0};
     struct parsed *parsed = parse_good("[rule a]\nplace = vmm\n");
 

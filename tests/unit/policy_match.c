@@ -7,7 +7,7 @@
 #include "policy_test.h"
 
 /* Whether the only rule of a policy with these lines takes the request. */
-static bool takes(const char *lines, struct zc_request request)
+static bool takes(const char *lines, struct zc_match request)
 {
     char text[512];
 
@@ -22,7 +22,7 @@ static bool takes(const char *lines, struct zc_request request)
 static bool takes_api(const char *names, enum zc_api api)
 {
     char lines[256];
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
     bool host = (zc_api_places(api) & ZC_FIT(PINNED)) != 0;
 
     request.api = api;
@@ -86,7 +86,7 @@ static void request_globs_work_over_all_names(void **state)
 static void a_glob_leaves_out_what_its_places_do_not_fit(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
     const char *lines = "api = cudaMalloc*\nplace = mapped";
 
     assert_true(takes(lines, request));
@@ -124,7 +124,7 @@ static void without_api_the_place_decides_between_device_and_host(void **state)
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char lines[64];
-        struct zc_request request = some_request();
+        struct zc_match request = some_request();
 
         request.api = rows[i].api;
         snprintf(lines, sizeof lines, "place = %s", rows[i].place);
@@ -135,7 +135,7 @@ static void without_api_the_place_decides_between_device_and_host(void **state)
 static void both_ends_of_a_size_range_belong_to_it(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
     static const struct {
         size_t size;
         bool taken;
@@ -192,7 +192,7 @@ static void each_match_key_can_refuse(void **state)
 static void all_keys_of_a_rule_must_hold(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
     const char *lines = "place = vmm\nsize = 1M..\nmodule = libfoo*\nexe = app\ndevice = 0";
 
     assert_true(takes(lines, request));
@@ -206,7 +206,7 @@ static void all_keys_of_a_rule_must_hold(void **state)
 static void a_fact_that_is_not_known_fits_no_key(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
 
     request.module = request.exe = request.thread = NULL;
     request.device = -1;
@@ -227,7 +227,7 @@ static void streams_are_told_apart(void **state)
     for (unsigned wanted = 1; wanted < 5; wanted++) {
         for (unsigned got = 1; got < 5; got++) {
             char lines[64];
-            struct zc_request request = some_request();
+            struct zc_match request = some_request();
 
             request.api = ZC_API_cuMemAllocAsync;
             request.stream = (enum zc_stream_kind)got;
@@ -240,7 +240,7 @@ static void streams_are_told_apart(void **state)
 static void a_rule_may_wait_until_an_array_has_grown(void **state)
 {
     (void)state;
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
 
     request.grown = true;
     assert_true(takes("place = vmm\ngrown = yes", request));
@@ -254,7 +254,7 @@ static void the_first_rule_that_fits_wins(void **state)
     struct parsed *parsed = parse_good("[rule big]\nsize = 1G..\nplace = vmm\n"
                                        "[rule mid]\nsize = 1M..\nplace = mapped\n"
                                        "[rule all]\nplace = device\n");
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
 
     assert_string_equal(zc_policy_match(&parsed->policy, &request)->name, "mid");
     request.size = (size_t)1 << 30;
@@ -274,7 +274,7 @@ static void nth_counts_the_requests_that_fit_the_other_keys(void **state)
     (void)state;
     struct parsed *parsed = parse_good("[rule n]\nsize = 1M\nnth = 2..3, 5\nplace = vmm\n"
                                        "[rule rest]\nplace = device\n");
-    struct zc_request fits = some_request(), other = some_request();
+    struct zc_match fits = some_request(), other = some_request();
     static const bool taken[] = {false, true, true, false, true, false};
 
     other.size = 7;
@@ -292,7 +292,7 @@ static void odd_and_even_share_the_requests(void **state)
     (void)state;
     struct parsed *parsed = parse_good("[rule n]\nnth = even, 5\nplace = vmm\n"
                                        "[rule rest]\nnth = odd\nplace = device\n");
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
     /* Those that the first rule leaves are 1, 3, 7, 9: every other of them is the second's. */
     static const char *const rules[] = {"rest", "n", NULL, "n", "n", "n", "rest", "n", NULL};
 
@@ -311,7 +311,7 @@ static void nth_does_not_count_what_an_earlier_rule_takes(void **state)
     (void)state;
     struct parsed *parsed = parse_good("[rule first]\nnth = 1\nplace = vmm\n"
                                        "[rule second]\nnth = 1\nplace = mapped\n");
-    struct zc_request request = some_request();
+    struct zc_match request = some_request();
 
     assert_string_equal(zc_policy_match(&parsed->policy, &request)->name, "first");
     assert_string_equal(zc_policy_match(&parsed->policy, &request)->name, "second");
@@ -324,7 +324,7 @@ enum { THREADS = 8, REQUESTS = 20000 };
 static void *match_many(void *arg)
 {
     const struct zc_policy *policy = arg;
-    const struct zc_request request = some_request();
+    const struct zc_match request = some_request();
     uintptr_t taken = 0;
 
     for (unsigned i = 0; i < REQUESTS; i++)
@@ -338,7 +338,7 @@ static void a_request_that_is_not_made_counts_nowhere(void **state)
     struct parsed *parsed = parse_good("[rule first]\nnth = 2\nplace = vmm\n"
                                        "[rule second]\nplace = mapped\n");
     const struct zc_rule *rules = parsed->policy.rules;
-    struct zc_request made = some_request(), supposed = made;
+    struct zc_match made = some_request(), supposed = made;
 
     supposed.supposed = true;
     for (int i = 0; i < 3; i++)

@@ -97,19 +97,19 @@ static inline struct parsed *parse_good(const char *text)
 }
 
 /* A device request of 1 MiB, for tests to vary. */
-static inline struct zc_request some_request(void)
+static inline struct zc_match some_request(void)
 {
-    struct zc_request request = {.api = ZC_API_cuMemAlloc,
-                                 .size = 1 << 20,
-                                 .module = "libfoo.so.1",
-                                 .site = 0x3f9a1c22,
-                                 .exe = "app",
-                                 .thread = "worker",
-                                 .device = 0,
-                                 .rank = 3,
-                                 .local_rank = 1,
-                                 .host = "node7",
-                                 .stream = ZC_STREAM_NONE};
+    struct zc_match request = {.api = ZC_API_cuMemAlloc,
+                               .size = 1 << 20,
+                               .module = "libfoo.so.1",
+                               .site = 0x3f9a1c22,
+                               .exe = "app",
+                               .thread = "worker",
+                               .device = 0,
+                               .rank = 3,
+                               .local_rank = 1,
+                               .host = "node7",
+                               .stream = ZC_STREAM_NONE};
 
     return request;
 }

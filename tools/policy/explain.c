@@ -84,7 +84,7 @@ static void tell_unknown_api(const char *name)
 }
 
 /* The request of a line; false after the answer why it is none. */
-static bool read_request(char *field[FIELDS], struct zc_request *request)
+static bool read_request(char *field[FIELDS], struct zc_match *request)
 {
     uint64_t size = 0;
 
@@ -126,7 +126,7 @@ static void set_ordinal(const struct zc_policy *policy, const char *nth)
 static bool answer(const struct zc_policy *policy, char *line)
 {
     char *field[FIELDS];
-    struct zc_request request;
+    struct zc_match request;
     const struct zc_rule *rule;
 
     if (cut(line, field) != FIELDS) {
