@@ -116,7 +116,6 @@ ZC_VALUE_READER(ordinals);
 ZC_VALUE_READER(word);
 ZC_VALUE_READER(word_set);
 ZC_VALUE_READER(places);
-ZC_VALUE_READER(advise);
 ZC_VALUE_READER(size);
 ZC_VALUE_READER(numa);
 ZC_VALUE_READER(budget);

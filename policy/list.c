@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers for values that are comma lists of words: requests, places, globs, advice.
+ * Readers for values that are comma lists of words: requests, places, globs.
  */
 #include <limits.h>
 #include <string.h>
@@ -128,88 +128,6 @@ bool zc_value_places(struct zc_parser *parser, const struct zc_key *key, struct 
             return zc_fault(parser, item, "%s: %w is named twice", key->name, &item);
         seen |= ZC_FIT_BIT(place);
         places->item[places->count++] = (enum zc_place_id)place;
-    }
-    return true;
-}
-
-/* "device", "host" or "numa:N", as far as cuMemAdvise takes them for that kind of advice. */
-static bool read_where(struct zc_parser *parser, const struct zc_key *key, struct zc_slice text,
-                       struct zc_advice *advice)
-{
-    static const struct zc_word places[] = {
-        {"device", ZC_WHERE_DEVICE}, {"host", ZC_WHERE_HOST}, {"numa", ZC_WHERE_NUMA}, {NULL, 0}};
-    struct zc_slice name, number;
-    bool numbered = zc_slice_split(text, ':', &name, &number);
-    const struct zc_word *word = zc_word_find(places, name);
-    uint64_t node = 0;
-
-    if (word == NULL)
-        return zc_fault(parser, text, "%s: unknown location %w%k", key->name, &text, &name, places);
-    advice->where = (enum zc_where)word->value;
-    if (advice->where == ZC_WHERE_NUMA && advice->kind != ZC_ADVICE_PREFERRED)
-        return zc_fault(parser, text, "%s: a NUMA node can be preferred only", key->name);
-    if (numbered != (advice->where == ZC_WHERE_NUMA) ||
-        (numbered && (zc_number_decimal(number, &node) != NULL || node > INT_MAX)))
-        return zc_fault(parser, text, "%s: %w is not 'device', 'host' or 'numa:N'", key->name,
-                        &text);
-    advice->numa = (unsigned)node;
-    return true;
-}
-
-static bool read_advice(struct zc_parser *parser, const struct zc_key *key, struct zc_slice text,
-                        struct zc_advice *advice)
-{
-    static const struct zc_word kinds[] = {{"read_mostly", ZC_ADVICE_READ_MOSTLY},
-                                           {"preferred", ZC_ADVICE_PREFERRED},
-                                           {"accessed_by", ZC_ADVICE_ACCESSED_BY},
-                                           {NULL, 0}};
-    struct zc_slice name, where;
-    bool has_where = zc_slice_split(text, ':', &name, &where);
-    const struct zc_word *word = zc_word_find(kinds, name);
-
-    if (zc_slice_is(text, "none"))
-        return zc_fault(parser, text, "%s: 'none' stands alone", key->name);
-    if (word == NULL)
-        return zc_fault(parser, name, "unknown value %w for '%s'%k", &name, key->name, &name,
-                        kinds);
-    advice->kind = (enum zc_advice_kind)word->value;
-    if (advice->kind == ZC_ADVICE_READ_MOSTLY)
-        return !has_where ||
-               zc_fault(parser, text, "%s: 'read_mostly' names no location", key->name);
-    if (!has_where)
-        return zc_fault(parser, text, "%s: %w needs a location, as in '%s:device'", key->name,
-                        &text, word->name);
-    return read_where(parser, key, where, advice);
-}
-
-/* Whether the driver would take b for a repetition or a replacement of a: there is one preferred
- * location, and one of each other advice for each location. */
-static bool same_advice(const struct zc_advice *a, const struct zc_advice *b)
-{
-    return a->kind == b->kind && (a->kind != ZC_ADVICE_ACCESSED_BY || a->where == b->where);
-}
-
-bool zc_value_advise(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
-                     void *field)
-{
-    struct zc_advice_list *list = field;
-    struct zc_slice item;
-
-    if (zc_slice_is(value, "none"))
-        return true;
-    while (zc_slice_next_item(&value, &item)) {
-        struct zc_advice advice = {ZC_ADVICE_READ_MOSTLY, ZC_WHERE_DEVICE, 0};
-
-        if (item.n == 0)
-            return fault_empty_item(parser, key, item);
-        if (!read_advice(parser, key, item, &advice))
-            return false;
-        for (unsigned i = 0; i < list->count; i++) {
-            if (same_advice(&list->item[i], &advice))
-                return zc_fault(parser, item, "%s: %w repeats or contradicts the list", key->name,
-                                &item);
-        }
-        list->item[list->count++] = advice;
     }
     return true;
 }

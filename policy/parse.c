@@ -222,6 +222,8 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name)
          "a device block becomes one with the host block that is copied into it"},
         {ZC_SECTION_RULE, "peers",
          "the devices that the program lets in by cudaDeviceEnablePeerAccess reach the block"},
+        {ZC_SECTION_RULE, "advise", "managed pages go where 'prefetch', or their use, sends them"},
+        {ZC_SECTION_RULE, "write_combined", "blocks in 'mapped' are plain pinned memory"},
         {ZC_SECTION_DEFAULTS, "um_counters",
          "migrations of managed memory are counted by 'nsys profile "
          "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},

@@ -153,27 +153,6 @@ enum zc_policy_log_level {
 #define ZC_PREFETCH_COPY (1u << 1)
 #define ZC_PREFETCH_LAUNCH (1u << 2)
 
-/* Advice for managed memory (CUDA Driver API, cuMemAdvise). */
-enum zc_advice_kind { ZC_ADVICE_READ_MOSTLY, ZC_ADVICE_PREFERRED, ZC_ADVICE_ACCESSED_BY };
-
-/* Whom a piece of advice names. ZC_WHERE_DEVICE is the device of the request. */
-enum zc_where { ZC_WHERE_DEVICE, ZC_WHERE_HOST, ZC_WHERE_NUMA };
-
-struct zc_advice {
-    enum zc_advice_kind kind; /* what cuMemAdvise is told */
-    enum zc_where where;      /* without meaning for ZC_ADVICE_READ_MOSTLY */
-    unsigned numa;            /* node, for ZC_WHERE_NUMA */
-};
-
-/* Most pieces of advice of one rule: read_mostly, preferred, accessed_by device and host. */
-#define ZC_RULE_MAX_ADVICE 4
-
-/* `advise`: an empty list with the key given means that the program's owner wants no advice. */
-struct zc_advice_list {
-    struct zc_advice item[ZC_RULE_MAX_ADVICE]; /* in the order of the file */
-    unsigned count;                            /* elements of item */
-};
-
 /* `place`: the fallback list of a rule, without repetition. */
 struct zc_place_list {
     enum zc_place_id item[ZC_PLACE_COUNT]; /* in the order of the file */
@@ -244,23 +223,21 @@ struct zc_rule {
     unsigned grown;                    /* 1: only once an array has grown */
     struct zc_ranges nth;              /* ordinals of fitting requests, from 1 */
 
-    struct zc_place_list place;   /* without `api` a rule takes the plain device
-                                   * requests if one of its places is a device
-                                   * place, else the host requests */
-    enum zc_access access;        /* what kernels do to the block */
-    enum zc_async async;          /* pinned, shared: asynchronous copies */
-    struct zc_advice_list advise; /* managed: hints; see zc_rule.given */
-    unsigned prefetch;            /* managed: ZC_PREFETCH_* */
-    uint64_t chunk;               /* vmm: bytes; 0: the place decides */
-    enum zc_spill spill;          /* vmm: where what does not fit goes */
-    enum zc_commit commit;        /* vmm: when memory is attached */
-    unsigned grow;                /* vmm, 1: growth copies become remaps */
-    enum zc_free free;            /* vmm: what a free waits for */
-    enum zc_rdma rdma;            /* vmm: whether GPUDirect RDMA reaches the block */
-    unsigned write_combined;      /* mapped, 1: write-combining pages */
-    struct zc_numa numa;          /* node of host pages, if the key is given */
-    struct zc_limit budget;       /* bytes alive in place.item[0]; a percentage is
-                                   * of the device's total memory */
+    struct zc_place_list place; /* without `api` a rule takes the plain device
+                                 * requests if one of its places is a device
+                                 * place, else the host requests */
+    enum zc_access access;      /* what kernels do to the block */
+    enum zc_async async;        /* pinned, shared: asynchronous copies */
+    unsigned prefetch;          /* managed: ZC_PREFETCH_* */
+    uint64_t chunk;             /* vmm: bytes; 0: the place decides */
+    enum zc_spill spill;        /* vmm: where what does not fit goes */
+    enum zc_commit commit;      /* vmm: when memory is attached */
+    unsigned grow;              /* vmm, 1: growth copies become remaps */
+    enum zc_free free;          /* vmm: what a free waits for */
+    enum zc_rdma rdma;          /* vmm: whether GPUDirect RDMA reaches the block */
+    struct zc_numa numa;        /* node of host pages, if the key is given */
+    struct zc_limit budget;     /* bytes alive in place.item[0]; a percentage is
+                                 * of the device's total memory */
 
     struct zc_rule_counters *counters; /* never NULL in a parsed policy */
 };

@@ -7,9 +7,7 @@
 
 #include "base/arena.h"
 #include "base/memory.h"
-#include "driver/await.h"
 #include "driver/stream.h"
-#include "ledger/rules.h"
 #include "memory/place.h"
 #include "memory/workers.h"
 
@@ -54,15 +52,6 @@ static bool cpu_side(const struct zc_operand *b)
 static bool is_pageable(const struct zc_operand *b)
 {
     return b->real == ZC_KIND_PAGEABLE || b->staged;
-}
-
-/* Reading write-combined memory by the CPU is many times slower than by DMA (CUDA C++ Programming
- * Guide, "Write-Combining Memory").  But the driver's copies within host memory wait for the
- * stream, which may be waiting for the program. */
-static bool slow_to_read(const struct zc_operand *b)
-{
-    return is_mapped(b) && !zc_await_any() && b->block->rule >= 0 &&
-           zc_rules()->rules[b->block->rule].write_combined;
 }
 
 static struct job job_of(const struct zc_copy *c)
@@ -214,7 +203,7 @@ static bool read_only(const struct zc_operand *b)
 
 bool zc_cpu_able(const struct zc_copy *c)
 {
-    return cpu_side(&c->dst) && cpu_side(&c->src) && !read_only(&c->dst) && !slow_to_read(&c->src);
+    return cpu_side(&c->dst) && cpu_side(&c->src) && !read_only(&c->dst);
 }
 
 uint32_t zc_cpu_facts(const struct zc_copy *c)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hints for managed blocks: advice, and prefetches to the place of use. */
+/* Prefetches of managed blocks to the place of use. */
 #include "managed/hint.h"
 
 #include "base/list.h"
@@ -14,24 +14,6 @@
 static ZC_LOCK(lock, ZC_RANK_HINT);
 static ZC_OWN struct zc_backing *waiting; /* Blocks that a launch may want, newest first. */
 
-/* Only advice about a NUMA node needs the newer call; other locations have a number in the older
- * one (CUDA Driver API, cuMemAdvise). */
-static CUresult call_advise(CUdeviceptr base, size_t size, CUmem_advise advice, enum zc_where where,
-                            int id)
-{
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
-    location.id = id;
-    if (where == ZC_WHERE_HOST)
-        location.type = CU_MEM_LOCATION_TYPE_HOST;
-    else if (where == ZC_WHERE_NUMA)
-        location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-    result = zc_real.cuMemAdvise_v2(base, size, advice, location);
-    if (result != CUDA_ERROR_NOT_SUPPORTED || where == ZC_WHERE_NUMA)
-        return result;
-    return zc_real.cuMemAdvise(base, size, advice, where == ZC_WHERE_HOST ? CU_DEVICE_CPU : id);
-}
-
 static CUresult call_prefetch(CUdeviceptr base, size_t size, int device, CUstream stream,
                               enum zc_flavour flavour)
 {
@@ -42,24 +24,6 @@ static CUresult call_prefetch(CUdeviceptr base, size_t size, int device, CUstrea
     if (result == CUDA_ERROR_NOT_SUPPORTED)
         result = ZC_FLAVOURED(flavour, cuMemPrefetchAsync)(base, size, device, stream);
     return result;
-}
-
-static void give_advice(const struct zc_want *want, CUdeviceptr base)
-{
-    static const CUmem_advise names[] = {
-        [ZC_ADVICE_READ_MOSTLY] = CU_MEM_ADVISE_SET_READ_MOSTLY,
-        [ZC_ADVICE_PREFERRED] = CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
-        [ZC_ADVICE_ACCESSED_BY] = CU_MEM_ADVISE_SET_ACCESSED_BY,
-    };
-    const struct zc_advice_list *list = &want->rule->advise;
-    for (unsigned i = 0; i < list->count; i++) {
-        const struct zc_advice *a = &list->item[i];
-        enum zc_where where = a->kind == ZC_ADVICE_READ_MOSTLY ? ZC_WHERE_DEVICE : a->where;
-        int id = where == ZC_WHERE_DEVICE ? want->device
-                 : where == ZC_WHERE_NUMA ? (int)a->numa
-                                          : 0;
-        call_advise(base, want->size, names[a->kind], where, id);
-    }
 }
 
 /* True if kernels that are about to use the block want it on its device. */
@@ -177,18 +141,17 @@ void zc_hint_copy(const struct zc_copy *c)
 
 void zc_hint_make(const struct zc_want *want, struct zc_backing *b)
 {
-    const uint64_t keys = ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_ADVISE);
     bool away = true;
-    give_advice(want, b->base);
     if (want->rule->prefetch & ZC_PREFETCH_ALLOC)
         away = call_prefetch(b->base, want->size, want->device,
                              want->stream_ordered ? want->stream : CU_STREAM_LEGACY,
                              want->flavour) != CUDA_SUCCESS;
     if (!zc_lock_take(&lock))
         return;
-    b->hinting = (struct zc_hinting){.prefetch = want->rule->prefetch & 0xf,
-                                     .chosen = (want->rule->given & keys) != 0,
-                                     .pages = away ? ZC_HINT_AWAY : ZC_HINT_HOME};
+    b->hinting =
+        (struct zc_hinting){.prefetch = want->rule->prefetch & 0xf,
+                            .chosen = (want->rule->given & ZC_KEY_BIT(ZC_KEY_PREFETCH)) != 0,
+                            .pages = away ? ZC_HINT_AWAY : ZC_HINT_HOME};
     set_waits(b, is_wanted(&b->hinting));
     zc_lock_drop(&lock);
 }

@@ -47,7 +47,7 @@ static void managed_pool_leave(void)
 /* Pool memory takes no advice (measured). */
 static bool managed_pool_make(const struct zc_want *want, struct zc_backing *out)
 {
-    if (!want->stream_ordered || (want->rule->given & ZC_KEY_BIT(ZC_KEY_ADVISE)))
+    if (!want->stream_ordered)
         return false;
     __atomic_fetch_add(&pool.users, 1, __ATOMIC_SEQ_CST); /* Before it is read: see trim. */
     CUmemoryPool from = managed_pool_open();

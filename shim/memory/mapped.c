@@ -35,8 +35,6 @@ static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, c
 static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-    if (want->rule->write_combined)
-        flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
     void *memory = NULL;
     size_t margin = zc_before(out);
     CUresult result = zc_real.cuMemHostAlloc(&memory, want->size + 2 * margin, flags);
@@ -61,9 +59,8 @@ static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, 
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    /* Only the driver can make write-combining memory, only libzc can bind memory to a node. */
-    bool by_driver = want->rule->write_combined || (want->size < OWN_PAGES_FROM &&
-                                                    !(want->rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)));
+    /* Only libzc can bind memory to a node. */
+    bool by_driver = want->size < OWN_PAGES_FROM && !(want->rule->given & ZC_KEY_BIT(ZC_KEY_NUMA));
     out->before = (uint16_t)(zc_margin(want->size) / ZC_BLOCK_PAGE);
     bool entered = zc_place_enter(want, out);
     CUresult result = by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);

@@ -79,11 +79,6 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
     if ((rule->given & ZC_KEY_BIT(ZC_KEY_BUDGET)) && (rule->apis & LIBC_REQUESTS))
         zc_message(ZC_WARN, "policy", "%s:%u: rule %s: 'budget' does not count requests of libc",
                    policy->file, rule->line, rule->name);
-    if ((rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && rule->write_combined)
-        zc_message(ZC_WARN, "policy",
-                   "%s:%u: rule %s: 'numa' changes nothing beside 'write_combined': the driver "
-                   "chooses the node of such memory",
-                   policy->file, rule->line, rule->name);
 }
 
 void zc_place_check_policy(const struct zc_policy *policy)

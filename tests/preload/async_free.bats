@@ -85,7 +85,7 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     run -0 "$program" outlives
     local bare=$output
     [[ ${lines[1]} == 1 ]]
-    for place in device mapped managed $'managed\nadvise = preferred:device' vmm; do
+    for place in device mapped managed vmm; do
         run -0 --separate-stderr under_policy "place = $place" "$program" outlives
         [[ $output == "$bare" && -z $stderr ]]
     done
@@ -125,13 +125,6 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
         SIM_DELAY_US=100 run -0 under_policy 'place = managed' timeout 30 "$program" $scenario
         grep -q '^cuMemAllocFromPoolAsync' "$SIM_TRACE"
         run ! grep '^cuMemAllocManaged' "$SIM_TRACE"
-    done
-    # Memory of a pool takes no advice; a rule that gives some has memory that does.
-    for key in 'advise = read_mostly' 'prefetch = alloc'; do
-        rm -f "$SIM_TRACE"
-        run -0 under_policy $'place = managed\n'"$key" timeout 30 "$program" many
-        [[ $key == advise* ]] && grep -q '^cuMemAllocManaged' "$SIM_TRACE"
-        [[ $key == advise* ]] || grep -q '^cuMemAllocFromPoolAsync' "$SIM_TRACE"
     done
 }
 

@@ -174,17 +174,6 @@ print(peak)' "$ZC_LOG" "$1"
     done
 }
 
-@test "write_combined memory comes from the driver, which alone can give it" {
-    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
-    places_of $'place = mapped\nwrite_combined = yes' 4
-    [[ $places == 'mapped: -' ]]
-    grep -q '^cuMemHostAlloc 0' "$SIM_TRACE"
-    run ! grep '^cuMemHostRegister' "$SIM_TRACE"
-    rm "$SIM_TRACE"
-    places_of 'place = mapped' 4
-    grep -q '^cuMemHostRegister_v2 0' "$SIM_TRACE"
-}
-
 @test "memory of a NUMA node that is not there is passed over, of node 0 it is given" {
     places_of $'place = mapped, vmm\nnuma = 63' 4
     [[ $places == 'vmm: mapped: the kernel gives no pages' ]]

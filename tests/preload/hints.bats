@@ -21,18 +21,8 @@ told() {
     [[ -z $stderr && -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
 }
 
-@test "a block is advised as its rule says" {
-    told 'advise = read_mostly, preferred:device, accessed_by:host' launched \
-        'made: 1 0 -1 -2 -2' 'launched: 1 0 -1 -2 -2'
-    told 'advise = preferred:host, accessed_by:device' launched \
-        'made: 0 -1 0 -2 -2' 'launched: 0 -1 0 -2 -2'
-    told 'advise = preferred:numa:0' launched 'made: 0 -1 -2 -2 -2' 'launched: 0 -1 -2 -2 -2'
-}
-
-@test "a rule that wants no advice, or no prefetch, gets none" {
-    for key in 'advise = none' 'prefetch = none'; do
-        told "$key" copied_whole "made: $nothing" "copied: $nothing" "launched: $nothing"
-    done
+@test "a rule that wants no prefetch gets none" {
+    told 'prefetch = none' copied_whole "made: $nothing" "copied: $nothing" "launched: $nothing"
 }
 
 @test "pages are sent to the device when the rule says" {
@@ -71,17 +61,15 @@ told() {
     told '' captured "captured: $nothing" 'launched: 0 -2 -2 -2 0'
 }
 
-@test "a driver that has only the older calls is told the same" {
-    export SIM_FAIL=cuMemAdvise_v2:801:0,cuMemPrefetchAsync_v2:801:0
-    told $'advise = preferred:device, accessed_by:host\nprefetch = launch' launched \
-        'made: 0 0 -1 -2 -2' 'launched: 0 0 -1 -2 0'
-    told 'advise = preferred:numa:0' launched "made: $nothing" "launched: $nothing"
+@test "a driver that has only the older call is told the same" {
+    export SIM_FAIL=cuMemPrefetchAsync_v2:801:0
+    told 'prefetch = launch' launched "made: $nothing" 'launched: 0 -2 -2 -2 0'
 }
 
 @test "a hint that the driver refuses costs the program nothing" {
     for code in 1 2 999; do
-        export SIM_FAIL=cuMemAdvise_v2:$code:0,cuMemPrefetchAsync_v2:$code:0
-        told $'advise = read_mostly\nprefetch = copy, launch' copied_whole "made: $nothing" \
+        export SIM_FAIL=cuMemPrefetchAsync_v2:$code:0
+        told 'prefetch = copy, launch' copied_whole "made: $nothing" \
             "copied: $nothing" "launched: $nothing"
     done
 }

@@ -80,7 +80,6 @@ prints_the_same() {
 
 @test "asynchronous calls do not wait for a stream that waits for the program" {
     in_every_place "$program" no_hang
-    run -0 under_policy $'place = mapped\nwrite_combined = yes' timeout 30 "$program" no_hang
 }
 
 # The synchronous calls that the program `unwaited` makes: sets it, and the array `calls`.
@@ -306,7 +305,7 @@ all_run() {
 
 @test "a kernel that reads 64 KiB too far on either side works as bare" {
     for rule in 'place = device' 'place = mapped' $'place = mapped\nnuma = 0' \
-        $'place = mapped\nwrite_combined = yes' 'place = managed' 'place = vmm'; do
+        'place = managed' 'place = vmm'; do
         all_run "$rule" overreads 4
     done
 }
@@ -318,8 +317,7 @@ all_run() {
 }
 
 @test "a block that is alone can be read too far by a sixteenth of its size" {
-    for rule in 'place = mapped' $'place = mapped\nwrite_combined = yes' 'place = managed' \
-        'place = vmm' $'place = vmm\nchunk = 2M'; do
+    for rule in 'place = mapped' 'place = managed' 'place = vmm' $'place = vmm\nchunk = 2M'; do
         all_run "$rule" overreads_alone 5
     done
 }

@@ -66,7 +66,7 @@ setup() {
     printf '[rule a]\nplcae = x\nplace = shared\n' >"$name"
     run -1 zc check "$name"
     [[ ${lines[0]} == "$shown:2:1: unknown key 'plcae'"* ]]
-    printf '[rule a]\nplace = mapped\nwrite_combined = yes\nnuma = 0\n' >"$name"
+    printf '[rule a]\napi = malloc\nplace = pinned\nbudget = 1G\n' >"$name"
     run -0 zc check "$name"
     [[ ${#lines[@]} == 2 && ${lines[0]} == "$shown:1:1: warning: rule a: "* ]]
     rm "$name"

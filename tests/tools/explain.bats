@@ -29,9 +29,9 @@ setup() {
     local policy=$BATS_TEST_TMPDIR/policy.conf fact
     for fact in api=malloc site=3f9a1c22 exe=python3.11 thread=loader-1 device=2 module=libf.so \
         grown=yes; do
-        printf '[rule r]\n%s\nplace = managed\n' "${fact/=/ = }" >"$policy"
+        printf '[rule r]\n%s\nplace = shared\naccess = read\n' "${fact/=/ = }" >"$policy"
         run -0 zc explain "$policy" --size 1M "--${fact%%=*}" "${fact#*=}"
-        [[ ${lines[-1]} == *"goes to rule 'r': managed" ]]
+        [[ ${lines[-1]} == *"goes to rule 'r': shared" ]]
         run -0 zc explain "$policy" --size 1M --stream none
         [[ ${lines[-1]} == *"taken by no rule"* ]]
     done

@@ -96,40 +96,6 @@ static void places_keep_their_order(void **state)
     parsed_free(parsed);
 }
 
-static void advice_is_a_list(void **state)
-{
-    (void)state;
-    const struct zc_rule *rule;
-    struct parsed *parsed = rule_with(
-        "managed", "advise = read_mostly, preferred:numa:3, accessed_by:device, accessed_by:host",
-        &rule);
-    const struct zc_advice *item = rule->advise.item;
-
-    assert_int_equal(rule->advise.count, ZC_RULE_MAX_ADVICE);
-    assert_int_equal(item[0].kind, ZC_ADVICE_READ_MOSTLY);
-    assert_int_equal(item[1].kind, ZC_ADVICE_PREFERRED);
-    assert_int_equal(item[1].where, ZC_WHERE_NUMA);
-    assert_int_equal(item[1].numa, 3);
-    assert_int_equal(item[2].kind, ZC_ADVICE_ACCESSED_BY);
-    assert_int_equal(item[2].where, ZC_WHERE_DEVICE);
-    assert_int_equal(item[3].where, ZC_WHERE_HOST);
-    parsed_free(parsed);
-}
-
-static void advice_of_none_is_given_and_empty(void **state)
-{
-    (void)state;
-    const struct zc_rule *rule;
-    struct parsed *parsed = rule_with("managed", "advise = none", &rule);
-
-    assert_int_equal(rule->advise.count, 0);
-    assert_true((rule->given & ZC_KEY_BIT(ZC_KEY_ADVISE)) != 0);
-    parsed_free(parsed);
-    parsed = rule_with("managed", "", &rule);
-    assert_true((rule->given & ZC_KEY_BIT(ZC_KEY_ADVISE)) == 0);
-    parsed_free(parsed);
-}
-
 static void prefetch_is_a_set(void **state)
 {
     (void)state;
@@ -211,7 +177,6 @@ static void single_words_reach_their_fields(void **state)
         {"vmm", "spill = move", offsetof(struct zc_rule, spill), ZC_SPILL_MOVE},
         {"vmm", "rdma = yes", offsetof(struct zc_rule, rdma), ZC_RDMA_YES},
         {"vmm", "rdma = no", offsetof(struct zc_rule, rdma), ZC_RDMA_NO},
-        {"mapped", "write_combined = yes", offsetof(struct zc_rule, write_combined), 1},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -324,8 +289,6 @@ int main(void)
         cmocka_unit_test(sites_are_hexadecimal),
         cmocka_unit_test(streams_are_a_set),
         cmocka_unit_test(places_keep_their_order),
-        cmocka_unit_test(advice_is_a_list),
-        cmocka_unit_test(advice_of_none_is_given_and_empty),
         cmocka_unit_test(prefetch_is_a_set),
         cmocka_unit_test(numa_is_local_or_a_node),
         cmocka_unit_test(a_budget_is_bytes_or_percent),
