@@ -8,6 +8,7 @@ import os
 import shlex
 import statistics
 import sys
+import time
 from dataclasses import dataclass
 from typing import Sequence
 
@@ -32,6 +33,7 @@ class Comparison:
     differences: dict[str, str]  # By the arm's name, what a run printed instead.
     nothing: str                 # As Output.nothing() says, of the run that did not count.
     masked: str                  # As Output.masked() says.
+    stopped: int = 0             # The signal that ended it early.
 
 
 def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: race.Limits,
@@ -45,9 +47,11 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
     with Progress("", len(plans) * (limits.rounds or race.TIGHT_ROUNDS)) as bar:
         bar.say(f"warm-up: {plans[0].name}")
         first = trials.run(plans[0], trial.WARM_UP)
+        bar.tell(promise(limits, len(plans), first.ended.wall_ns / 1e9))
+        until = time.monotonic() + limits.expected_s(len(plans), first.ended.wall_ns / 1e9)[1]
 
         def before(number: int, plan: Plan) -> None:
-            bar.say(f"round {number}: {plan.name}")
+            bar.say(f"round {number}: {plan.name}", max(until - time.monotonic(), 0))
 
         def after(arm: Arm) -> bool:
             bar.add(1)
@@ -55,14 +59,15 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
             if arm.plan.env is None:
                 output.learn(first.output, last.output)
             output.any_order |= len(last.processes) > 1
-            if last.status:
+            if last.status and not last.ended.passed_on:
                 bar.clear()
                 _say_failure(arm)
             return last.status == 0
 
         if not first.ended.passed_on:
             contest.go(before, after)
-    if first.ended.passed_on:
+    stopped = first.ended.passed_on or _drop_unfinished(contest.arms)
+    if not contest.arms[0].runs:
         contest.arms[0].runs.append(first)
     ran = [arm for arm in contest.arms if arm.runs]
     # Behind all bare runs, because what differs in any of them may differ.
@@ -72,7 +77,24 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
         if other is not None:
             differences[arm.name] = output.difference(first.output, other.output)
     return Comparison(ran, [contest.ratio(arm) for arm in ran[1:]], contest.simulated,
-                      differences, output.nothing(first.output), output.masked())
+                      differences, output.nothing(first.output), output.masked(), stopped)
+
+
+def promise(limits: race.Limits, arms: int, run_s: float) -> str:
+    """How long it will take, after the first run; and what may be done about it."""
+    least, most = limits.expected_s(arms, run_s)
+    to = f" to {units.about(most)}" if units.about(most) != units.about(least) else ""
+    fewer = f" (--runs 1: {units.about(arms * run_s)})" if limits.rounds is None else ""
+    return (f"one run takes {units.about(run_s)}, all of them {units.about(least)}{to}{fewer}; "
+            "Ctrl-C shows what is known by then")
+
+
+def _drop_unfinished(arms: Sequence[Arm]) -> int:
+    """Leaves the run out that a signal ended; the signal, 0 for none."""
+    for arm in arms:
+        if arm.runs and arm.runs[-1].ended.passed_on:
+            return arm.runs.pop().ended.passed_on
+    return 0
 
 
 def _say_failure(arm: Arm) -> None:
@@ -156,6 +178,8 @@ def _links(totals: Totals) -> tuple[str, str]:
 def _verdict(result: Comparison, kept: bool) -> list[str]:
     """Whether the policies kept the program's output, and what they did to its time."""
     said = [_outputs(result, kept)]
+    if result.stopped:
+        said.insert(0, f"Stopped by signal {result.stopped}: this is what was known by then.")
     if any(arm.status for arm in result.arms):
         return said
     if result.simulated:

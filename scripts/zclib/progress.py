@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 
-from . import names, screen
+from . import names, screen, units
 
 EVERY_S = 0.1
 
@@ -18,6 +18,7 @@ class Progress:
 
     def __init__(self, what: str, total: int) -> None:
         self._what = what
+        self._left = ""
         self._total = total
         self._done = 0
         self._next = 0.0
@@ -35,10 +36,18 @@ class Progress:
         self._done += amount
         self.draw()
 
-    def say(self, what: str) -> None:
-        """Another text before the bar."""
-        self._what = what
+    def say(self, what: str, left_s: float | None = None) -> None:
+        """Another text before the bar, with the seconds that are left where these are known."""
+        self._what, self._left = what, ""
+        if left_s is not None:
+            self._left = f", about {units.about(left_s)} left"
         self.draw(force=True)
+
+    def tell(self, text: str) -> None:
+        """A line that stays, above the bar."""
+        if self._on:
+            self.clear()
+            screen.message(text)
 
     def draw(self, force: bool = False) -> None:
         now = time.monotonic()
@@ -50,6 +59,7 @@ class Progress:
         if self._total > 0:
             share = min(self._done / self._total, 1.0)
             line += f" [{'#' * round(20 * share):<20}] {100 * share:3.0f} %"
+        line += self._left
         self._write("\r" + names.shorten(line, width - 1) + "\033[K")
         self._drawn = True
 

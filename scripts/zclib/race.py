@@ -34,6 +34,15 @@ class Limits:
     seconds: float = 60.0        # No round begins later, LEAST_ROUNDS excepted.
     run_s: float | None = None   # A run that takes longer is killed.
 
+    def expected_s(self, arms: int, run_s: float) -> tuple[float, float]:
+        """The least and the most seconds that a race of so many plans takes, whose runs take so
+        long."""
+        one = arms * run_s
+        if self.rounds is not None:
+            return self.rounds * one, self.rounds * one
+        least = LEAST_ROUNDS * one
+        return least, max(least, min(self.seconds, MOST_ROUNDS * one))
+
 
 class Race:
     """Several plans, the first of which is what the others are compared with."""

@@ -39,6 +39,13 @@ def duration(ns: int) -> str:
     return f"{ns // unit}{tenth} {TIME_NAMES[name]}"
 
 
+def about(seconds: float) -> str:
+    """A time that is only known roughly: `40 s`, `4 min`, `1.5 h`."""
+    if seconds < 100:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def count(number: int) -> str:
     """A number of at most six columns: from 1,000,000 on in thousands, millions and so on."""
     step = 0

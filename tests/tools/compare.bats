@@ -242,3 +242,58 @@ PYTHON
     run -0 script -qec "TERM=dumb $ZC run -r 1 -c off -- true" /dev/null
     [[ $output != *"["* ]]
 }
+
+@test "Ctrl-C ends the runs, and what was measured by then is put side by side" {
+    # The run of that number waits for the signal; it does not count.
+    cat >counted <<'END'
+#!/bin/sh
+echo run >>runs
+[ "$(wc -l <runs)" -lt "$LAST" ] || { kill -INT "$PPID"; exec sleep 60; }
+echo same
+END
+    chmod +x counted
+    LAST=5 run -130 "$ZC" run -c off,@everyday ./counted
+    [[ ${lines[1]} == bare*" 0 "*" 1 "* && ${lines[2]} == watched*" 0 "*" 1 "* ]]
+    [[ ${lines[3]} == everyday*" 0 "*" 1 "*same ]]
+    [[ $output == *"Stopped by signal 2: this is what was known by then."* ]]
+    [[ $output == *"All runs printed the same."* && $(wc -l <runs) == 5 ]]
+    rm runs
+    LAST=3 run -130 "$ZC" run -c off,@everyday ./counted
+    [[ ${lines[1]} == bare*" 0 "* && $output != *watched* && $output == *"Stopped by signal 2"* ]]
+    rm runs
+    LAST=1 run -130 "$ZC" run -c off ./counted
+    [[ ${lines[1]} == bare*130* && $output == *"Stopped by signal 2"* ]]
+}
+
+@test "how long all runs will take is told after the first one, and on the line of progress" {
+    printf '#!/bin/sh\necho same\n' >quick
+    chmod +x quick
+    for command in 'run -r 2 -c off' 'tune -o new.conf'; do
+        TERM=xterm python3 - "$ZC" $command -- ./quick <<'PYTHON' >told
+import os, pty, sys
+pid, screen = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+try:
+    while part := os.read(screen, 4096):
+        os.write(1, part)
+except OSError:
+    pass
+os.waitpid(pid, 0)
+PYTHON
+        grep -q 'zc: one run takes 1 s, all of them ' told
+        grep -qE '(round 1: bare \[ *\] +0 %|without libzc), about [0-9]+ s left' told
+        grep -q 'Ctrl-C' told
+    done
+    PYTHONPATH=$TREE/scripts run -0 python3 -c '
+from zclib import compare, race, units
+for limits, run_s in ((race.Limits(), 600), (race.Limits(), 2), (race.Limits(1), 90),
+                      (race.Limits(seconds=10), 1)):
+    print(compare.promise(limits, 2, run_s).replace("; Ctrl-C shows what is known by then", "."))
+print(*map(units.about, (0, 40, 99, 240, 5999, 7200)), sep=", ")'
+    [[ $output == 'one run takes 10 min, all of them 60 min (--runs 1: 20 min).
+one run takes 2 s, all of them 12 s to 60 s (--runs 1: 4 s).
+one run takes 90 s, all of them 3 min.
+one run takes 1 s, all of them 6 s to 10 s (--runs 1: 2 s).
+1 s, 40 s, 99 s, 4 min, 100 min, 2.0 h' ]]
+}

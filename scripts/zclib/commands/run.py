@@ -334,7 +334,8 @@ def _compare(args: argparse.Namespace, command: list[str], library: str, folder:
         export.write(result, command, args.export_json, args.export_markdown)
     finally:
         print("\n".join(compare.lines(result, screen.width(), args.output is not None)))
-    return next((arm.status for arm in result.arms if arm.status), 0)
+    failed = next((arm.status for arm in result.arms if arm.status), 0)
+    return 128 + result.stopped if result.stopped else failed
 
 
 def _tell_faults(asked: list[str]) -> None:

@@ -95,7 +95,7 @@ class Tuning:
         self._options = options
         self._verifier = Verifier(Output(args.ignore, args.strict), args.check, args.same)
         self._search = search.Search(Trials(command, folder), folder, library, self._verifier,
-                                     options, self._say)
+                                     options, self._say, self._bar.tell)
 
     @property
     def outcome(self) -> search.Outcome:
@@ -114,7 +114,7 @@ class Tuning:
         return metrics.copied(self._costs) if asked == "bytes" else metrics.by_command(asked)
 
     def _say(self, what: str) -> None:
-        self._bar.say(what)
+        self._bar.say(what, self._search.left_s())
 
     def run(self) -> int:
         status, remark = 0, ""

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable, Sequence
 
-from .. import launch, race, spread
+from .. import launch, race, spread, units
 from ..trial import WARM_UP, Arm, Plan, Run, Trials
 from . import halves, ranks, write
 from .candidates import Candidate
@@ -98,7 +98,9 @@ class Search:
     """The runs of one program."""
 
     def __init__(self, trials: Trials, folder: str, library: str, verifier: Verifier,
-                 options: Options, say: Callable[[str], None]) -> None:
+                 options: Options, say: Callable[[str], None],
+                 tell: Callable[[str], None] = lambda text: None) -> None:
+        """`say` is told what goes on, `tell` what is to stay on the screen."""
         self.outcome = Outcome()
         self._trials = trials
         self._folder = folder
@@ -106,6 +108,7 @@ class Search:
         self._verifier = verifier
         self._options = options
         self._say = say
+        self._tell = tell
         self._numbers: dict[str, int] = {}
         self._start = time.monotonic()
         self._first: Run | None = None        # Of the base.
@@ -127,8 +130,11 @@ class Search:
         if first.status:
             raise CanNotTune(failed_bare(first))
         self._verifier.learn(first)
-        self._say("without libzc")
         self._bare_s = first.ended.wall_ns / 1e9
+        self._tell(f"one run takes {units.about(self._bare_s)}, all of them about "
+                   f"{units.about(max(self._seconds(), 0))} (--time SECONDS: another limit); "
+                   "Ctrl-C writes what is kept by then")
+        self._say("without libzc")
         # With a limit it is in a process group of its own, as all runs from here on.
         second = self._run(self._base, self._hang_s())
         if second.ended.late:
@@ -235,6 +241,10 @@ class Search:
         least = MANY_SECONDS if self._is_exact else LEAST_SECONDS
         most = self._options.seconds or max(least, MOST_RUNS * self._bare_s)
         return self._start + most - time.monotonic()
+
+    def left_s(self) -> float | None:
+        """Until the end, as it is known from the first run on."""
+        return max(self._seconds(), 0) if self._bare_s else None
 
     def seconds_left(self) -> float:
         """Until the last race must begin, with one more candidate that was run once."""
