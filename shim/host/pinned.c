@@ -45,9 +45,9 @@
 #define TIDY_MS 1
 #define TIDY_BUSY_NS UINT64_C(250000000)
 
-/* Of a private view the kernel copies each page first that was not written: 256 MiB in 150 ms, or
- * in 31 by as many threads as help it; then registering takes 20.  A copy of it as pageable memory
- * takes 36 (one H100). */
+/* Of a private view the kernel copies each page first that was not written: registering 256 MiB
+ * took 162 ms, and 121 since as many threads as help bring the pages in before.  A copy of it as
+ * pageable memory takes 36, or 17 by threads (one H100). */
 #define WORTH_COPIES 2
 #define VIEW_THREADS 4
 #define VIEW_PART ((size_t)8 << 20)
