@@ -231,6 +231,13 @@ def command_is_copied(browser):
     assert not first.find_elements(By.TAG_NAME, "input")
     first.find_element(By.TAG_NAME, "button").click()
     assert browser.execute_script("return kept") == ["zc run -p @everyday ./gather"]
+    # What can be pasted says of what it is; and the lines to change come before the charts.
+    browser.find_element(By.ID, "copy-headline").click()
+    pasted = browser.execute_script("return kept")[1]
+    assert pasted.startswith("gather on ") and pasted.endswith("@everyday ./gather`."), pasted
+    order = [section.get_attribute("id") or section.text.split("\n")[0] for section in
+             browser.find_elements(By.CSS_SELECTOR, "main h2, main section")]
+    assert "callers" not in order or order.index("callers") < order.index("Charts"), order
 
 
 def words_are_explained(browser):

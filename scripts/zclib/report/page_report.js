@@ -5,6 +5,9 @@
 const OUTCOMES = [["Moved", "moved_bytes", "--moved"], ["CPU copied", "cpu_copied_bytes", "--cpu"],
                   ["Elided", "elided_bytes", "--elided"]];
 
+/* Keys that promise something about the program (docs/policy.md). */
+const PROMISES = /^(access|async|free|rdma) = /m;
+
 function tiles(kind, pairs) {
   main.append(make("div", {class: kind}, ...pairs.map(([value, ...name]) =>
       make("div", {class: "tile"}, make("b", {}, value), make("span", {}, ...name)))));
@@ -29,11 +32,23 @@ function provenance(run, level) {
       ([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
 
+/* The headline for people who don't see the page: of which program, and on what. */
+function pasted() {
+  const {programs, gpus} = data.run;
+  const on = gpus.length ? ` on ${[...new Set(gpus)].slice(0, 3).join(", ")}` : "";
+  return `${programs.slice(0, 3).join(", ")}${on}: ${data.headline}`;
+}
+
 function head() {
   const {run, totals} = data;
   if (run.missed_text) main.append(make("p", {class: "refused"}, run.missed_text));
   if (run.refused_text) main.append(make("p", {class: "refused"}, run.refused_text));
   main.append(make("p", {class: "verdict", id: "headline"}, ...sentence(data.headline)));
+  const done = make("span", {class: "soft", role: "status"});
+  main.append(make("div", {class: "tools"},
+      button("Copy this sentence", () => copyText(pasted(), ok => {
+        done.textContent = ok ? "Copied." : "Copying was refused.";
+      }), {id: "copy-headline"}), done));
   tiles("tiles big", [
       [duration(run.longest_wall_ns), run.processes > 1 ? "the longest process" : "the run"],
       [duration(totals.blocked_ns), term("blocked", "Blocked"), " in copies"],
@@ -91,7 +106,7 @@ function findings() {
     // Rules for sites are other ways for bytes that a general one is about, and what promises
     // something about the program is for who knows that.
     const tick = make("input", {type: "checkbox"});
-    tick.checked = !finding.site && !/^access = /m.test(finding.rule);
+    tick.checked = !finding.site && !PROMISES.test(finding.rule);
     ticks[i] = tick;
     item.append(make("div", {class: "rule"}, make("pre", {}, finding.rule),
         make("div", {class: "tools"}, button("Copy", () => copyText(finding.rule, copied)),
@@ -153,6 +168,14 @@ function blockDetails(row) {
                }) : "")];
 }
 
+/* The lines to change, if somebody can change them. */
+function calls() {
+  table("callers", "Calls that copied", [text("Site", "site"), text("Caller", "caller"),
+        {heading: "Operation", value: row => Object.keys(row.by_dir).join(", "), show: String},
+        number("Copies", "asked_calls"), ...outcomes, time], data.callers,
+        {inAll: data.callers_in_all, details: row => [callPath(row)], key: row => row.site});
+}
+
 function reportTables() {
   table("flows", "Where the bytes went",
         [...ends, bytes("Total", "asked_bytes"), number("Count", "asked_calls"),
@@ -169,10 +192,6 @@ function reportTables() {
         number("Blocks", "requests"), number("Copies", "asked_calls"), ...outcomes, time,
         number("Repeated", "repeated_calls")], data.sites,
         {inAll: data.sites_in_all, details: siteDetails, key: row => row.site});
-  table("callers", "Calls that copied", [text("Site", "site"), text("Caller", "caller"),
-        {heading: "Operation", value: row => Object.keys(row.by_dir).join(", "), show: String},
-        number("Copies", "asked_calls"), ...outcomes, time], data.callers,
-        {inAll: data.callers_in_all, details: row => [callPath(row)], key: row => row.site});
   table("ranges", "Ranges", [{heading: "Range", value: row => row.range ?? "(outside)",
                               show: String},
         number("Blocks", "requests"), bytes("Of", "requested_bytes"),
@@ -218,6 +237,7 @@ function reportTables() {
 function report() {
   head();
   findings();
+  calls();
   const grid = make("div", {class: "charts"});
   main.append(make("h2", {}, "Charts"), grid);
   reportTables();
