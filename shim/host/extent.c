@@ -298,29 +298,38 @@ void zc_extent_unpool(struct zc_extent *extent)
     extent->use = ZC_EXTENT_NONE;
 }
 
-/* Those whose registrations have ended in the pool count as older than all that had none. */
-static void list_anew(void)
+/* Those whose state has changed in the pool count as older than the others. */
+static void list_anew(bool had)
 {
-    for (struct zc_extent *e = pool[1], *next; e; e = next) {
+    for (struct zc_extent *e = pool[had], *next; e; e = next) {
         next = e->next;
-        if (registered(e))
+        if (registered(e) == had)
             continue;
-        DL_DELETE2(pool[1], e, prev, next);
-        e->listed = false;
-        DL_APPEND2(pool[0], e, prev, next);
+        DL_DELETE2(pool[had], e, prev, next);
+        e->listed = !had;
+        DL_APPEND2(pool[!had], e, prev, next);
     }
+}
+
+/* While a registration is being ended the driver knows the pages, and nobody may get the
+ * addresses with others. */
+static bool may_leave(const struct zc_extent *e)
+{
+    bool held = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_MAKING;
+    return !(held && zc_hostheap_mine(e)) && !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
 }
 
 struct zc_extent *zc_extent_oldest(bool pinned, bool odd)
 {
     if (odd && !pooled_odd)
         return NULL;
-    if (__atomic_exchange_n(&zc_extent_unlisted, false, __ATOMIC_ACQUIRE))
-        list_anew();
+    if (__atomic_exchange_n(&zc_extent_unlisted, false, __ATOMIC_ACQUIRE)) {
+        list_anew(true);
+        list_anew(false);
+    }
     struct zc_extent *newest = pool[pinned];
     for (struct zc_extent *e = newest ? newest->prev : NULL; e; e = e == newest ? NULL : e->prev)
-        if (registered(e) == pinned && (e->odd || !odd) &&
-            !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE))
+        if (registered(e) == pinned && (e->odd || !odd) && may_leave(e))
             return e;
     return NULL;
 }

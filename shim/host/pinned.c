@@ -102,7 +102,7 @@ static void refused(const struct zc_extent *e, CUresult result)
 void zc_pinned_let_go(struct zc_extent *e, enum zc_extent_pin pin)
 {
     __atomic_store_n(&e->pin, pin, __ATOMIC_RELEASE);
-    if (pin != ZC_PIN_DONE && e->use == ZC_EXTENT_FREE)
+    if (e->use == ZC_EXTENT_FREE)
         __atomic_store_n(&zc_extent_unlisted, true, __ATOMIC_RELEASE);
     zc_wake(&e->pin);
 }

@@ -320,6 +320,30 @@ static void a_block_that_moves_to_addresses_of_pinned_memory_is_libcs(void **sta
     assert_int_equal(zc_hostheap_pooled(), 0);
 }
 
+/* The driver may know the old pages still, and addresses must not come back with others. */
+static void memory_whose_registration_is_about_to_end_stays(void **state)
+{
+    (void)state;
+    zc_hostheap_tidy(true);
+    char *p = host_get(9 * MIB);
+    struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    zc_pinned_let_go(e, ZC_PIN_DONE);
+    assert_int_equal(zc_pinned_hold(e), ZC_PIN_DONE);
+    zc_hostmem_put(p);
+    zc_hostheap_tidy(true);
+    assert_in_range(zc_hostheap_pooled(), 9 * MIB, 12 * MIB);
+    zc_pinned_let_go(e, ZC_PIN_DONE);
+    zc_hostheap_tidy(true);
+    assert_in_range(zc_hostheap_pooled(), 9 * MIB, 12 * MIB);
+    assert_ptr_equal(zc_hostheap_surplus(true, true), e);
+    e->use = ZC_EXTENT_LIMBO;
+    zc_hostheap_revive(e);
+    assert_int_equal(zc_pinned_hold(e), ZC_PIN_DONE);
+    zc_pinned_let_go(e, ZC_PIN_NONE);
+    zc_hostheap_tidy(true);
+    assert_int_equal(zc_hostheap_pooled(), 0);
+}
+
 static void realloc_past_the_limit_leaves_the_block(void **state)
 {
     (void)state;
@@ -460,6 +484,7 @@ int main(void)
         cmocka_unit_test(realloc_of_a_large_block_needs_no_second_one),
         cmocka_unit_test(a_block_with_another_behind_it_moves_when_it_grows),
         cmocka_unit_test(a_block_that_moves_to_addresses_of_pinned_memory_is_libcs),
+        cmocka_unit_test(memory_whose_registration_is_about_to_end_stays),
         cmocka_unit_test(realloc_past_the_limit_leaves_the_block),
         cmocka_unit_test(sizes_that_wrap_around_are_refused),
         cmocka_unit_test(max_pinned_bounds_what_is_placed),
