@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -150,6 +151,13 @@ def apis() -> list[str]:
     done = subprocess.run([install.policy_tool(), "apis"], check=True, stdout=subprocess.PIPE,
                           encoding="utf-8")
     return done.stdout.splitlines()
+
+
+@functools.cache
+def rank() -> int | None:
+    """The rank of this process where a launcher has started it, as rules have it; else None."""
+    done = subprocess.run([install.policy_tool(), "rank"], check=False, stdout=subprocess.PIPE)
+    return int(done.stdout) if done.returncode == 0 else None
 
 
 def faults(policy: str) -> str:

@@ -313,6 +313,16 @@ PYTHON
     [[ -z $stderr && $output == *'"verified":true'* ]]
     OMPI_COMM_WORLD_RANK=0 run -0 --separate-stderr "$ZC" run -- "$GATHER" 128
     [[ $stderr == *"asked in 3 copies"* && ${stderr_lines[-1]} == "This is rank 0 of 4, "* ]]
+    # Whatever launcher the library knows, as it knows it: torchrun's RANK is another's without it.
+    unset OMPI_COMM_WORLD_SIZE
+    RANK=1 run -0 --separate-stderr "$ZC" run -- "$GATHER" 128
+    [[ $stderr == *"asked in 3 copies"* ]]
+    RANK=1 TORCHELASTIC_RUN_ID=a run -0 --separate-stderr "$ZC" run -- "$GATHER" 128
+    [[ -z $stderr ]]
+    run -1 "$OLDPWD/$ZC_BUILD/zc-policy" rank
+    SLURM_PROCID=7 run -0 "$OLDPWD/$ZC_BUILD/zc-policy" rank
+    [[ $output == 7 ]]
+    run -2 "$OLDPWD/$ZC_BUILD/zc-policy" rank 1
     # One zc run before the launcher reports all of them.
     run -0 --separate-stderr "$ZC" run -- sh -c 'OMPI_COMM_WORLD_RANK=3 "$0" 128' "$GATHER"
     [[ $stderr == *"asked in 3 copies"* && $stderr != *"This is rank"* ]]

@@ -16,6 +16,7 @@ static const struct {
     {"path", tool_path, "[FILE]   print which file a program would get; status 1 for none"},
     {"keys", tool_keys, "        print the table of keys; see keys.c"},
     {"apis", tool_apis, "        print the names that the key `api` knows"},
+    {"rank", tool_rank, "        print the rank that a launcher told; status 1 for none"},
     {"get", tool_get, "FILE RULE.KEY  print the key's value; status 1 where it is not given"},
     {"set", tool_set, "FILE RULE.KEY=VALUE...  print the file with these values"},
 };

@@ -39,6 +39,7 @@ int tool_explain(int argc, char **argv);
 int tool_path(int argc, char **argv);
 int tool_keys(int argc, char **argv);
 int tool_apis(int argc, char **argv);
+int tool_rank(int argc, char **argv);
 int tool_get(int argc, char **argv);
 int tool_set(int argc, char **argv);
 

@@ -23,10 +23,6 @@ from . import report
 USAGE = launch.FAILED  # 2 may be the program's own.
 GATE_FAILED = 1
 
-# What launchers tell a rank, the innermost first (shim/base/job.c).
-RANKS = ("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK",
-         "PALS_RANKID", "SLURM_PROCID")
-
 EPILOG = "Exit status: as env(1)'s; 125 also for refused calls, 1 where --fail-if holds.\n"
 
 
@@ -207,7 +203,7 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     except (logs.LogError, OSError) as error:
         screen.message(f"no report: {error}")
         return ended.status or launch.FAILED
-    speaks = not args.quiet and (_rank() or 0) == 0
+    speaks = not args.quiet and (policies.rank() or 0) == 0
     if speaks:
         _report(command, made, ended)
     if policy == "auto" and not ended.status:
@@ -263,12 +259,6 @@ def _is_of(path: str, run: str) -> bool:
     return live.first_line(path).get("run") in (None, run)
 
 
-def _rank() -> int | None:
-    """The rank of zc itself, which a launcher has started; None without one."""
-    found = (os.environ.get(name, "") for name in RANKS)
-    return next((int(value) for value in found if value.isascii() and value.isdigit()), None)
-
-
 def _report(command: list[str], paths: list[str], ended: launch.Ended | None) -> None:
     """Prints the report of these logs on stderr; None: of a program that still runs.  What goes
     wrong here does not change the program's status."""
@@ -285,7 +275,7 @@ def _report(command: list[str], paths: list[str], ended: launch.Ended | None) ->
             if gained:
                 print(gained)
             world = max(process.world for process in totals.processes)
-            if _rank() == 0 and len(totals.processes) == 1 < world:
+            if policies.rank() == 0 and len(totals.processes) == 1 < world:
                 print(f"This is rank 0 of {world}, and the others report nothing: for all of them "
                       "put `zc run` before the launcher.")
     except (logs.LogError, OSError) as error:
