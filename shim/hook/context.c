@@ -30,8 +30,8 @@ static bool collect(struct zc_block *block, void *arg)
     bool pooled =
         !c->primary && (block->flags & ZC_BLOCK_STREAM) && !(block->flags & ZC_BLOCK_CONVERTED);
     /* Pool memory outlives the context. */
-    bool stays = pooled || (block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_POOLED));
-    if (block->context == c->context && !stays && zc_block_claim(block))
+    if (block->context == c->context && !pooled && !(block->flags & ZC_BLOCK_QUARANTINED) &&
+        zc_block_claim(block))
         c->block[c->count++] = block;
     return c->count < BATCH;
 }

@@ -50,23 +50,12 @@ static CUresult refused_for_host(CUresult state)
     return state == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : state;
 }
 
-/* The driver frees pool memory.  It counts until `event`, of its context, recorded on the stream of
- * the free; with NULL nothing uses it any more. */
-static void freed(const struct zc_untracked *block, CUevent event, CUcontext home)
-{
-    bool pooled = block->taken && (block->copy.flags & ZC_BLOCK_POOLED);
-    if (pooled)
-        zc_freed_defer_pool(&block->copy, event, home);
-    else if (event)
-        zc_real.cuEventDestroy_v2(event);
-}
-
 ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 {
     struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
     if (block && zc_block_hosted(block))
         return refused_for_host(real(0));
-    if (block && (block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_POOLED)) == ZC_BLOCK_CONVERTED) {
+    if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
         /* Pool memory may have outlived its context. */
         bool lent = zc_context_lend(block->flags & ZC_BLOCK_STREAM ? NULL : block->context);
         CUresult result = free_converted(real, entry->fn, block, dptr);
@@ -76,11 +65,9 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     struct zc_untracked untracked;
     zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);
     CUresult result = real(dptr);
-    if (!zc_retrack(&untracked, result))
-        freed(&untracked, NULL, NULL);
-    if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM)) {
+    zc_retrack(&untracked, result);
+    if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
         zc_freed_bare(&untracked.copy);
-    }
     return result;
 }
 
@@ -88,8 +75,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
 {
     struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;
-    bool pooled = block && (block->flags & ZC_BLOCK_POOLED);
-    if (block && !pooled && !zc_capture_holds(stream, entry->flavour)) {
+    if (block && !zc_capture_holds(stream, entry->flavour)) {
         if (block->base != dptr || (block->flags & ZC_BLOCK_QUARANTINED))
             return zc_stream_refusal();
         if (zc_life_closing())
@@ -109,12 +95,6 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
     struct zc_untracked untracked;
     zc_untrack(dptr, &untracked);
     CUresult result = real(dptr, stream);
-    if (zc_retrack(&untracked, result) || !pooled)
-        return result;
-    if (zc_life_closing())
-        freed(&untracked, NULL, NULL);
-    else
-        freed(&untracked, zc_stream_mark(stream, entry->flavour),
-              zc_stream_context(stream, entry->flavour));
+    zc_retrack(&untracked, result);
     return result;
 }

@@ -26,7 +26,6 @@
     X(grown)                                                                                       \
     X(vmm)                                                                                         \
     X(move)                                                                                        \
-    X(managed)                                                                                     \
     X(ring)                                                                                        \
     X(early)                                                                                       \
     X(shared_report)                                                                               \

@@ -120,8 +120,7 @@ bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
         like.behind |= (uint32_t)((request->size - backing->spilled) / ZC_BLOCK_UNIT)
                        << ZC_BLOCK_BEHIND_BITS;
     }
-    like.flags = (uint16_t)(flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
-                            (backing && backing->pooled ? ZC_BLOCK_POOLED : 0));
+    like.flags = (uint16_t)(flags | (backing ? ZC_BLOCK_CONVERTED : 0));
     like.device = (int8_t)request->device;
     like.rule = rule ? (int16_t)(rule - zc_rules()->rules) : -1;
     like.api = request->api & 31;
@@ -194,8 +193,7 @@ void zc_untrack(CUdeviceptr address, struct zc_untracked *out)
 
 void zc_untrack_block(struct zc_block *b, struct zc_untracked *out)
 {
-    bool own = b && (b->flags & ZC_BLOCK_CONVERTED) && !(b->flags & ZC_BLOCK_POOLED);
-    out->taken = b && !own && zc_block_claim(b);
+    out->taken = b && !(b->flags & ZC_BLOCK_CONVERTED) && zc_block_claim(b);
     if (!out->taken)
         return;
     out->copy = *b;

@@ -53,7 +53,6 @@ struct zc_block {
 #define ZC_BLOCK_HOST 32u      /* In the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_BUDGET 64u    /* Counts against the budget of its rule. */
 #define ZC_BLOCK_EXPORTED 128u /* Others reach its memory by a handle that the program has. */
-#define ZC_BLOCK_POOLED 512u   /* Converted; the driver's pool has its memory and frees it. */
 #define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed; the handle may be reused. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_SPLIT 2048u     /* Its place has the first bytes; the others are in `mapped`. */

@@ -49,7 +49,6 @@ struct zc_backing {
     uint8_t flags;             /* For host memory: the program's CU_MEMHOSTALLOC_* flags. */
     bool own_pages : 1;        /* mapped: libzc's own pages, registered. */
     bool synced : 1;           /* pinned: the driver was given SYNC_MEMOPS for it. */
-    bool pooled : 1;           /* managed: it is from the driver's pool of managed memory. */
     bool detached : 1;         /* The driver has taken its part back already. */
     struct zc_hinting hinting; /* managed: the state of `hint`. */
 };

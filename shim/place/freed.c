@@ -150,16 +150,6 @@ static void freed_defer(struct zc_block *block, CUevent event, CUcontext home, C
     freed_enter(p);
 }
 
-void zc_freed_defer_pool(const struct zc_block *block, CUevent event, CUcontext home)
-{
-    zc_hint_unmake(block->backing);
-    if (event && freed_enter(freed_make(block, NULL, event, home)))
-        return;
-    if (event)
-        zc_real.cuEventDestroy_v2(event);
-    zc_place_release(block->backing, true);
-}
-
 /* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
  * free has to wait.  A lazy block from which another one grows is kept instead. */
 static CUevent freed_mark(const struct zc_block *block)
@@ -371,13 +361,12 @@ static bool freed_by_rule(const struct freed *p)
 /* Ends a deferred free: the memory goes back to the driver, or is kept. */
 static void freed_release(struct freed *p)
 {
-    bool driver_has_it = p->backing->pooled;
     bool may_keep = freed_by_rule(p) && freed_fits(p->quarantined);
     if (p->event)
         zc_real.cuEventDestroy_v2(p->event);
     p->event = NULL;
     if (!may_keep || !kept_enter(p))
-        zc_place_release(freed_end(p), driver_has_it);
+        zc_place_release(freed_end(p), false);
 }
 
 /* Which entries are ended; may ask the driver, and wait for it. */
@@ -405,7 +394,7 @@ static bool freed_may_sweep(void)
 static bool freed_due_in(const struct freed *p, enum zc_place_id place)
 {
     const struct zc_backing *b = p->backing;
-    bool waits = zc_place_of(b->place)->waits && !b->pooled;
+    bool waits = zc_place_of(b->place)->waits;
     return (!waits || b->place == place || place == ANY_PLACE) && freed_passed(p);
 }
 

@@ -17,10 +17,6 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
 CUresult zc_place_free_in_order(struct zc_block *block, CUevent event, CUstream stream,
                                 enum zc_flavour flavour, void (*note)(struct zc_block *block));
 
-/* The driver has taken a block of its pool back in stream order: its backing counts against the
- * limits until `event`, of the context `home`.  With NULL it stops counting at once. */
-void zc_freed_defer_pool(const struct zc_block *block, CUevent event, CUcontext home);
-
 /*
  * Takes memory for a new request of the same place, device and size, counted against the limits.  A
  * stream-ordered request gets deferred memory, if its stream has passed or it was freed earlier in

@@ -16,35 +16,31 @@ setup() {
     SIM_DELAY_US=300 in_every_place "$program" other_stream
 }
 
-# A driver without pools of managed memory, so that what is freed is libzc's to keep.
-WITHOUT_POOLS=cuMemPoolCreate:801:0
-
 @test "no stream gets it that has the same handle in another thread or context" {
     for scenario in other_thread other_context; do
         in_every_place "$program" $scenario
-        SIM_FAIL=$WITHOUT_POOLS in_every_place "$program" $scenario
-        SIM_FAIL=$WITHOUT_POOLS,cuStreamGetId:801:0 in_every_place "$program" $scenario
+        SIM_FAIL=cuStreamGetId:801:0 in_every_place "$program" $scenario
     done
 }
 
 @test "the same stream may reuse at once what it freed" {
     in_every_place "$program" same_stream
     for place in mapped managed vmm; do
-        SIM_FAIL=$WITHOUT_POOLS run -0 under_policy "place = $place" "$program" same_stream
+        run -0 under_policy "place = $place" "$program" same_stream
         [[ $output == reused ]]
     done
 }
 
 @test "memory that its stream has passed is used again, not hoarded" {
     for place in mapped managed; do
-        SIM_FAIL=$WITHOUT_POOLS run -0 under_policy "place = $place" "$program" passed
+        run -0 under_policy "place = $place" "$program" passed
         [[ $output == *': 1' ]]
     done
 }
 
 @test "a freed block is refused by every call, whether its stream has passed or not" {
     for place in mapped managed; do
-        SIM_FAIL=$WITHOUT_POOLS run -0 --separate-stderr under_policy "place = $place" \
+        run -0 --separate-stderr under_policy "place = $place" \
             timeout 30 "$program" misuse
         [[ ${#lines[@]} == 18 ]]
         # Codes as measured on a real driver: invalid value, and "not found" for the address range.
@@ -116,16 +112,6 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     in_every_place "$program" block_destroyed
     in_every_place "$program" stream_destroyed
     in_every_place "$program" left_behind
-}
-
-@test "managed memory in stream order comes from a pool, and goes back to it in stream order" {
-    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
-    for scenario in other_stream many; do
-        rm -f "$SIM_TRACE"
-        SIM_DELAY_US=100 run -0 under_policy 'place = managed' timeout 30 "$program" $scenario
-        grep -q '^cuMemAllocFromPoolAsync' "$SIM_TRACE"
-        run ! grep '^cuMemAllocManaged' "$SIM_TRACE"
-    done
 }
 
 @test "freed memory of a pool is not missing for the next request, and its bytes are the limit's" {

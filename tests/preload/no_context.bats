@@ -127,9 +127,3 @@ api = cudaHostAlloc\nplace = pinned'
         [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
     done
 }
-
-@test "pinned memory whose release the driver refuses is the program's still, and told" {
-    run -0 --separate-stderr under_policy $'api = cudaHostAlloc\nplace = managed' timeout 30 \
-        "$PROGRAM" refused_host
-    grep "cuMemFreeHost returned 999 for block .*'managed' by rule all" <<<"$stderr"
-}

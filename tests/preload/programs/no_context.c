@@ -217,19 +217,6 @@ static void refused_wait(void)
     end_gpu(0);
 }
 
-/* The same of pinned memory that was asked for; the first call asks how the driver is. */
-static void refused_host(void)
-{
-    char *h;
-    CHECK(cuMemHostAlloc((void **)&h, SIZE, 0));
-    memset(h, 5, SIZE);
-    sim_fail("cuMemFree_v2", CUDA_ERROR_UNKNOWN, 2);
-    EXPECT(cuMemFreeHost(h) == CUDA_ERROR_UNKNOWN);
-    sim_fail(NULL, CUDA_SUCCESS, 0);
-    EXPECT(all_are(h, 5, SIZE));
-    CHECK(cuMemFreeHost(h));
-}
-
 /* Questions, while a stream captures and the driver's errors can't be asked for. */
 static void asked(void)
 {
@@ -253,17 +240,11 @@ static void asked(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"device", device},
-                                          {"popped", popped},
-                                          {"pool", pool},
-                                          {"ordered", ordered},
-                                          {"host", host},
-                                          {"registering", registering},
-                                          {"left_over", left_over},
-                                          {"asked", asked},
-                                          {"refused", refused},
-                                          {"refused_host", refused_host},
-                                          {"refused_wait", refused_wait}};
+    static const struct scenario all[] = {{"device", device},       {"popped", popped},
+                                          {"pool", pool},           {"ordered", ordered},
+                                          {"host", host},           {"registering", registering},
+                                          {"left_over", left_over}, {"asked", asked},
+                                          {"refused", refused},     {"refused_wait", refused_wait}};
     start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);
