@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests for device memory. */
+/* Requests for device memory, and for arrays. */
 #include "base/life.h"
 #include "driver/stream.h"
 #include "hook/allocate.h"
@@ -98,4 +98,21 @@ ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags
     if (result == CUDA_SUCCESS && zc_request_begin(&request))
         zc_request_track(&request, *dptr, NULL, NULL, NULL);
     return result;
+}
+
+/* The driver lays arrays out: they get the memory that libzc keeps for later. */
+ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
+{
+    return ZC_RECLAIMING(real(array, desc));
+}
+
+ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *desc))
+{
+    return ZC_RECLAIMING(real(array, desc));
+}
+
+ZC_BODY(cuMipmappedArrayCreate,
+        (CUmipmappedArray * mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels))
+{
+    return ZC_RECLAIMING(real(mipmap, desc, levels));
 }

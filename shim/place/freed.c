@@ -489,15 +489,15 @@ static CUresult let_go(struct zc_block *block, void (*note)(struct zc_block *blo
     CUresult result = CUDA_SUCCESS;
     out->kept = out->diagnosed = false;
     out->mark = freed_mark(block);
-    out->waited = !out->mark && !(block->flags & ZC_BLOCK_STREAM);
+    out->waited = !out->mark;
     if (out->waited)
         result = zc_stream_wait_context(backing->context);
     if (result == CUDA_SUCCESS) {
         result = zc_grow_freeing(block, out->mark != NULL, note, &out->kept);
         out->diagnosed = result != CUDA_SUCCESS;
     }
-    bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_lazy(block);
-    if (!out->mark || !settled)
+    const struct zc_vmm *v = zc_vmm_of(block);
+    if (!out->mark || (result == CUDA_SUCCESS && !out->kept && !v->lazy))
         return result;
     zc_real.cuEventDestroy_v2(out->mark);
     out->mark = NULL;
@@ -524,7 +524,7 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
     if (*diagnosed_out)
         return CUDA_ERROR_INVALID_VALUE;
     bool apart = zc_block_hosted(block) && zc_capture_any();
-    if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
+    if (apart || (block->flags & ZC_BLOCK_STREAM)) {
         note(block);
         freed_defer(block, NULL, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;

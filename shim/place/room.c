@@ -15,7 +15,9 @@
 
 #define ROOM_SPARE_PART 64
 
-uint64_t zc_room_spare(uint64_t total)
+/* What a block leaves that is split because the device is full, for what kernels need
+ * themselves. */
+static uint64_t room_spare(uint64_t total)
 {
     return total / ROOM_SPARE_PART;
 }
@@ -48,7 +50,7 @@ uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted, bool
     uint64_t left = room_least(zc_limits_left(ZC_PLACE_DEVICE, device), budget);
     if (!full || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
         return left;
-    uint64_t kept = zc_lazy_promised(device) + zc_room_spare(total);
+    uint64_t kept = zc_lazy_promised(device) + room_spare(total);
     available += zc_modules_idle_bytes();
     return room_least(left, available > kept ? available - kept : 0);
 }
@@ -138,7 +140,7 @@ uint64_t zc_room_lacking(int device, bool mapped)
 struct zc_room zc_room_now(int device, uint64_t free, uint64_t total)
 {
     return (struct zc_room){.device = free / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT,
-                            .spare = zc_room_spare(total),
+                            .spare = room_spare(total),
                             .limit = zc_limits_left(ZC_PLACE_DEVICE, device),
                             .managed = zc_limits_left(ZC_PLACE_MANAGED, device),
                             .pinned = zc_limits_left(ZC_PLACE_MAPPED, -1) +

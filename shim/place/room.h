@@ -15,10 +15,6 @@ struct zc_room {
     uint64_t whole;   /* What zc_room_whole() says; not of what is left. */
 };
 
-/* What a block leaves that is split because the device is full, for what kernels need
- * themselves. */
-uint64_t zc_room_spare(uint64_t total);
-
 /* Bytes of each part of a block that may be split. */
 uint64_t zc_room_part(const struct zc_rule *rule);
 

@@ -65,7 +65,8 @@ static inline bool zc_sides_learn(void)
 }
 static inline void zc_sides_note(const struct zc_copy *c)
 {
-    zc_grown_copy(c);
+    if (__builtin_expect(zc_sides_learn(), 0))
+        zc_grown_note(c);
 }
 
 /* The copy has ended. */

@@ -62,11 +62,6 @@ bool zc_grown_whole(const struct zc_copy *c);
 
 /* Notes such a copy that was made into a larger block. */
 void zc_grown_note(const struct zc_copy *c);
-static inline void zc_grown_copy(const struct zc_copy *c)
-{
-    if (__builtin_expect(__atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED), 0))
-        zc_grown_note(c);
-}
 
 /* cuMemFree has freed a block of the driver's: if it was copied so, into one that is still there,
  * an array has grown. */

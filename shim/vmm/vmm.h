@@ -160,10 +160,3 @@ void zc_vmm_drop(struct zc_vmm *v);
 
 /* The vmm record of a ledger block; NULL for other places. */
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);
-
-/* True for a lazy vmm block. */
-static inline bool zc_vmm_lazy(const struct zc_block *block)
-{
-    const struct zc_vmm *v = zc_vmm_of(block);
-    return v && v->lazy;
-}
