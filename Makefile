@@ -180,7 +180,7 @@ $(B)/demo/gather: tools/demo/gather.c kernels/gather.h kernels/common.h $(B)/dem
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d) $(ZC_VIEWS_OBJ:.o=.d) $(B)/tools/demo/kernel.d
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-suites check-aarch64 check-headers demo bench \
-        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-tune bench-vmm bench-managed bench-apps \
+        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-auto bench-tune bench-vmm bench-managed bench-apps \
         soak fuzz install uninstall wheel deb dist release clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
@@ -268,6 +268,9 @@ screenshots: all sim         ## the pictures of a report and its page, docs/repo
 bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals, and its presets by phases
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh presets --rounds 2
+
+bench-auto: all kernels $(if $(SIM),sim)     ## programs under ZC_POLICY=auto, after two runs to learn from, against everyday and bare
+	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh auto --warm 2 --rounds $(if $(SIM),1,5)
 
 soak: all sim gpu-tests $(PRELOAD_PROGRAMS)   ## random programs for SOAK_SECONDS (an hour), and what has grown
 	@ZC_BUILD='$(B)' python3 -B tests/soak.py

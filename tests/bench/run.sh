@@ -4,7 +4,7 @@
 # writes by hand, in turn; prints tables.  Exit status 77 where no driver answers, 1 if a program
 # failed, gave wrong results or others than it does bare.
 #
-#   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared, presets; --help: the options
+#   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared, ...; --help: the options
 #   tests/bench/run.sh apps [OPTION...]     people's programs of tests/gpu/apps, with their presets
 #   tests/bench/run.sh tune [OPTION...]     zc tune against an exhaustive search
 #   tests/bench/run.sh gallery FOLDER      programs watched, with their pages, for docs/gallery

@@ -10,6 +10,7 @@ import subprocess
 import time
 from typing import Callable
 
+from .auto_rows import AUTO
 from .link import Link
 from .result import ASKED_WAYS, COUNTS, MOVED_WAYS, Result
 from .row import Row, Way
@@ -86,7 +87,7 @@ class Runner:
         self.base["CUDA_MODULE_LOADING"] = "EAGER"
 
     def _policy(self, name: str) -> str:
-        if name == "off":
+        if name in ("off", AUTO):
             return name
         preset, size, nth, budget = (name.split(":") + ["", "", ""])[:4]
         path = os.path.join(self.work, name.replace(":", "-") + ".conf")
@@ -117,6 +118,8 @@ class Runner:
         if way.library:
             settings.update(setting.split("=", 1) for setting in way.settings)
             settings["LD_PRELOAD"] = way.library
+        if way.policy == AUTO:  # Rows of one program learn apart.
+            settings["XDG_CACHE_HOME"] = os.path.join(self.work, "auto", row.name)
         if way.policy is not None:
             settings.update(LD_PRELOAD=os.path.join(self.build, "libzc.so"), ZC_LOG=log,
                             ZC_LOG_LEVEL="summary", ZC_POLICY=self._policy(way.policy))
@@ -159,12 +162,20 @@ class Runner:
                                         *said[-20:]]))
         try:
             found = log_bytes(last_summary(log)) if way.policy is not None else {}
+            if way.policy == AUTO:
+                self._learn(row, way, log)
         except BenchError as error:
             raise BenchError(f"{row.title}, {way.label}: {error}") from error
         if found:
             line["log.device_peak_bytes"] = found.get("device", 0)
         line["process_ms"] = round(process_ms, 1)
         return line, found
+
+    def _learn(self, row: Row, way: Way, log: str) -> None:
+        """What the run taught, for the next one; outside of what is measured."""
+        zc = os.path.join(self.top, "scripts", "zc")
+        subprocess.run([zc, "auto", "--learn", log], env=self._environment(row, way, log) |
+                       {"LD_PRELOAD": ""}, check=True)
 
     def _watched(self, row: Row, way: Way) -> tuple[dict, dict[str, float], list[int]]:
         """A run, and what the link's counters say of it; nothing of it where there are none."""

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from . import app_rows, classic_rows, preset_rows, shared_rows
+from . import app_rows, auto_rows, classic_rows, preset_rows, shared_rows
 from .row import Row
 
 SUITES: dict[str, tuple[Row, ...]] = {
     "classic": classic_rows.ROWS,  # the experiments of kernels/, `make bench`
     "shared": shared_rows.ROWS,    # the place `shared` against its goals, `make bench-shared`
     "presets": preset_rows.ROWS,   # all programs under the presets of `shared`, by phases
+    "auto": auto_rows.ROWS,        # all programs, learned from run to run, `make bench-auto`
     "apps": app_rows.ROWS,         # people's programs, `make bench-apps`; run by apps.py
 }
 ALL = tuple(row for rows in SUITES.values() for row in rows)

@@ -201,23 +201,23 @@ def kinds_cell(result: Result) -> str:
                         if size >= 2**20)])
 
 
-def means(results: list[Result]) -> tuple[int, float, float] | None:
-    """What the preset for any program makes of processes and of their main parts, over all rows
-    with both, and their number; None where these are too few."""
+def means(results: list[Result], way: str = "everyday",
+          against: str = "bare") -> tuple[int, float, float] | None:
+    """What the preset for any program, or another way, makes of processes and of their main parts,
+    over all rows with both, and their number; None where these are too few."""
     both = [figures for result in results if all(figures := [
-        ratio(result.row.measured()[at], result, "everyday", "bare") for at in (-1, 0)])]
+        ratio(result.row.measured()[at], result, way, against) for at in (-1, 0)])]
     return (len(both), *map(geometric_mean, zip(*both))) if len(both) > 1 else None
 
 
 def mean_line(results: list[Result]) -> list[str]:
-    """The same in words."""
-    found = means(results)
-    if found is None:
-        return []
-    count, process, main = found
-    return [f"Geometric mean of everyday / bare, processes of {count} programs: {number(process)}; "
-            f"{results[0].row.metrics[0].name}, without the start and the end of the process: "
-            f"{number(main)}."]
+    """The same in words, and of what was learned."""
+    found = {both: figures for both in (("everyday", "bare"), ("auto", "everyday"),
+                                        ("auto", "bare")) if (figures := means(results, *both))}
+    return [f"Geometric mean of {way} / {against}, processes of {count} programs: "
+            f"{number(process)}; {results[0].row.metrics[0].name}, without the start and the end "
+            f"of the process: {number(main)}."
+            for (way, against), (count, process, main) in found.items()]
 
 
 def note_lines(results: list[Result]) -> list[str]:

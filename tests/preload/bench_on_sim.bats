@@ -49,6 +49,11 @@ PYTHON
     [[ $output == *"everyday / bare, processes of 18 programs: "* ]]
 }
 
+@test "the suite of auto learns for each row apart, and its results are those of the bare runs" {
+    bench auto --warm 1 --rounds 1 --only vecadd --only transfer
+    [[ $status -eq 0 && $output == *"auto / everyday, processes of 2 programs: "* ]]
+}
+
 @test "slow copies and kernels of a preset stand beside their sum, and are judged by it, too" {
     run -0 python3 -B -c "
 from tests.bench.preset_rows import slow_phases

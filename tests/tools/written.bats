@@ -11,6 +11,7 @@ USES=(
     'run --export-markdown FILE -r 1 -c off -- killed 1 _exit'
     'tune --output FILE --force --time 1 --metric bytes -- gather 8192 64'
     'init --output FILE --force -- gather'
+    'auto --export FILE --force killed'
     'report --html FILE log.jsonl'
     'report --trace FILE log.jsonl'
     'diff --html FILE log.jsonl log.jsonl'
@@ -25,7 +26,9 @@ setup() {
     # Its tables are enough to write a rule for, which is left out where nothing is to be gained.
     printf '#!/bin/sh\n"%s" "$@" | grep -o "checksum[^,]*"\n' "$GATHER" >bin/gather
     chmod +x bin/gather
-    export PATH=$PWD/bin:$PATH
+    export PATH=$PWD/bin:$PATH XDG_CACHE_HOME=$PWD/cache
+    mkdir -p cache/libzc/auto
+    "$ZC" presets everyday >cache/libzc/auto/killed-0123456789abcdef.conf
     ZC_LOG=$PWD/log.jsonl ZC_LOG_LEVEL=events LD_PRELOAD=$LIBZC killed 1 _exit || true
 }
 
@@ -42,7 +45,7 @@ use() {
     for command in $("$ZC" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
         # Beside those that are read, and folders, which are made anew.
         "$ZC" "$command" --help | sed -nE "s/^  (-[a-z], )?(--[a-z-]+) FILE( .*|$)/$command \2/p"
-    done | grep -vx 'tune --same' | sort >asked
+    done | grep -vxE 'tune --same|jupyter --python' | sort >asked
     printf '%s\n' "${USES[@]}" | cut -d ' ' -f 1,2 | sort | diff asked -
 }
 
