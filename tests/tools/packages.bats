@@ -95,6 +95,18 @@ print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864
     [[ -z $(find "$venv" -name '*zc*' ! -name '*.pyc' -type f) ]]
 }
 
+@test "four newcomers get from the wheel to a sentence with seconds, by a hundred words to read" {
+    python3 -m pip --version >/dev/null || skip "no pip"
+    local wheel row
+    wheel=$(echo "$PACKED/libzc-$VERSION"-py3-none-manylinux_2_*.whl)
+    cd tests
+    run -0 python3 -B -m bench.starts "$wheel"
+    [[ $(grep -c '^[^|]*are copies: .*`everyday` saves about' <<<"$output") -ge 3 ]]
+    for row in 'a Python script' 'a CUDA program' 'no GPU'; do
+        [[ $(grep "^| $row |" <<<"$output" | cut -d '|' -f 4) -le 100 ]]
+    done
+}
+
 @test "the wheel's tag names the glibc that its files need" {
     local wheel
     wheel=$(echo "$PACKED/libzc-$VERSION"-*.whl)
