@@ -2,7 +2,7 @@
 /* Allocates: by a place of the request's rule, or by the program's own call. */
 #include "hook/allocate.h"
 
-#include "place/hostrule.h"
+#include "place/hostmem.h"
 
 #include <string.h>
 
@@ -56,7 +56,7 @@ static CUresult place_request(struct zc_request *request, const struct zc_rule *
                                  .stream = f->stream,
                                  .flavour = request->entry->flavour,
                                  .flags = f->flags,
-                                 .host_heap = zc_hostrule_open(rule)};
+                                 .host_heap = zc_hostmem_open(rule)};
     unsigned index = 0;
     char why[256] = "";
     struct zc_backing *backing = take_freed(&want);

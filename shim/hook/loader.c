@@ -10,7 +10,7 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "driver/real.h"
-#include "place/hostrule.h"
+#include "place/hostmem.h"
 
 /* A driver name: "cu" and a capital letter.  Names of cuBLAS, cuDNN and curl also begin with "cu";
  * only the address distinguishes them, see below. */
@@ -106,7 +106,7 @@ struct zc_choice zc_dlopen_choose(const char *file, int mode)
     if (file && (mode & RTLD_DEEPBIND)) {
         note(&deepbind, file);
         /* Its free(3) and realloc(3) are libc's own, which do not know the host heap's blocks. */
-        zc_hostrule_leave("a library that RTLD_DEEPBIND binds to libc's free() may be given them");
+        zc_hostmem_leave("a library that RTLD_DEEPBIND binds to libc's free() may be given them");
     }
     return go_on((void *)zc_real_dlopen);
 }

@@ -143,9 +143,9 @@ static void find_real_malloc(void)
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)
     if (passed_by())
-        zc_hostrule_disable("another allocator comes before libzc");
+        zc_hostmem_disable("another allocator comes before libzc");
     else
-        zc_hostrule_behind((void *)found_malloc, (void *)gnu_get_libc_version);
+        zc_hostmem_behind((void *)found_malloc, (void *)gnu_get_libc_version);
     finding = false;
 #define KEEP(name, result, params, args)                                                           \
     __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);

@@ -33,7 +33,7 @@
 #include "log/meta.h"
 #include "log/summary.h"
 #include "place/fallback.h"
-#include "place/hostrule.h"
+#include "place/hostmem.h"
 #include "place/verbs.h"
 
 static struct {
@@ -188,7 +188,7 @@ bool zc_process_start(void)
     zc_modules_start(zc_rules());
     write_meta();
     announce();
-    zc_hostrule_start();
+    zc_hostmem_start();
     return zc_counters() != NULL;
 }
 

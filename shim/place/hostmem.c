@@ -1,21 +1,252 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of libc's malloc family in the host heap: made, resized and freed. */
+/* Requests of libc's malloc family: which go to the host heap, and their blocks there. */
 #include "place/hostmem.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/life.h"
+#include "base/lock.h"
 #include "base/message.h"
+#include "base/text.h"
+#include "driver/real.h"
 #include "driver/stream.h"
 #include "host/hostblock.h"
+#include "host/hostheap.h"
 #include "host/pinned.h"
 #include "host/visits.h"
+#include "ledger/object.h"
 #include "ledger/rules.h"
+#include "ledger/site_path.h"
 #include "memory/device.h"
+#include "memory/limits.h"
 #include "memory/workers.h"
-#include "shared/early.h"
 #include "shared/backing.h"
+#include "shared/early.h"
+
+/* Most different reasons why requests stay pageable; a reason is a string constant. */
+#define CAUSES 8
+
+static ZC_LOCK(opening, ZC_RANK_OPENING);
+static struct {
+    uint32_t ready;                          /* 1: the threshold is the policy's; atomic. */
+    const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
+    const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
+    bool shares;          /* Device blocks may be one with host blocks; set before `ready`. */
+    const char *disabled; /* Why this process converts nothing, or NULL.  Atomic. */
+    const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
+} hostrules;
+
+static const uint64_t host_apis =
+    UINT64_C(1) << ZC_API_malloc | UINT64_C(1) << ZC_API_calloc | UINT64_C(1) << ZC_API_realloc |
+    UINT64_C(1) << ZC_API_reallocarray | UINT64_C(1) << ZC_API_aligned_alloc |
+    UINT64_C(1) << ZC_API_posix_memalign | UINT64_C(1) << ZC_API_memalign |
+    UINT64_C(1) << ZC_API_valloc | UINT64_C(1) << ZC_API_pvalloc;
+
+/* Whether device blocks of the rule may be one with host blocks. */
+static bool promises(const struct zc_rule *rule)
+{
+    return (rule->apis & ~host_apis) && zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
+           (rule->access == ZC_ACCESS_READ || rule->access == ZC_ACCESS_WRITE);
+}
+
+static bool converts(const struct zc_rule *rule)
+{
+    return (rule->apis & host_apis) &&
+           (zc_rule_has_place(rule, ZC_PLACE_PINNED) || zc_rule_has_place(rule, ZC_PLACE_SHARED));
+}
+
+/* The first rule of a kind, or NULL. */
+static const struct zc_rule *first_rule(bool (*kind)(const struct zc_rule *rule))
+{
+    const struct zc_policy *policy = zc_rules();
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (kind(&policy->rules[i]))
+            return &policy->rules[i];
+    return NULL;
+}
+
+/* The smallest size of the rules of that kind. */
+static size_t smallest(const struct zc_policy *policy, bool (*kind)(const struct zc_rule *rule))
+{
+    uint64_t least = SIZE_MAX;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct zc_rule *rule = &policy->rules[i];
+        uint64_t low = rule->size.count ? SIZE_MAX : 0;
+        if (!kind(rule))
+            continue;
+        for (size_t r = 0; r < rule->size.count; r++)
+            if (rule->size.item[r].low < low && rule->size.item[r].high >= ZC_HOST_MIN)
+                low = rule->size.item[r].low;
+        if (low < least)
+            least = low;
+    }
+    return least == SIZE_MAX || least > ZC_HOST_MIN ? least : ZC_HOST_MIN;
+}
+
+static void announce(void)
+{
+    for (unsigned i = 0; i < CAUSES; i++) {
+        const char *why = __atomic_load_n(&hostrules.causes[i], __ATOMIC_ACQUIRE);
+        const struct zc_rule *rule =
+            __atomic_exchange_n(&hostrules.caused_by[i], NULL, __ATOMIC_ACQ_REL);
+        if (why && rule)
+            zc_message(ZC_WARN, "fallback", "requests of rule %s (%s:%u) stay pageable: %s",
+                       rule->name, zc_rules()->file, rule->line, why);
+    }
+}
+
+/* Stores why a request of the rule stayed pageable, to report it once CUDA is up; each reason once.
+ * `why` is a string constant. */
+static void note_cause(const char *why, const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < CAUSES; i++) {
+        const char *there = NULL;
+        if (__atomic_compare_exchange_n(&hostrules.causes[i], &there, why, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            __atomic_store_n(&hostrules.caused_by[i], rule, __ATOMIC_RELEASE);
+            if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
+                announce();
+            return;
+        }
+        if (there == why)
+            return;
+    }
+}
+
+void zc_hostmem_disable(const char *why)
+{
+    __atomic_store_n(&hostrules.disabled, why, __ATOMIC_RELEASE);
+}
+
+void zc_hostmem_behind(const void *its, const void *libcs)
+{
+    static char why[256];
+    struct zc_object allocator = {.name = NULL}, libc = {.name = NULL};
+    if (!zc_object_find((uint64_t)(uintptr_t)its, &allocator) || !allocator.name ||
+        !zc_object_find((uint64_t)(uintptr_t)libcs, &libc) || allocator.start == libc.start)
+        return;
+    struct zc_text t = zc_text_on(why, sizeof(why));
+    zc_text_fmt(&t,
+                "%s serves malloc behind libzc, and its own functions must know every block; "
+                "preload libzc without it, or copy by threads (pageable_copy = parallel)",
+                allocator.name);
+    zc_text_cstr(&t);
+    zc_hostmem_disable(why);
+}
+
+void zc_hostmem_leave(const char *why)
+{
+    __atomic_store_n(&hostrules.left, why, __ATOMIC_RELEASE);
+}
+
+static void get_ready(void)
+{
+    const char *why = "";
+    size_t threshold = smallest(zc_rules(), converts);
+    hostrules.shares = first_rule(promises);
+    if (threshold != SIZE_MAX) {
+        zc_limits_start(zc_rules());
+        const char *off = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
+        if (off || !zc_hostheap_open(&why)) {
+            note_cause(off ? off : why, first_rule(converts));
+            threshold = SIZE_MAX;
+        }
+    }
+    __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
+    __atomic_store_n(&hostrules.ready, 1, __ATOMIC_RELEASE);
+}
+
+bool zc_hostmem_ready(void)
+{
+    if (__builtin_expect(__atomic_load_n(&hostrules.ready, __ATOMIC_ACQUIRE), 1))
+        return true;
+    if (!zc_rules_load())
+        return false;
+    /* Without rules there is nothing to open, and a child is not told to reset the lock. */
+    bool locked = zc_rules_in_use();
+    if (locked && !zc_lock_take(&opening))
+        return false;
+    if (!hostrules.ready)
+        get_ready();
+    if (locked)
+        zc_lock_drop(&opening);
+    return true;
+}
+
+bool zc_hostmem_open(const struct zc_rule *rule)
+{
+    return zc_rule_has_place(rule, ZC_PLACE_SHARED) && zc_hostmem_ready() && zc_hostheap.bytes;
+}
+
+static const struct zc_rule *rule_for(const struct zc_hostmem_request *request, uint32_t *site)
+{
+    const struct zc_policy *policy = zc_rules();
+    struct zc_match match = {.api = request->api, .size = request->size, .device = -1};
+    if (!(policy->apis & (UINT64_C(1) << request->api)))
+        return NULL;
+    if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE))
+        *site = zc_site_here(request->frame, request->pc);
+    const struct zc_rule *rule = zc_rules_match(&match, *site);
+    if (rule && !*site)
+        *site = zc_site_here(request->frame, request->pc);
+    return rule;
+}
+
+/* The driver's own memory must stay as the driver knows it. */
+static bool from_driver(const void *pc)
+{
+    struct zc_object object = {.name = NULL};
+    return zc_object_find((uint64_t)(uintptr_t)pc, &object) && zc_object_is_driver(&object);
+}
+
+/* No device ever reads the memory of a child that inherited CUDA, such as a worker that loads data.
+ */
+static bool stays_left(const struct zc_rule *rule)
+{
+    const char *why = __atomic_load_n(&hostrules.left, __ATOMIC_ACQUIRE);
+    if (why)
+        note_cause(why, rule);
+    return why || zc_life_inherited();
+}
+
+static bool to_heap(const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
+        enum zc_place_id place = rule->place.item[i];
+        if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
+            return !stays_left(rule);
+        if (place == ZC_PLACE_PAGEABLE)
+            return false;
+    }
+    return false;
+}
+
+/* The rule that matches a request, if its requests go to the host heap by the first place of its
+ * list that is possible; else NULL, as for the driver's own. */
+static const struct zc_rule *rule_of_request(const struct zc_hostmem_request *request,
+                                             uint32_t *site)
+{
+    const struct zc_rule *rule = rule_for(request, site);
+    return rule && !from_driver(request->pc) && to_heap(rule) ? rule : NULL;
+}
+
+/* True if device blocks may be one with the rule's host blocks. */
+static bool shares(const struct zc_rule *rule)
+{
+    return hostrules.shares && zc_rule_has_place(rule, ZC_PLACE_SHARED);
+}
+
+void zc_hostmem_start(void)
+{
+    const struct zc_rule *rule = first_rule(converts);
+    const char *why = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
+    if (rule && why)
+        note_cause(why, rule);
+    announce();
+    zc_hostblock_list();
+}
 
 /* Records the owner of the memory at `p`.  False if the ledger has no memory for that. */
 static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_request *request,
@@ -42,13 +273,13 @@ static void *place(const struct zc_hostmem_request *request, uint32_t site,
                                       .alignment = request->alignment,
                                       .node = node_of(rule),
                                       .zero = request->zero,
-                                      .shareable = zc_hostrule_shares(rule),
-                                      .spread = !zc_hostrule_shares(rule)};
+                                      .shareable = shares(rule),
+                                      .spread = !shares(rule)};
     struct zc_slot *slot = NULL;
     const char *why = "";
     void *p = zc_hostheap_get(&want, &slot, &why);
     if (!p) {
-        zc_hostrule_note(why, rule);
+        note_cause(why, rule);
         return NULL;
     }
     if (!fill_slot(p, slot, request, site, rule)) {
@@ -65,9 +296,9 @@ void *zc_hostmem_get(const struct zc_hostmem_request *request)
     uint32_t site = 0;
     int saved = errno;
     void *p = NULL;
-    if (zc_hostrule_ready() && request->size >= zc_hostheap.threshold &&
+    if (zc_hostmem_ready() && request->size >= zc_hostheap.threshold &&
         request->alignment <= ZC_HOST_UNIT) {
-        const struct zc_rule *rule = zc_hostrule_of(request, &site);
+        const struct zc_rule *rule = rule_of_request(request, &site);
         if (rule)
             p = place(request, site, rule);
     }
@@ -111,7 +342,7 @@ static bool fits_in_place(const void *p, const struct zc_hostmem_request *reques
 static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_request *request)
 {
     uint32_t site = 0;
-    const struct zc_rule *rule = zc_hostrule_of(request, &site);
+    const struct zc_rule *rule = rule_of_request(request, &site);
     if (!rule)
         return NULL;
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);

@@ -1,12 +1,49 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests of libc's malloc family that a rule may place in pinned memory. */
+/* Requests of libc's malloc family: which go to the host heap, and their blocks there. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "driver/real.h"
 #include "host/retreat.h"
-#include "place/hostrule.h"
+#include "policy/policy.h"
+
+/* A request. */
+struct zc_hostmem_request {
+    enum zc_api api;  /* The called function. */
+    size_t size;      /* Bytes, at least zc_hostheap.threshold. */
+    size_t alignment; /* Power of two; 1 if the function has none. */
+    bool zero;        /* calloc(3). */
+    void *frame;      /* Frame address and return address of the exported function. */
+    void *pc;
+};
+
+/* The first large request of the process reads the policy, and opens the heap where its rules need
+ * one.  Waits for another thread that is at it.  False in a signal handler that interrupted it: the
+ * request stays with libc. */
+bool zc_hostmem_ready(void);
+
+/* True if there is a host heap, and device blocks of the rule may be one with its blocks.  Starts
+ * like zc_hostmem_ready(). */
+bool zc_hostmem_open(const struct zc_rule *rule);
+
+/* Turns conversion off in this process.  Before the first request.  `why` is a string constant. */
+void zc_hostmem_disable(const char *why);
+
+/* The same if the function behind libzc's malloc, at `its`, is in another object than libc, of
+ * which `libcs` is an address: an allocator has functions of its own, which libzc does not see and
+ * which take what malloc returned.  The reason names it. */
+void zc_hostmem_behind(const void *its, const void *libcs);
+
+/* From now on libc's requests stay with libc.  Placed blocks remain until they are freed or
+ * resized.  `why` is a string constant. */
+void zc_hostmem_leave(const char *why);
+
+/* CUDA is up: reports why requests stay pageable, asks the devices whether they reach libc's
+ * memory, and enters the blocks that there are into the ledger. */
+void zc_hostmem_start(void);
 
 /* True for an address of the heap, and for a request that is too small for it. */
 static inline bool zc_hostmem_owns(const void *p)

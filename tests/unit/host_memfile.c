@@ -308,7 +308,7 @@ int main(void)
     };
     host_policy("[rule all]\napi = malloc\nplace = shared\n"
                 "[rule device]\napi = cudaMalloc\nplace = shared\naccess = read\n");
-    zc_hostrule_ready();
+    zc_hostmem_ready();
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

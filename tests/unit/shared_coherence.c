@@ -445,7 +445,7 @@ int main(void)
     };
     host_policy("[rule all]\napi = malloc\nsize = 1M..\nplace = shared\n"
                 "[rule device]\napi = cudaMalloc\nplace = shared\naccess = read\n");
-    zc_hostrule_ready();
+    zc_hostmem_ready();
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, open_memory, NULL);
 }

@@ -435,7 +435,7 @@ int main(void)
         cmocka_unit_test(a_free_of_the_host_block_waits_for_a_copy),
     };
     host_policy(POLICY);
-    zc_hostrule_ready();
+    zc_hostmem_ready();
     start_driver();
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
