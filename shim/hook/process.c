@@ -229,7 +229,7 @@ static bool may_call_driver(void)
 __attribute__((visibility("default"))) pid_t fork(void)
 {
     zc_process_watch_forks();
-    if (may_call_driver())
+    if (__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED) && may_call_driver())
         zc_place_before_fork();
     return forks.fork();
 }
