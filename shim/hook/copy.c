@@ -320,10 +320,18 @@ __attribute__((noinline)) static void count(const struct zc_copy *c)
         record(c, &t);
 }
 
+/* Another thread's copy may have registered the block, as one with its neighbours, between the plan
+ * and the driver's call, which then did not wait. */
+static bool is_staged_late(const struct zc_copy *c)
+{
+    return c->way == ZC_WAY_FORWARD && c->async && zc_copy_staged(c) &&
+           !(c->facts & ZC_FACT_CAPTURED);
+}
+
 __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
 {
     zc_sides_let_go(c);
-    if (c->way == ZC_WAY_FORWARD_WAIT && c->result == CUDA_SUCCESS)
+    if (c->result == CUDA_SUCCESS && (c->way == ZC_WAY_FORWARD_WAIT || is_staged_late(c)))
         c->result = zc_staged_wait(c);
     if (c->result != CUDA_SUCCESS)
         c->result = refused(c);

@@ -123,7 +123,13 @@ async = overlap" "$PROGRAMS/host_copies" arrived
 
 @test "threads may register neighbours at the same time" {
     need_built "$PROGRAMS/register_race"
-    run -0 --separate-stderr under_policy "$PINNED" timeout 60 "$PROGRAMS/register_race"
+    run -0 --separate-stderr under_policy "$PINNED" timeout 60 "$PROGRAMS/register_race" neighbours
+    [[ -z $output && -z $stderr ]]
+}
+
+@test "a copy has arrived when it returns, though another thread's registers the block meanwhile" {
+    need_built "$PROGRAMS/register_race"
+    run -0 --separate-stderr under_policy "$PINNED" timeout 60 "$PROGRAMS/register_race" arrives
     [[ -z $output && -z $stderr ]]
 }
 
