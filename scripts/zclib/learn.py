@@ -207,10 +207,10 @@ class State:
     def _loses(self, site: Site, run: Run) -> bool:
         """Whether libc's own memory is better for the blocks of a call path."""
         copies = site.copies
-        if copies.bytes * RARE < site.bytes:
-            return True
         if site.small and copies.bytes < OFTEN * site.bytes:
             return True
+        if copies.bytes * RARE < site.bytes:  # Not registered, so nothing was paid for it.
+            return False
         if run.simulated:  # Times mean nothing there, so it is judged by the bytes.
             gain = sum(run.costs.copy_ns(way, True, size) - run.costs.copy_ns(way, False, size)
                        for way, size in (("HtoD", copies.in_bytes), ("DtoH", copies.out_bytes)))
@@ -275,7 +275,7 @@ def _text(state: State, head: str, base: str) -> str:
     left = [name for name, site in state.sites.items() if site.left and not site.small]
     for names, at in _lines(left):
         keys = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\nsite = {names}\n"
-        parts.append(f"# Registered in vain, or never copied.\n[rule {SAMPLE}{at}]\n{keys}{NTH}"
+        parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{keys}{NTH}"
                      f"place = pinned, pageable\n\n[rule {LEFT}{at}]\n{keys}place = pageable\n")
     parts += _of_small(state)
     parts.append(f"# The control: one block in {RARE} is as without libzc.\n[rule {HELD}]\n"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* lessons ROUNDS [KIND...]: a program whose best policy is known. In each round it allocates, uses
- * and frees blocks of malloc: `often` 32 MiB that are copied four times, `vain` 32 MiB that never
- * are, `part` 32 MiB of which an eighth is copied once, `small` eight of 256 KiB that are copied
+ * and frees blocks of malloc: `often` 32 MiB that are copied four times, `vain` 32 MiB of which
+ * an eighth is copied once, `never` 32 MiB that never are, `small` eight of 256 KiB that are copied
  * eight times each, `idle` eight of 256 KiB that never are. Each kind has a call path of its own;
- * without any it is all of them. With `turned` as the last word those of `vain` are copied four
- * times; `fail` ends with status 3, `kill` by SIGKILL. Prints the sum of bytes that came back. */
+ * without any it is all of them. With `turned` as the last word those of `vain` are copied whole,
+ * four times; `fail` ends with status 3, `kill` by SIGKILL. Prints the sum of bytes that came back.
+ */
 #include <cuda.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,8 +40,8 @@ static void use(char *block, size_t size, size_t part, int times)
     }
 
 KIND(often, LARGE, LARGE, 4, 1)
-KIND(vain, LARGE, turned ? LARGE : 0, turned ? 4 : 0, 1)
-KIND(part, LARGE, LARGE / 8, 1, 1)
+KIND(vain, LARGE, turned ? LARGE : LARGE / 8, turned ? 4 : 1, 1)
+KIND(never, LARGE, 0, 0, 1)
 KIND(small, SMALL, SMALL, 8, 8)
 KIND(idle, SMALL, 0, 0, 8)
 
@@ -50,7 +51,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } kinds[] = {
-        {"often", often}, {"vain", vain}, {"part", part}, {"small", small}, {"idle", idle}};
+        {"often", often}, {"vain", vain}, {"never", never}, {"small", small}, {"idle", idle}};
     const char *last = argv[argc - 1];
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
     CUcontext context;
