@@ -25,15 +25,19 @@ extern const char zc_everyday[] __attribute__((visibility("hidden")));
 extern const char zc_everyday_end[] __attribute__((visibility("hidden")));
 
 static struct {
-    char path[PATH_MAX];
-    char text[65536]; /* Of a file, for a moment, and the log's path. */
-    bool taught;
-} profile; /* Not on the stack: that of a thread may have 16 KiB. */
+    char path[PATH_MAX]; /* "" without a cache. */
+    char text[65536];    /* Of a file, for a moment, and the log's path. */
+} profile;               /* Not on the stack: that of a thread may have 16 KiB. */
 
 bool zc_profile_asked(void)
 {
     return strcmp(zc_options()->policy, "auto") == 0 ||
            strcmp(zc_options()->policy, "auto-frozen") == 0;
+}
+
+const char *zc_profile_taught(void)
+{
+    return profile.path[0] && strcmp(zc_options()->policy, "auto") == 0 ? profile.path : NULL;
 }
 
 size_t zc_profile_base(char *out)
@@ -57,13 +61,12 @@ static uint64_t add_script(uint64_t key)
 {
     static const char *const interpreters[] = {"python", "pypy", "java", "julia",
                                                "node",   "perl", "ruby", "lua"};
-    char line[PATH_MAX];
     struct stat s;
     bool interprets = false;
     for (size_t i = 0; i < sizeof(interpreters) / sizeof(interpreters[0]); i++)
         interprets |= strncmp(zc_log_program(), interpreters[i], strlen(interpreters[i])) == 0;
-    size_t n = zc_file_text("/proc/self/cmdline", line, sizeof(line));
-    const char *word = line, *end = line + n;
+    size_t n = zc_file_text("/proc/self/cmdline", profile.text, sizeof(profile.text));
+    const char *word = profile.text, *end = word + n;
     do
         word += strlen(word) + 1;
     while (word < end && *word == '-');
@@ -84,47 +87,41 @@ static uint64_t add_gpu(uint64_t key)
     return key;
 }
 
-/* Ends at the folder, which is made if necessary as the XDG Base Directory Specification has it; ""
- * if there can be none. */
-static struct zc_text find_folder(void)
+const char *zc_profile_find(void)
 {
     struct zc_text path = zc_text_on(profile.path, sizeof(profile.path));
     const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
-    bool given = cache && *cache == '/';
-    const char *const parts[] = {given ? cache : home, given ? "" : "/.cache", "/libzc", "/auto"};
-    for (size_t i = 0; parts[0] && *parts[0] == '/' && i < 4; i++) {
-        zc_text_str(&path, parts[i]);
-        mkdir(zc_text_cstr(&path), 0700);
-    }
-    return path;
-}
-
-bool zc_profile_find(char out[PATH_MAX])
-{
-    struct zc_text path = find_folder();
-    if (path.len == 0)
-        return false;
-    profile.taught = strcmp(zc_options()->policy, "auto") == 0 && access(path.buf, W_OK) == 0;
     uint64_t key = add_file(zc_hash(ZC_VERSION, strlen(ZC_VERSION)), "/proc/self/exe", 0);
-    key = add_file(add_script(key), "/proc/driver/nvidia/version", 0);
-    zc_text_fmt(&path, "/%s-", zc_log_program());
-    zc_text_hex(&path, add_gpu(key), 16);
+    key = add_gpu(add_file(add_script(key), "/proc/driver/nvidia/version", 0));
+    if (cache && *cache == '/')
+        zc_text_str(&path, cache);
+    else if (home && *home == '/')
+        zc_text_fmt(&path, "%s/.cache", home);
+    else
+        return NULL;
+    zc_text_fmt(&path, "/libzc/auto/%s-", zc_log_program());
+    zc_text_hex(&path, key, 16);
     zc_text_str(&path, ENDING);
-    memcpy(out, zc_text_cstr(&path), sizeof(profile.path));
-    return !path.truncated;
+    zc_text_cstr(&path);
+    if (path.truncated)
+        profile.path[0] = '\0';
+    return path.truncated ? NULL : profile.path;
 }
 
-const char *zc_profile_taught(void)
-{
-    return profile.taught ? profile.path : NULL;
-}
-
+/* The folders are made as the XDG Base Directory Specification has it. */
 const char *zc_profile_log(void)
 {
     struct zc_text log = zc_text_on(profile.text, PATH_MAX);
-    if (!profile.taught || strchr(profile.path, '%'))
+    bool ready = false;
+    if (!zc_profile_taught() || strchr(profile.path, '%'))
         return "off";
     zc_text_raw(&log, profile.path, strlen(profile.path) - strlen(ENDING));
     zc_text_fmt(&log, ".%u.jsonl", (unsigned)getpid() % LOGS);
-    return access(zc_text_cstr(&log), F_OK) == 0 ? "off" : profile.text;
+    zc_text_cstr(&log);
+    for (char *slash = profile.text; (slash = strchr(slash + 1, '/')); *slash = '/') {
+        *slash = '\0';
+        mkdir(profile.text, 0700);
+        ready = access(profile.text, W_OK) == 0;
+    }
+    return ready && access(profile.text, F_OK) != 0 ? profile.text : "off";
 }

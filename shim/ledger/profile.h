@@ -3,16 +3,15 @@
  * program, its profile. */
 #pragma once
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 /* True for ZC_POLICY=auto and auto-frozen. */
 bool zc_profile_asked(void);
 
-/* The profile's path, whether it is there or not; false without a cache.  Called once, under the
+/* The profile's path, whether it is there or not; NULL without a cache.  Called once, under the
  * lock of the rules. */
-bool zc_profile_find(char path[PATH_MAX]);
+const char *zc_profile_find(void);
 
 /* The same after that, if this run is to teach later ones; else NULL. */
 const char *zc_profile_taught(void);

@@ -127,11 +127,13 @@ static void policy_load(void)
     if (zc_options_read()->secure)
         return;
     bool taught = zc_profile_asked();
-    if (!taught)
+    const char *own = taught ? zc_profile_find() : NULL;
+    if (own)
+        found =
+            zc_policy_open_own(strcpy(rules.path, own), &fd, rules.refusal, sizeof(rules.refusal));
+    else if (!taught)
         found = zc_policy_open(zc_options()->policy, &fd, rules.path, sizeof(rules.path),
                                rules.refusal, sizeof(rules.refusal));
-    else if (zc_profile_find(rules.path))
-        found = zc_policy_open_own(rules.path, &fd, rules.refusal, sizeof(rules.refusal));
     if (found == ZC_POLICY_NONE)
         rules.path[0] = '\0';
     if (found == ZC_POLICY_FOUND) {

@@ -114,6 +114,11 @@ taken() {
     jq -se 'any(.type == "meta" and .profile == .policy.file)' "$PROFILES"/*.jsonl
 }
 
+@test "a process that never calls CUDA leaves nothing, also if it has large blocks" {
+    preloaded python3 -c 'print(len(bytearray(64 << 20)))'
+    [[ ! -e cache ]]
+}
+
 @test "no more than 16 logs of a program wait" {
     preloaded ./lessons 1 idle >/dev/null
     local log=$(ls "$PROFILES") at
