@@ -135,6 +135,8 @@ $(B)/%.o: %.c $(B)/command
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
 
+$(B)/shim/ledger/profile.o: policy/presets/everyday.conf  # Its text is in the library.
+
 $(B)/%.o: %.S $(B)/command
 	$(call say,AS,$@)
 	@mkdir -p $(@D)
