@@ -72,14 +72,6 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
     return zc_real.cuMemAddressReserve(&va->base, span, granularity, 0, 0);
 }
 
-CUresult zc_va_release(struct zc_va *va)
-{
-    CUdeviceptr base = va->base;
-    __atomic_fetch_sub(&ready.wide, va->wide, __ATOMIC_RELAXED);
-    va->base = 0;
-    return zc_real.cuMemAddressFree(base, va->size);
-}
-
 /* Index of the first run that ends behind `at`, or `count`. */
 static unsigned run_behind(const struct zc_va *va, size_t at)
 {
@@ -263,7 +255,10 @@ static CUresult leave_list(struct zc_va *va)
 
 CUresult zc_va_free(struct zc_va *va)
 {
-    CUresult unmapped = leave_list(va), freed = zc_va_release(va);
+    CUresult unmapped = leave_list(va);
+    CUresult freed = zc_real.cuMemAddressFree(va->base, va->size);
+    __atomic_fetch_sub(&ready.wide, va->wide, __ATOMIC_RELAXED);
+    va->base = 0;
     zc_arena_put(va->run, va->room * sizeof(*va->run));
     return unmapped != CUDA_SUCCESS ? unmapped : freed;
 }

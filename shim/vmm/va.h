@@ -69,10 +69,8 @@ static inline uint64_t zc_va_bit(int device)
     return device >= 0 && device < ZC_VA_DEVICES ? UINT64_C(1) << device : 0;
 }
 
-/* Reserves addresses, for zc_access_reserve(), and gives them back.  They return the driver's
- * code. */
+/* Reserves addresses, for zc_access_reserve().  Returns the driver's code. */
 CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide);
-CUresult zc_va_release(struct zc_va *va);
 
 /* The functions below are for ranges in the list. */
 
