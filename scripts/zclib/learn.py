@@ -92,7 +92,10 @@ class Run:
 
     def __init__(self) -> None:
         self.sites: dict[str, Site] = {}
-        self.device: dict[str, tuple[int, int, int]] = {}  # Requests, copies in, bytes of these.
+        self.pinned = False      # Blocks of the program's own pinned memory may look like these:
+        # Device blocks that were only copied to, or only copied from: requests, copies, bytes.
+        self.tables: dict[str, tuple[int, int, int]] = {}
+        self.results: dict[str, tuple[int, int, int]] = {}
         self.others = Counts()   # Copies of libc's memory that no rule took,
         self.other_calls = 0     # and how many they are.
         self.flows = Counts()    # All copies of pageable memory.
@@ -114,6 +117,7 @@ class Run:
         self.asked_bytes += number(summary, "pageable_asked_bytes")
         self.moved_bytes += number(summary, "pageable_moved_bytes")
         for row in rows(summary, "flows"):
+            self.pinned |= "Pinned" in (row.get("src_kind"), row.get("dst_kind"))
             if row.get("src_kind") == "Pageable" and row.get("dir") == "HtoD":
                 self.flows.add(Counts(in_bytes=_bytes(row), in_ns=number(row, "blocked_ns")))
             elif row.get("dst_kind") == "Pageable" and row.get("dir") == "DtoH":
@@ -141,9 +145,10 @@ class Run:
             self.sites.setdefault(name, Site(small=site.small)).add(site)
             self.others.add(copies, -1)
             self.other_calls -= _calls(into) + _calls(out)
-        elif not rule and into and not out:
-            more = number(row, "requests"), _calls(into), _bytes(into)
-            self.device[name] = tuple(map(sum, zip(self.device.get(name, (0, 0, 0)), more)))
+        elif not rule and len(rows(row, "traffic")) == 1 and (into or out):
+            known, only = (self.tables, into) if into else (self.results, out)
+            more = number(row, "requests"), _calls(only), _bytes(only)
+            known[name] = tuple(map(sum, zip(known.get(name, (0, 0, 0)), more)))
 
     def spared_bytes(self) -> int:
         return max(self.asked_bytes - self.moved_bytes, 0)
@@ -174,7 +179,9 @@ class State:
     small: str = ""        # "", "try", "kept" or "gone".
     others: Counts = field(default_factory=Counts)
     sites: dict[str, Site] = field(default_factory=dict)
-    tables: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # Of the last run.
+    # Of the last run, what a promise of the owner's, or a measurement, could spare.
+    tables: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    results: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def add(self, run: Run) -> None:
         self.runs += 1
@@ -191,8 +198,12 @@ class State:
             self.sites.setdefault(name, Site(small=site.small)).add(site)
         most = sorted(self.sites, key=lambda name: -self.sites[name].bytes)[:MOST_SITES]
         self.sites = {name: self.sites[name] for name in most}
-        self.tables = {name: found for name, found in run.device.items()
-                       if found[1] >= 4 * max(found[0], 1) and found[2] >= LARGE}
+        self.tables = {name: found for name, found in run.tables.items()
+                       if found[1] >= 4 * max(found[0], 1) and found[2] >= LARGE
+                       and not run.pinned}
+        self.results = {name: found for name, found in run.results.items()
+                        if found[1] <= 2 * found[0] and found[2] >= LARGE * found[0]
+                        and not run.pinned}
         self._decide(run)
 
     def _decide(self, run: Run) -> None:
@@ -306,7 +317,15 @@ def _of_small(state: State) -> Iterable[str]:
 
 
 def _proposals(state: State) -> Iterable[str]:
-    """Rules that need a promise, which nobody but the owner can give."""
+    """Rules that need a promise, which nobody but the owner can give, and those whose price is paid
+    by kernels, which no count of copies tells."""
+    for name, (requests, calls, size) in sorted(state.results.items())[:A_LINE]:
+        yield (f"# Proposed, not in force: {calls} copies with {size} bytes came out of {requests} "
+               f"block{'s' * (requests != 1)} of site {name}, and\n# none went in. If kernels "
+               "write them once, copies out of them have nothing to move by:\n"
+               f"#   [rule result-{name}]\n#   site = {name}\n#   place = shared, device\n"
+               "#   access = write\n# with `place = shared, pageable` for the host's blocks; it "
+               "promises nothing, and `zc tune`\n# measures whether it pays.\n")
     for name, (requests, calls, size) in sorted(state.tables.items())[:A_LINE]:
         yield (f"# Proposed, not in force: {calls} copies with {size} bytes went into {requests} "
                f"block{'s' * (requests != 1)} of site {name}, and\n# none came back. If kernels "

@@ -291,12 +291,20 @@ not_used() {
     [[ -z $(ls "$PROFILES") ]]
 }
 
-@test "tables that are copied again and again are proposed, and never in force" {
+@test "results and tables that could be shared are proposed, and never put into force" {
     ln -s "$TREE/$ZC_BUILD/kernels/recopy-shared" .
     SIM_KERNELS=$TREE/$ZC_BUILD/sim/kernels/sampled.so auto ./recopy-shared 8388608 5
     grep -q '^# Proposed, not in force: ' "$PROFILES"/recopy-shared-*.conf
     grep -q '^#   access = read$' "$PROFILES"/recopy-shared-*.conf
-    run ! grep -q '^access' "$PROFILES"/recopy-shared-*.conf
+    ln -s "$TREE/$ZC_BUILD/kernels/vecadd-shared" .
+    SIM_KERNELS=$TREE/$ZC_BUILD/sim/kernels/vecadd.so auto ./vecadd-shared 8388608
+    [[ $(grep -c '^#   access = write$' "$PROFILES"/vecadd-shared-*.conf) == 1 ]]
+    # Pinned memory of the program's own is no table.
+    ln -s "$TREE/$ZC_BUILD/kernels/transfer_pinned-shared" .
+    SIM_KERNELS=$TREE/$ZC_BUILD/sim/kernels/transfer.so auto ./transfer_pinned-shared 33554432 5
+    run ! grep -q '^# Proposed' "$PROFILES"/transfer_pinned-shared-*.conf
+    run ! grep -q '^access' "$PROFILES"/*.conf
+    run -0 "$ZC" check "$PROFILES"/vecadd-shared-*.conf
 }
 
 # Teaches a run of a GPU with times: a call path took so many milliseconds for 1 GiB in blocks of
