@@ -42,7 +42,7 @@ const char *zc_profile_taught(void)
 
 size_t zc_profile_base(char *out)
 {
-    size_t bytes = (size_t)(zc_everyday_end - zc_everyday);
+    size_t bytes = (size_t)((uintptr_t)zc_everyday_end - (uintptr_t)zc_everyday);
     memcpy(out, zc_everyday, bytes);
     return bytes;
 }

@@ -199,8 +199,9 @@ scripts() {
 
 @test "clang finds nothing to warn about in the library" {
     command -v clang >/dev/null || skip "no clang"
-    find shim policy tools -name '*.c' ! -name '*_aarch64.c' ! -name '*_x86_64.c' |
-        diagnose clang | no_findings "clang:"
+    # The demo's program takes the names of cuda.h that a program sees.
+    find shim policy tools -name '*.c' ! -name '*_aarch64.c' ! -name '*_x86_64.c' \
+        ! -path tools/demo/gather.c | diagnose clang | no_findings "clang:"
 }
 
 @test "the library does not rest on the sign of plain char" {
