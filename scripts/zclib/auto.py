@@ -69,7 +69,7 @@ def text_of(path: str) -> str:
 
 
 def waiting() -> list[str]:
-    """Logs beside the profiles that runs without `zc run` have left, and their counters."""
+    """Logs beside the profiles that runs without `zc run` have left, and counters of some."""
     with contextlib.suppress(OSError):
         return [os.path.join(folder(), name) for name in sorted(os.listdir(folder()))
                 if WAITING.fullmatch(name)]
@@ -77,30 +77,26 @@ def waiting() -> list[str]:
 
 
 def fold() -> list[str]:
-    """Learns from the logs that wait, each a run, and removes them, as well as those of processes
-    that were killed.  Returns problems."""
-    problems: list[str] = []
-    runs: dict[str, list[str]] = {}  # Ranks of a job are one run.
+    """Learns from the logs that wait, and removes them, as well as those of processes that were
+    killed.  Returns problems."""
+    runs: dict[str, list[_Process]] = {}  # Ranks of a job are one run.
     for path in waiting():
         large = os.path.lexists(path) and os.lstat(path).st_size > MOST_LOG_BYTES
         process = None if large else _read(path)
-        if process is None or process.summary or not logs.is_running(process.pid):
-            of_job = process is not None and string(process.meta, "job") or path
-            runs.setdefault(of_job, []).append(path)
-    for paths in runs.values():
-        problem = learn(path for path in paths if os.path.lexists(path)).problem
-        problems += [problem] * bool(problem)
-        for path in paths:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-    return problems
+        if process is not None and process.goes_on:
+            continue
+        with contextlib.suppress(OSError):
+            os.unlink(path)  # Of several zc the one that this succeeds for learns from it.
+            if process is not None:
+                runs.setdefault(string(process.meta, "job") or path, []).append(process)
+    return [problem for processes in runs.values() if (problem := _teach(processes).problem)]
 
 
 class _Process(NamedTuple):
     """What a log says of itself."""
 
     profile: str
-    pid: int
+    goes_on: bool    # As far as this host knows.
     ended: bool      # By exit(3) with 0, having been refused nothing.
     meta: Record
     summary: Record
@@ -123,18 +119,23 @@ def _read(path: str) -> _Process | None:
             row["site"] = natives.get(string(row, "site"), row.get("site"))
     except (OSError, logs.LogError):
         return None
-    well = not log.from_counters and bool(summary) and summary.get("exit_status") == 0 \
-        and not number(summary, "refused_calls")
-    return _Process(string(log.meta, "profile"), number(log.meta, "pid"), well, log.meta, summary)
+    over = bool(summary) and not log.from_counters
+    elsewhere = string(log.meta, "host", os.uname().nodename) != os.uname().nodename
+    goes_on = not over and (elsewhere or logs.is_running(number(log.meta, "pid")))
+    well = over and summary.get("exit_status") == 0 and not number(summary, "refused_calls")
+    return _Process(string(log.meta, "profile"), goes_on, well, log.meta, summary)
 
 
 def learn(paths: Iterable[str]) -> Learned:
     """Adds a run to the profiles of its programs: of its logs those count whose process ended
     well."""
+    return _teach(process for path in paths if (process := _read(path)))
+
+
+def _teach(processes_of_run: Iterable[_Process]) -> Learned:
     by_profile: dict[str, list[_Process]] = {}
-    for path in paths:
-        process = _read(path)
-        if process is not None and process.ended and _is_profile(process.profile):
+    for process in processes_of_run:
+        if process.ended and _is_profile(process.profile):
             by_profile.setdefault(process.profile, []).append(process)
     line = problem = ""
     for profile, processes in by_profile.items():

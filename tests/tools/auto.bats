@@ -129,6 +129,29 @@ taken() {
     [[ $(ls "$PROFILES") == lessons-*.conf ]] || [[ -z $(ls "$PROFILES") ]]
 }
 
+@test "the log of a run that goes on is left alone, and read once that has ended" {
+    write_copier
+    mkfifo pipe
+    preloaded python3 copier.py <pipe >said &
+    exec 5>pipe
+    until grep -q ready said; do sleep 0.05; done
+    "$ZC" auto --learn
+    [[ $(ls "$PROFILES") == python3*.counters*python3*.jsonl ]]
+    exec 5>&-
+    wait $!
+    "$ZC" auto --learn
+    [[ $(ls "$PROFILES") == python3*.conf ]]
+}
+
+@test "two zc that read the logs at one moment learn once from each" {
+    preloaded ./lessons 1 idle >/dev/null
+    preloaded ./lessons 2 idle >/dev/null
+    local waited=$(ls "$PROFILES" | wc -l)
+    for _ in 1 2 3 4; do "$ZC" auto --learn & done
+    wait
+    [[ $(runs) == "$waited" ]]
+}
+
 @test "runs that failed or were killed teach nothing, and their logs go" {
     auto ./lessons 2 often
     cp "$PROFILES"/lessons-*.conf before
