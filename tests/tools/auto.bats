@@ -96,6 +96,8 @@ taken() {
     [[ ${lines[-1]} == *"learned in 2 runs; zc auto --show" ]]
     run -0 "$ZC" explain auto --api malloc --size 32M --nth 16
     [[ ${lines[-1]} == "malloc of 32M goes to rule 'learned-control': pageable" ]]
+    run -0 env ZC_POLICY=auto "$ZC" check
+    [[ ${lines[-1]} == "$PROFILES/lessons-"*" 0 errors, 0 warnings" ]]
     run -0 --separate-stderr env ZC_POLICY=auto "$ZC" run -q ./lessons 3
     [[ $(runs) == 3 && -z $stderr ]]
 }

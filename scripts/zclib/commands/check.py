@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 
-from .. import policies, presets, screen, table
+from .. import auto, policies, presets, screen, table
 
 EPILOG = """\
 Without POLICY: the one that a program started here would get.
@@ -31,10 +32,16 @@ def _print_keys() -> int:
     return 0
 
 
+def _inherited() -> list[str]:
+    """ZC_POLICY where it names a profile, which the library's parser alone does not find."""
+    return [name for name in auto.NAMES if name == os.environ.get("ZC_POLICY")]
+
+
 def run(args: argparse.Namespace) -> int:
     if args.keys:
         return _print_keys()
     # To the library `off` means no policy, and an empty name the usual places.
-    files = [f"./{name}" if name in ("off", "") else presets.path(name)
-             for name in args.file] or [None]
+    files = [f"./{name}" if name in ("off", "") else
+             auto.one() if name in auto.NAMES else presets.path(name)
+             for name in args.file or _inherited()] or [None]
     return max(policies.check(name) for name in files)
