@@ -30,7 +30,7 @@ OF_THE_REQUEST = ("a stream is being captured", "only the driver makes write-com
                   "its pool is", "its pool has", "it names no pool", "must stay exportable",
                   "a library that exports memory requests it",
                   "below 64 KiB", "it is not larger than 1 MiB", "its rule does not say 'access",
-                  "stream-ordered requests can't be")
+                  "stream-ordered requests can't be", "requests in stream order")
 
 
 def size(count):
