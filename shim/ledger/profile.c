@@ -47,13 +47,11 @@ size_t zc_profile_base(char *out)
     return bytes;
 }
 
-/* The first bytes of a file: of an executable they hold its build id, of what the driver tells of a
- * GPU the model is the first line. */
-static uint64_t add_file(uint64_t key, const char *path, char until)
+/* The first bytes of a file: of an executable they hold its build id. */
+static uint64_t add_file(uint64_t key, const char *path)
 {
     size_t n = zc_file_text(path, profile.text, sizeof(profile.text));
-    char *end = until ? memchr(profile.text, until, n) : NULL;
-    return key * 31 + zc_hash(profile.text, end ? (size_t)(end - profile.text) : n);
+    return key * 31 + zc_hash(profile.text, n);
 }
 
 /* Of an interpreter its script, or the code or module that is named instead. */
@@ -74,25 +72,29 @@ static uint64_t add_script(uint64_t key)
         return key;
     key = key * 31 + zc_hash(word, strlen(word));
     /* Nothing is read of a pipe: the interpreter would miss it. */
-    return stat(word, &s) == 0 && S_ISREG(s.st_mode) ? add_file(key, word, '\0') : key;
+    return stat(word, &s) == 0 && S_ISREG(s.st_mode) ? add_file(key, word) : key;
 }
 
+/* The model of the first GPU as the bus numbers it: the driver's own file asks the GPU. */
 static uint64_t add_gpu(uint64_t key)
 {
     glob_t found;
-    if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) != 0)
+    char device[64];
+    struct zc_text path = zc_text_on(device, sizeof(device));
+    if (glob("/proc/driver/nvidia/gpus/*", 0, NULL, &found) != 0)
         return key;
-    key = add_file(key, found.gl_pathv[0], '\n');
+    zc_text_fmt(&path, "/sys/bus/pci/devices/%s/device", strrchr(found.gl_pathv[0], '/') + 1);
+    zc_text_cstr(&path);
     globfree(&found);
-    return key;
+    return add_file(key, device);
 }
 
 const char *zc_profile_find(void)
 {
     struct zc_text path = zc_text_on(profile.path, sizeof(profile.path));
     const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
-    uint64_t key = add_file(zc_hash(ZC_VERSION, strlen(ZC_VERSION)), "/proc/self/exe", 0);
-    key = add_gpu(add_file(add_script(key), "/proc/driver/nvidia/version", 0));
+    uint64_t key = add_file(zc_hash(ZC_VERSION, strlen(ZC_VERSION)), "/proc/self/exe");
+    key = add_gpu(add_file(add_script(key), "/proc/driver/nvidia/version"));
     if (cache && *cache == '/')
         zc_text_str(&path, cache);
     else if (home && *home == '/')
