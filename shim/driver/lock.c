@@ -5,10 +5,15 @@
 #include "base/lock.h"
 #include "base/own.h"
 
+#define CONTEXTS_MAX 64u
+
 static ZC_LOCK(driver_lock, ZC_RANK_DRIVER);
 static ZC_OWN struct {
     struct zc_leaving *leaving; /* Contexts that are being destroyed. */
     bool awaits;                /* Some stream may wait for the CPU.  Atomic. */
+    bool too_many;              /* Contexts, or one was made where the lock was not to be had. */
+    unsigned count;
+    CUcontext context[CONTEXTS_MAX];
 } shown;
 
 bool zc_driver_lock(void)
@@ -59,4 +64,28 @@ bool zc_leaving(CUcontext context)
     while (l && l->context != context)
         l = l->next;
     return l;
+}
+
+void zc_context_note(CUcontext context, bool there)
+{
+    unsigned i = 0;
+    if (!zc_driver_lock()) {
+        shown.too_many |= there;
+        return;
+    }
+    while (i < shown.count && shown.context[i] != context)
+        i++;
+    if (!there && i < shown.count)
+        shown.context[i] = shown.context[--shown.count];
+    else if (there && i == CONTEXTS_MAX)
+        shown.too_many = true;
+    else if (there && i == shown.count)
+        shown.context[shown.count++] = context;
+    zc_driver_unlock();
+}
+
+CUcontext zc_context_at(unsigned i, bool *known)
+{
+    *known = !shown.too_many;
+    return i < shown.count ? shown.context[i] : NULL;
 }

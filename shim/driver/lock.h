@@ -39,3 +39,10 @@ void zc_leaving_end(struct zc_leaving *l);
 
 /* With the lock. */
 bool zc_leaving(CUcontext context);
+
+/* A context is there from now on, or no longer.  Takes the lock. */
+void zc_context_note(CUcontext context, bool there);
+
+/* The contexts that the program has made or retained, NULL behind the last; where they are too many
+ * to know, *known is false.  With the lock. */
+CUcontext zc_context_at(unsigned i, bool *known);

@@ -183,3 +183,23 @@ bool zc_stream_rests(unsigned most_ms)
         zc_real.cuEventDestroy_v2(mark);
     return result == CUDA_SUCCESS;
 }
+
+/* In doubt false. */
+static bool rests_in(CUcontext context, unsigned most_ms)
+{
+    bool entered;
+    if (zc_leaving(context) || zc_context_enter(context, &entered) != CUDA_SUCCESS)
+        return false;
+    bool rest = zc_stream_rests(most_ms);
+    zc_context_leave(entered);
+    return rest;
+}
+
+bool zc_stream_all_rest(CUcontext first, unsigned most_ms)
+{
+    bool known, rest = rests_in(first, most_ms);
+    CUcontext context = zc_context_at(0, &known);
+    for (unsigned i = 1; rest && context; context = zc_context_at(i++, &known))
+        rest = context == first || rests_in(context, most_ms);
+    return rest && known;
+}

@@ -38,6 +38,10 @@ CUresult zc_stream_drain_context(CUcontext context);
  * stream; false if that takes longer than `most_ms`.  With driver/lock.h, outside of captures. */
 bool zc_stream_rests(unsigned most_ms);
 
+/* The same of a context, and of all others that the program has: what ends a registration waits for
+ * all devices, and one of them may wait for what the program does next. */
+bool zc_stream_all_rest(CUcontext first, unsigned most_ms);
+
 /* Returns an event behind all work of a context; NULL if no event can cover it, as during captures,
  * or the driver refuses. */
 CUevent zc_stream_mark_context(CUcontext context);

@@ -80,6 +80,7 @@ static void forget_context(CUcontext context, bool primary)
         }
     } while (c.count == BATCH);
     zc_modules_context_gone(context);
+    zc_context_note(context, false);
 }
 
 /* Before and after a call that may destroy a context; NULL if it is unknown. */
@@ -107,6 +108,8 @@ static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUconte
         uint64_t begun = zc_counters_begin_start();                                                \
         CUresult result = real args;                                                               \
         zc_counters_end_start(begun);                                                              \
+        if (result == CUDA_SUCCESS && zc_life_on())                                                \
+            zc_context_note(*context, true);                                                       \
         return result;                                                                             \
     }
 MAKES_CONTEXT(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device), (context, device))

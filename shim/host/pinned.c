@@ -430,12 +430,10 @@ static bool is_staged(const struct zc_extent *e)
  * last for ever. */
 static bool rests(CUcontext context)
 {
-    bool entered;
     if (!zc_await_any() || zc_capture_any())
         return true;
     bool mine = zc_driver_lock();
-    bool rest = zc_context_enter(context, &entered) == CUDA_SUCCESS && zc_stream_rests(RESTS_MS);
-    zc_context_leave(entered);
+    bool rest = zc_stream_all_rest(context, RESTS_MS);
     if (mine)
         zc_driver_unlock();
     return rest;
@@ -497,7 +495,7 @@ void zc_pinned_tidy_slow(void)
         zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != registrar ||
         !zc_driver_lock())
         return;
-    if (zc_stream_rests(TIDY_MS))
+    if (zc_stream_all_rest(context, TIDY_MS))
         zc_pinned_trim();
     else
         __atomic_store_n(&tidy_not, TIDY_BUSY_NS, __ATOMIC_RELAXED);
@@ -509,18 +507,6 @@ static bool is_copied_by_fork(const struct zc_extent *e)
 {
     return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && (!e->owner || !e->live) &&
            !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
-}
-
-/* With driver/lock.h. */
-static bool rests_soon(CUcontext context, unsigned most_ms)
-{
-    bool entered;
-    bool rest = !zc_leaving(context) && zc_context_enter(context, &entered) == CUDA_SUCCESS;
-    if (rest) {
-        rest = zc_stream_rests(most_ms);
-        zc_context_leave(entered);
-    }
-    return rest;
 }
 
 /* Waits no longer than Linux would take for the copies. */
@@ -537,15 +523,14 @@ static unsigned fork_ms(void)
 
 static void end_before_fork(void)
 {
-    unsigned most_ms = fork_ms();
-    uintptr_t from = 0;
-    CUcontext rested = NULL;
-    for (struct zc_extent *e; (e = zc_hostheap_next(from, is_copied_by_fork));) {
+    struct zc_extent *e = zc_hostheap_next(0, is_copied_by_fork);
+    if (!e || !zc_stream_all_rest(e->context, fork_ms()))
+        return;
+    for (uintptr_t from = 0; (e = zc_hostheap_next(from, is_copied_by_fork));) {
         from = zc_extent_base(e) + zc_extent_span(e);
         enum zc_extent_pin pin = zc_pinned_hold(e);
-        bool may = pin == ZC_PIN_DONE && (e->context == rested || rests_soon(e->context, most_ms));
-        rested = may ? e->context : rested;
-        zc_pinned_let_go(e, may && zc_pinned_unregister(e) ? ZC_PIN_NONE : pin);
+        bool ended = pin == ZC_PIN_DONE && zc_pinned_unregister(e);
+        zc_pinned_let_go(e, ended ? ZC_PIN_NONE : pin);
     }
 }
 

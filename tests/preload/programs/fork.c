@@ -406,6 +406,22 @@ static void busy_beside_staged(void)
     CHECK(cuCtxSynchronize());
 }
 
+/* Another device has work until the program has forked; its registrations were the first's. */
+static void elsewhere_beside_staged(void)
+{
+    CUcontext other;
+    int word = 0;
+    copy_staged();
+    CHECK(cuDevicePrimaryCtxRetain(&other, 1));
+    CHECK(cuCtxPushCurrent(other));
+    CHECK(cuLaunchHostFunc(NULL, wait_for_word, &word));
+    CHECK(cuCtxPopCurrent(&other));
+    fork_staged();
+    __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+    CHECK(cuCtxPushCurrent(other));
+    CHECK(cuCtxSynchronize());
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"before_init", before_init},
@@ -422,6 +438,7 @@ int main(int argc, char **argv)
                                           {"handler_beside_staged", handler_beside_staged},
                                           {"stream_beside_staged", stream_beside_staged},
                                           {"busy_beside_staged", busy_beside_staged},
+                                          {"elsewhere_beside_staged", elsewhere_beside_staged},
                                           {"while_reading", while_reading},
                                           {"while_starting", while_starting},
                                           {"use", use}};
