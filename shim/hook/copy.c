@@ -289,6 +289,8 @@ CUresult zc_copy_before_node(struct zc_copy *c)
         result = zc_place_retreat(c->dst.block, c->fn, true, ZC_RETREAT_WRITTEN);
     if (result == CUDA_SUCCESS && c->on)
         result = zc_place_retreat(c->src.block, c->fn, true, ZC_RETREAT_GRAPH);
+    if (result == CUDA_SUCCESS)
+        zc_sides_in_graph(c);
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
         result = zc_place_quiesce(c->fn);
     return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream) : result;

@@ -29,6 +29,7 @@ void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *
 {
     struct zc_graph_copy n = {.id = id};
     zc_copy_resolve(c);
+    zc_sides_in_graph(c);
     n.asked = zc_copy_asked(c);
     n.real = zc_copy_real(c);
     n.dst = c->dst.address;

@@ -67,8 +67,9 @@ enum zc_extent_claim {
 };
 
 /* One extent, stored at the index of its first unit.  Changes under the heap's lock, except `pin`,
- * `copied`, `shared`, `claim`, `visits`, `program`, `early`, `inherited`, `stale` and `odd`, which
- * are atomics, and the slot of a live block, which belongs to the block's owner. */
+ * `copied`, `shared`, `claim`, `visits`, `program`, `early`, `inherited`, `graphed`, `stale`
+ * and `odd`, which are atomics, and the slot of a live block, which belongs to the block's owner.
+ */
 struct zc_extent {
     struct zc_extent *next, *prev; /* List by use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
@@ -96,6 +97,7 @@ struct zc_extent {
     bool odd;       /* The program changed its mappings: no other block may get it. */
     bool frozen;    /* Nothing is written into its file any more.  Atomic. */
     bool early;     /* Its memory stays: shared/early.h has mapped it.  Atomic. */
+    bool graphed;   /* A graph that copies it found it registered, and relies on that.  Atomic. */
     bool inherited; /* The process has forked since it had a block.  Atomic. */
     int16_t node;   /* NUMA node that its pages are bound to, or ZC_NODE_*. */
     uint16_t lead;  /* BLOCK: offset of the block in the extent. */

@@ -484,6 +484,7 @@ static void retire(struct zc_extent *e)
     zc_hostheap_needed(e);
     e->live = 0;
     e->since = zc_ticks();
+    e->graphed = false;
     zc_memfile_merge(e);
     zc_hostheap_unclaim(e);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)

@@ -351,7 +351,14 @@ bool zc_pinned_unregister(struct zc_extent *e)
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
         return false;
     __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&e->graphed, false, __ATOMIC_RELEASE);
     return true;
+}
+
+void zc_pinned_in_graph(struct zc_extent *e)
+{
+    if (e && settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e))
+        __atomic_store_n(&e->graphed, true, __ATOMIC_RELEASE);
 }
 
 static struct zc_extent *next_in(uint64_t *at, uint64_t end)
@@ -449,8 +456,8 @@ static CUresult keep_registered(const struct zc_extent *e, enum zc_fn fn)
     zc_refusal_count(policy, rule);
     zc_message(ZC_ERROR, "refused",
                "%s returned %u: libzc does not know it, and can't end the registration of host "
-               "blocks of rule %s (%s:%u) while a stream waits for the program; give that rule "
-               "'place = pageable'",
+               "blocks of rule %s (%s:%u) while a graph copies them, or a stream waits for the "
+               "program; give that rule 'place = pageable'",
                zc_fn_name(fn), (unsigned)code, rule->name, policy->file, rule->line);
     return code;
 }
@@ -465,7 +472,8 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
     CUstreamCaptureMode before = zc_capture_relax();
     for (struct zc_extent *e; result == CUDA_SUCCESS && (e = zc_hostheap_next(from, is_staged));) {
         enum zc_extent_pin pin = zc_pinned_hold(e);
-        bool ended = pin == ZC_PIN_DONE && rests(e->context) && zc_pinned_unregister(e);
+        bool ended = pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && rests(e->context) &&
+                     zc_pinned_unregister(e);
         if (pin == ZC_PIN_DONE && !ended)
             result = keep_registered(e, fn);
         zc_pinned_let_go(e, ended ? ZC_PIN_NONE : pin);
@@ -502,11 +510,11 @@ void zc_pinned_tidy_slow(void)
     zc_driver_unlock();
 }
 
-/* What cuMemHostAlloc gave to the program stays the device's. */
+/* What cuMemHostAlloc gave to the program stays the device's, and what graphs rely on. */
 static bool is_copied_by_fork(const struct zc_extent *e)
 {
     return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && (!e->owner || !e->live) &&
-           !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
+           !(e->live && zc_pinned_lasts(e)) && !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
 }
 
 /* Waits no longer than Linux would take for the copies. */

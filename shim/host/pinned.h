@@ -37,6 +37,17 @@ void zc_pinned_let_go(struct zc_extent *extent, enum zc_extent_pin pin);
  * extent stays as it was.  Not during a capture. */
 CUresult zc_pinned_now(struct zc_extent *extent, const char **why);
 
+/*
+ * A graph is given a copy of the extent: NULL for none.  The driver keeps what kind of memory it
+ * found then, so a registration lasts as long as the block: launches would use addresses that the
+ * device no longer has.
+ */
+void zc_pinned_in_graph(struct zc_extent *extent);
+static inline bool zc_pinned_lasts(const struct zc_extent *extent)
+{
+    return __atomic_load_n(&extent->graphed, __ATOMIC_ACQUIRE);
+}
+
 /* Ends a registration; waits for the device.  False if the driver keeps it. */
 bool zc_pinned_unregister(struct zc_extent *extent);
 

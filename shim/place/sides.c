@@ -155,6 +155,12 @@ static uint32_t first_facts(const struct zc_copy *c)
            ZC_FACT_THREADS | ZC_FACT_IF(INWARD, c->src.extent);
 }
 
+void zc_sides_in_graph(const struct zc_copy *c)
+{
+    zc_pinned_in_graph(c->dst.extent);
+    zc_pinned_in_graph(c->src.extent);
+}
+
 /* Does what is needed whoever makes the copy, and returns the facts that this settles. */
 static uint32_t make_ready(struct zc_copy *c)
 {
@@ -163,6 +169,9 @@ static uint32_t make_ready(struct zc_copy *c)
         use_host(&c->dst, c->bytes);
         use_host(&c->src, c->bytes);
     }
+    bool captured = zc_capture_holds(c->stream, c->flavour);
+    if (captured)
+        zc_sides_in_graph(c);
     c->result = zc_vmm_open(c);
     uint32_t ended = c->result == CUDA_SUCCESS ? zc_grow_facts(c) : ZC_FACT_FAILED;
     if (ended)
@@ -170,8 +179,7 @@ static uint32_t make_ready(struct zc_copy *c)
     zc_hint_copy(c);
     return zc_cpu_facts(c) | zc_staged_facts(c) | (c->first ? first_facts(c) : 0) |
            ZC_FACT_IF(MALFORMED, !zc_copy_well_formed(c)) |
-           ZC_FACT_IF(AWAITED, c->sync && zc_await_any()) |
-           ZC_FACT_IF(CAPTURED, zc_capture_holds(c->stream, c->flavour));
+           ZC_FACT_IF(AWAITED, c->sync && zc_await_any()) | ZC_FACT_IF(CAPTURED, captured);
 }
 
 /* Gathers the facts that a row asks for. */

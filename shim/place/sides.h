@@ -69,5 +69,8 @@ static inline void zc_sides_note(const struct zc_copy *c)
         zc_grown_note(c);
 }
 
+/* A graph is to make the copy. */
+void zc_sides_in_graph(const struct zc_copy *c);
+
 /* The copy has ended. */
 void zc_sides_end(struct zc_copy *c);

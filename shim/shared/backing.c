@@ -105,7 +105,7 @@ static bool take_pin(struct zc_extent *e)
 {
     enum zc_extent_pin pin = zc_pinned_hold(e);
     bool taken = pin == ZC_PIN_NONE || pin == ZC_PIN_REFUSED ||
-                 (pin == ZC_PIN_DONE && zc_pinned_unregister(e));
+                 (pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && zc_pinned_unregister(e));
     if (!taken)
         zc_pinned_let_go(e, pin);
     return taken;

@@ -113,10 +113,10 @@ ended_by() {
     ((ended == 1))
 }
 
-@test "not in a signal handler or a host function, nor where a device has work" {
+@test "not in a handler or host function, nor where a device has work or a graph copies them" {
     export SIM_DEVICES=2
     for scenario in handler_beside_staged stream_beside_staged busy_beside_staged \
-        elsewhere_beside_staged; do
+        elsewhere_beside_staged graph_beside_staged; do
         ended_by "$scenario"
         ((ended == 0))
     done

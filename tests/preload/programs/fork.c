@@ -422,6 +422,26 @@ static void elsewhere_beside_staged(void)
     CHECK(cuCtxSynchronize());
 }
 
+/* A graph that copies the block was made before, and is launched after it. */
+static void graph_beside_staged(void)
+{
+    CUdeviceptr d = copy_staged();
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK(cuMemcpyHtoDAsync(d, staged, STAGED, stream));
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < 20; i++)
+        fork_staged();
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"before_init", before_init},
@@ -439,6 +459,7 @@ int main(int argc, char **argv)
                                           {"stream_beside_staged", stream_beside_staged},
                                           {"busy_beside_staged", busy_beside_staged},
                                           {"elsewhere_beside_staged", elsewhere_beside_staged},
+                                          {"graph_beside_staged", graph_beside_staged},
                                           {"while_reading", while_reading},
                                           {"while_starting", while_starting},
                                           {"use", use}};
