@@ -10,19 +10,23 @@
 #include "base/life.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/message.h"
 #include "base/own.h"
 #include "driver/await.h"
 #include "driver/call.h"
+#include "driver/capture.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
 #include "hook/copy.h"
 #include "hook/graph_nodes.h"
 #include "hook/request.h"
 #include "host/source.h"
+#include "ledger/rules.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "log/ranges.h"
 #include "memory/deep.h"
+#include "place/sides.h"
 #include "place/verbs.h"
 
 struct exec {
@@ -328,6 +332,27 @@ static CUresult retreat_all(enum zc_fn fn, const struct zc_graph_copy *nodes, si
     return result;
 }
 
+/* Behind a launch, until sources that look pageable may be overwritten.  Where streams wait for the
+ * program, that might last for ever. */
+static CUresult wait_for_sources(const struct zc_graph_copy *nodes, size_t count, CUstream stream,
+                                 enum zc_flavour flavour)
+{
+    const struct zc_rule *rule = NULL;
+    for (size_t i = 0; i < count && !rule; i++)
+        rule = zc_side_read_late(nodes[i].src);
+    if (!rule || zc_life_closing() || zc_capture_holds(stream, flavour))
+        return CUDA_SUCCESS;
+    if (!zc_await_any())
+        return zc_stream_drain(stream, flavour);
+    if (zc_message_first("graph sources"))
+        zc_message(ZC_WARN, "graph",
+                   "a graph reads host blocks of rule %s (%s:%u) at its turn, and not in the call "
+                   "that launches it, because streams may wait for the program; if it changes "
+                   "them before that, give the rule 'place = pageable'",
+                   rule->name, zc_rules()->file, rule->line);
+    return CUDA_SUCCESS;
+}
+
 ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 {
     size_t count = 0;
@@ -349,6 +374,8 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
         result = zc_place_quiesce(entry->fn);
     if (result == CUDA_SUCCESS)
         result = ZC_HOLDING_STILL(real(exec, stream));
+    if (result == CUDA_SUCCESS)
+        result = wait_for_sources(nodes, count, stream, entry->flavour);
     uint64_t ticks = zc_ticks() - start;
     if (watched)
         zc_launch_done(&launch);

@@ -161,6 +161,16 @@ void zc_sides_in_graph(const struct zc_copy *c)
     zc_pinned_in_graph(c->src.extent);
 }
 
+const struct zc_rule *zc_side_read_late(CUdeviceptr address)
+{
+    struct zc_operand b = {.side = ZC_SIDE_HOST, .address = address};
+    if (!zc_hostheap_owns(address))
+        return NULL;
+    resolve_operand(&b);
+    bool registered = b.extent && __atomic_load_n(&b.extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE;
+    return registered && keeps_meaning(&b) ? &zc_rules()->rules[b.block->rule] : NULL;
+}
+
 /* Does what is needed whoever makes the copy, and returns the facts that this settles. */
 static uint32_t make_ready(struct zc_copy *c)
 {

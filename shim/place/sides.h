@@ -72,5 +72,10 @@ static inline void zc_sides_note(const struct zc_copy *c)
 /* A graph is to make the copy. */
 void zc_sides_in_graph(const struct zc_copy *c);
 
+/* The rule of the block at an address that looks pageable to the program, where a graph reads it at
+ * its turn: of pageable memory the driver reads it in the call that launches the graph.  Else
+ * NULL. */
+const struct zc_rule *zc_side_read_late(CUdeviceptr address);
+
 /* The copy has ended. */
 void zc_sides_end(struct zc_copy *c);

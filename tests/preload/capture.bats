@@ -55,6 +55,17 @@ shared=("$host_rule$device_rule"'access = write' "$host_rule$device_rule"'access
     [[ $output == $'4 nodes\n4 nodes\n4 nodes' ]]
 }
 
+@test "what a graph copies from memory of malloc may change behind its launch" {
+    export SIM_DELAY_US=3000
+    run -0 timeout 30 "$program" refilled
+    [[ $output == $'holds 2: 1\nholds 3: 1\nholds 4: 1\nholds 5: 1' ]]
+    bare=$output
+    for rules in $'api = malloc\nplace = pinned' "${shared[@]}"; do
+        run -0 under_policy "$rules" timeout 30 "$program" refilled
+        [[ $output == "$bare" ]]
+    done
+}
+
 @test "calls that a capture forbids are refused and end it as without libzc" {
     same_in_every_place forbidden
     [[ $output == *'-> 900'*'-> 901'* ]]

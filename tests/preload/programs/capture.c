@@ -349,6 +349,34 @@ static void forbidden_copies(void)
     }
 }
 
+/* Memory of malloc that was copied before is the source of a graph, and changes behind its
+ * launch. */
+static void refilled(void)
+{
+    enum { BYTES = 4 << 20 };
+    CUdeviceptr d;
+    CUgraph graph;
+    CUgraphExec exec;
+    char *h = malloc(BYTES);
+    memset(h, 1, BYTES);
+    CHECK(cuMemAlloc(&d, BYTES));
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, stream));
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (char i = 2; i < 6; i++) {
+        memset(h, i, BYTES);
+        CHECK(cuGraphLaunch(exec, stream));
+        memset(h, 0, BYTES);
+        CHECK(cuStreamSynchronize(stream));
+        CHECK(cuMemcpyDtoH(h, d, BYTES));
+        printf("holds %d: %d\n", i, all_are(h, i, BYTES));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"thread_local", thread_local_mode},
@@ -360,6 +388,7 @@ int main(int argc, char **argv)
                                           {"allowed", allowed},
                                           {"launches", launches},
                                           {"lost", lost},
+                                          {"refilled", refilled},
                                           {"updates", updates},
                                           {"generic_updates", generic_updates}};
     context = start_gpu(0);
