@@ -346,7 +346,9 @@ const char zc_pinned_pageable[64];
 bool zc_pinned_unregister(struct zc_extent *e)
 {
     bool lent = zc_context_lend(e->context);
+    CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = zc_real.cuMemHostUnregister((void *)zc_extent_base(e));
+    zc_capture_restore(before);
     zc_context_leave(lent);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
         return false;
@@ -469,7 +471,6 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
     __atomic_store_n(&forgone, true, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&registrations, __ATOMIC_SEQ_CST))
         return CUDA_SUCCESS;
-    CUstreamCaptureMode before = zc_capture_relax();
     for (struct zc_extent *e; result == CUDA_SUCCESS && (e = zc_hostheap_next(from, is_staged));) {
         enum zc_extent_pin pin = zc_pinned_hold(e);
         bool ended = pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && rests(e->context) &&
@@ -479,7 +480,6 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
         zc_pinned_let_go(e, ended ? ZC_PIN_NONE : pin);
         from = zc_extent_base(e) + zc_extent_span(e);
     }
-    zc_capture_restore(before);
     return result;
 }
 

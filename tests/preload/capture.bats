@@ -66,6 +66,13 @@ shared=("$host_rule$device_rule"'access = write' "$host_rule$device_rule"'access
     done
 }
 
+@test "a fork, or a change of pages, during a capture does not end it" {
+    same_in_every_place changed
+    [[ $output == *'-> 0'* && $output != *'-> 9'* ]]
+    run -0 under_policy $'api = malloc\nplace = pinned' timeout 30 "$program" changed
+    [[ $output == *'-> 0'* && $output != *'-> 9'* ]]
+}
+
 @test "calls that a capture forbids are refused and end it as without libzc" {
     same_in_every_place forbidden
     [[ $output == *'-> 900'*'-> 901'* ]]

@@ -2,10 +2,14 @@
 /* Captures streams into graphs, with memory made before, inside and beside the capture. */
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "program.h"
 
 #define SIZE ((size_t)2 << 20) /* Of every block: `shared` has none of 1 MiB or less. */
+
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
 static CUcontext context;
 static CUstream stream;
@@ -377,6 +381,37 @@ static void refilled(void)
     }
 }
 
+/* During a capture the program forks, or changes the pages of a block that was copied before; then
+ * it copies the block. */
+static void changed(void)
+{
+    enum { BYTES = 4 << 20 };
+    CUdeviceptr d;
+    CUgraph graph = NULL;
+    char *h = malloc(BYTES);
+    memset(h, 1, BYTES);
+    CHECK(cuMemAlloc(&d, BYTES));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int forks = 0; forks < 2; forks++) {
+        CHECK(cuMemcpyHtoD(d, h, BYTES));
+        CHECK(cuMemcpyHtoD(d, h, BYTES));
+        CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        if (!forks) {
+            EXPECT(mprotect(h + PAGE - (uintptr_t)h % PAGE, PAGE, PROT_READ) == 0);
+            EXPECT(mprotect(h + PAGE - (uintptr_t)h % PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
+        } else if (fork() == 0) {
+            _exit(0);
+        }
+        wait(NULL);
+        SHOW(cuMemcpyHtoDAsync(d, h, BYTES, stream));
+        SHOW(cuMemcpyDtoHAsync(h, d, BYTES, stream));
+        SHOW(cuStreamEndCapture(stream, &graph));
+        free(h);
+        h = malloc(BYTES);
+        memset(h, 2, BYTES);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"thread_local", thread_local_mode},
@@ -389,6 +424,7 @@ int main(int argc, char **argv)
                                           {"launches", launches},
                                           {"lost", lost},
                                           {"refilled", refilled},
+                                          {"changed", changed},
                                           {"updates", updates},
                                           {"generic_updates", generic_updates}};
     context = start_gpu(0);
