@@ -36,6 +36,7 @@ static struct zc_block *add_block(uint64_t base, uint32_t site, enum zc_place_id
                                   .size = 1 << 20,
                                   .site = site,
                                   .place = (uint8_t)place,
+                                  .rule = -1,
                                   .asked = ZC_KIND_DEVICE,
                                   .real = ZC_KIND_DEVICE};
     struct zc_block *b = zc_block_add(&like);
@@ -174,7 +175,7 @@ static void a_site_sums_freed_and_live_blocks(void **state)
     some_traffic();
     summarize();
     sites = strstr(last_line(), "\"sites\":[");
-    assert_holds(sites, "\"requests\":2,\"requested_bytes\":2097152,\"frees\":1,"
+    assert_holds(sites, "\"requests\":2,\"requested_bytes\":2097152,\"frees\":1,\"rule\":null,"
                         "\"traffic\":[{\"dir\":\"HtoD\",\"asked_calls\":3,"
                         "\"asked_bytes\":14680064,");
     assert_holds(sites, "{\"dir\":\"Memset\",\"asked_calls\":1,\"asked_bytes\":100,");
