@@ -97,7 +97,7 @@ const char *zc_profile_find(void)
     key = add_gpu(add_file(add_script(key), "/proc/driver/nvidia/version"));
     if (cache && *cache == '/')
         zc_text_str(&path, cache);
-    else if (home && *home == '/')
+    else if (home && *home == '/' && access(home, F_OK) == 0)
         zc_text_fmt(&path, "%s/.cache", home);
     else
         return NULL;

@@ -179,7 +179,7 @@ taken() {
 
 @test "without a cache it is everyday, without a word" {
     local setting
-    for setting in HOME= HOME=relative HOME=/proc/nowhere; do
+    for setting in HOME= HOME=relative HOME=/proc/nowhere HOME="$PWD/nowhere"; do
         run -0 env -u XDG_CACHE_HOME "$setting" LD_PRELOAD="$LIBZC" ZC_POLICY=auto \
             ./lessons 1 often
         [[ $output == *"auto: @everyday; zc auto --show"* ]]
