@@ -358,9 +358,12 @@ void zc_extent_pages(struct zc_extent *extent, bool small)
                      small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
-/* The memory lives on wherever the file is mapped. */
+/* The memory lives on wherever the file is mapped.  Nothing is written where there is none: a fork
+ * looks at extents that move, which have none. */
 static void forget_file(struct zc_extent *e)
 {
+    if (!e->inode)
+        return;
     if (e->view)
         zc_memory_unmap(e->view, 2 * zc_extent_span(e));
     e->view = NULL;

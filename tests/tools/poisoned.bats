@@ -13,6 +13,8 @@ USES=(
     'tune --force --time 3 --check true -- killed 1 _exit'
     'tune --force --time 3 --metric "echo 1" -- killed 1 _exit'
     'init --force -- killed 1 _exit'
+    'auto --learn log.jsonl'
+    'auto --show'
     'presets everyday'
     'check --keys'
     'explain --size 1M policy.conf log.jsonl'
@@ -26,9 +28,9 @@ USES=(
     'export --prometheus -o zc.prom log.jsonl'
     'export --opentelemetry log.jsonl'
     'top -n 1 log.jsonl'
+    'jupyter remove'
     'doctor --measure'
     'demo --simulated'
-    'jupyter remove'
 )
 
 setup() {

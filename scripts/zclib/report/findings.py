@@ -469,7 +469,8 @@ class Finder:
 
     def _pageable(self, counts: Counts, whose: str) -> Finding:
         known = self._sizes()
-        size = next((size for size in known if size >= PINNED_BYTES), 0)
+        # What lies in larger copies than all that was moved is pinned by now.
+        size = next((size for size in known if PINNED_BYTES <= size <= counts.moved_bytes), 0)
         rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
             else ""
         text = (f"{units.size(counts.moved_bytes)} copied from or to pageable memory{whose} "
