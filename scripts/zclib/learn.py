@@ -319,17 +319,16 @@ def _of_small(state: State) -> Iterable[str]:
 def _proposals(state: State) -> Iterable[str]:
     """Rules that need a promise, which nobody but the owner can give, and those whose price is paid
     by kernels, which no count of copies tells."""
-    for name, (requests, calls, size) in sorted(state.results.items())[:A_LINE]:
-        yield (f"# Proposed, not in force: {calls} copies with {size} bytes came out of {requests} "
-               f"block{'s' * (requests != 1)} of site {name}, and\n# none went in. If kernels "
-               "write them once, copies out of them have nothing to move by:\n"
-               f"#   [rule result-{name}]\n#   site = {name}\n#   place = shared, device\n"
-               "#   access = write\n# with `place = shared, pageable` for the host's blocks; it "
-               "promises nothing, and `zc tune`\n# measures whether it pays.\n")
-    for name, (requests, calls, size) in sorted(state.tables.items())[:A_LINE]:
-        yield (f"# Proposed, not in force: {calls} copies with {size} bytes went into {requests} "
-               f"block{'s' * (requests != 1)} of site {name}, and\n# none came back. If kernels "
-               "only read them, this promise spares what has not changed:\n"
-               f"#   [rule table-{name}]\n#   site = {name}\n#   place = shared, device\n"
-               "#   access = read\n# with `place = shared, pageable` for the host's blocks; "
-               "`zc tune` measures whether it pays.\n")
+    for sites, kind, went, none, why, access, more in (
+            (state.results, "result", "came out of", "went in",
+             "write them once, copies out of them have nothing to move by:", "write",
+             "it promises nothing, and `zc tune`\n# measures whether it pays."),
+            (state.tables, "table", "went into", "came back",
+             "only read them, this promise spares what has not changed:", "read",
+             "`zc tune` measures whether it pays.")):
+        for name, (requests, calls, size) in sorted(sites.items())[:A_LINE]:
+            yield (f"# Proposed, not in force: {calls} copies with {size} bytes {went} {requests} "
+                   f"block{'s' * (requests != 1)} of site {name}, and\n# none {none}. If kernels "
+                   f"{why}\n#   [rule {kind}-{name}]\n#   site = {name}\n"
+                   f"#   place = shared, device\n#   access = {access}\n"
+                   f"# with `place = shared, pageable` for the host's blocks; {more}\n")
