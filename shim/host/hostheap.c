@@ -75,9 +75,9 @@ static void advise_pooled(struct zc_extent *e, void *advice)
         zc_memory_advise((void *)zc_extent_base(e), zc_extent_span(e), *(const int *)advice);
 }
 
-static void bequeath(struct zc_extent *e, void *unused)
+static void bequeath(struct zc_extent *e, void *advice)
 {
-    (void)unused;
+    advise_pooled(e, advice);
     if (e->use != ZC_EXTENT_FREE)
         __atomic_store_n(&e->inherited, true, __ATOMIC_RELAXED);
 }
@@ -89,8 +89,7 @@ static void hold_and_freeze(void)
     if (!held_for_fork)
         return;
     zc_memfile_before_fork();
-    zc_extent_each(advise_pooled, &advice);
-    zc_extent_each(bequeath, NULL);
+    zc_extent_each(bequeath, &advice);
 }
 
 static void let_go(void)
