@@ -273,6 +273,7 @@ bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against 
 
 bench-auto: all kernels $(if $(SIM),sim)     ## programs under ZC_POLICY=auto, after two runs to learn from, against everyday and bare
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh auto --warm 2 --rounds $(if $(SIM),1,5)
+	$(if $(SIM),,@ZC_BUILD='$(B)' tests/bench/run.sh auto-apps --warm 2 --rounds 5)
 
 soak: all sim gpu-tests $(PRELOAD_PROGRAMS)   ## random programs for SOAK_SECONDS (an hour), and what has grown
 	@ZC_BUILD='$(B)' python3 -B tests/soak.py

@@ -11,6 +11,7 @@ import tempfile
 import time
 
 from . import suites
+from .apps import AppRunner
 from .machine import describe
 from .result import Result, Session
 from .row import Row, Way
@@ -30,6 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--also", action="append", default=[], metavar="NAME=LIBRARY[,SETTING...]",
                         help="run the unmodified programs under another preloaded library as well, "
                         "with settings NAME=VALUE; where one fails, the tables say why")
+    parser.add_argument("--small", action="store_true", help="of scripts those for little time")
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
     parser.add_argument("--build", required=True, help="the build folder")
     parser.add_argument("--out", help="folder for SUITE.md and SUITE.json")
@@ -63,7 +65,10 @@ def keep(chosen: argparse.Namespace, session: Session) -> None:
 def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
     """What was measured, and what failed; the rows go on after one that failed."""
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    runner = Runner(top, chosen.build, work, chosen.simulated, not chosen.no_link)
+    runner = Runner(top, chosen.build, work, chosen.simulated, not chosen.no_link) \
+        if chosen.suite not in suites.SCRIPTS else \
+        AppRunner(top, chosen.build, work, chosen.simulated,
+                  "small" if chosen.simulated or chosen.small else "arguments")
     session = Session(describe(chosen.simulated, chosen.warm, chosen.rounds), chosen.simulated, [])
     failed = []
     begun = time.monotonic()

@@ -22,6 +22,7 @@ from gpu import effect, programs
 from gpu.runner import SKIPPED, TIMEOUT, execute
 
 from . import app_rows
+from .auto_rows import AUTO
 from .machine import describe
 from .result import COUNTS, KINDS, Result, Session
 from .row import Row, Way
@@ -46,20 +47,27 @@ def figures(text: str) -> dict[str, float | str]:
     for name, value in found.items():
         if name.endswith("_s") and name != "steps_s":
             line[name[:-1] + "ms"] = round(float(value) * 1e3, 3)
+    if "peak_mib" in found:
+        line["peak_bytes"] = float(found["peak_mib"]) * 2**20
     steps = [round(float(step) * 1e3, 3) for step in found.get("steps_s", "").split()]
     if len(steps) > 1:
         line |= {"first_ms": steps[0], "later_ms": median(steps[1:])}
     return line
 
 
+def logs_in(folder: str) -> list[str]:
+    """The logs of all processes of a run."""
+    paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl")]
+    if not paths:
+        raise BenchError("libzc wrote no log")
+    return paths
+
+
 def bytes_of(folder: str) -> tuple[dict[str, float], effect.Traffic]:
     """Where the bytes of all processes of a run went, by the logs in the folder."""
     total: dict[str, float] = dict.fromkeys((*COUNTS, *KINDS), 0)
     traffic = effect.Traffic()
-    paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".jsonl")]
-    if not paths:
-        raise BenchError("libzc wrote no log")
-    for path in paths:
+    for path in logs_in(folder):
         summary = last_summary(path)
         traffic.add(summary)
         for name, count in log_bytes(summary).items():
@@ -108,6 +116,8 @@ class AppRunner(Runner):
                 try:
                     found, traffic = bytes_of(folder)
                     self._judge(row, way, found, traffic)
+                    if way.policy == AUTO:
+                        self._learn(row, way, *logs_in(folder))
                 except BenchError as error:
                     raise BenchError(f"{row.title}, {way.label}: {error}") from error
         line["process_ms"] = round(ended.seconds * 1e3, 1)

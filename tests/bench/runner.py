@@ -171,10 +171,10 @@ class Runner:
         line["process_ms"] = round(process_ms, 1)
         return line, found
 
-    def _learn(self, row: Row, way: Way, log: str) -> None:
+    def _learn(self, row: Row, way: Way, *logs: str) -> None:
         """What the run taught, for the next one; outside of what is measured."""
         zc = os.path.join(self.top, "scripts", "zc")
-        subprocess.run([zc, "auto", "--learn", log], env=self._environment(row, way, log) |
+        subprocess.run([zc, "auto", "--learn", *logs], env=self._environment(row, way, "") |
                        {"LD_PRELOAD": ""}, check=True)
 
     def _watched(self, row: Row, way: Way) -> tuple[dict, dict[str, float], list[int]]:

@@ -11,6 +11,8 @@ SUITES: dict[str, tuple[Row, ...]] = {
     "shared": shared_rows.ROWS,    # the place `shared` against its goals, `make bench-shared`
     "presets": preset_rows.ROWS,   # all programs under the presets of `shared`, by phases
     "auto": auto_rows.ROWS,        # all programs, learned from run to run, `make bench-auto`
+    "auto-apps": auto_rows.SCRIPTS,  # the same of scripts of tests/gpu/apps
     "apps": app_rows.ROWS,         # people's programs, `make bench-apps`; run by apps.py
 }
+SCRIPTS = ("auto-apps",)  # whose programs are scripts
 ALL = tuple(row for rows in SUITES.values() for row in rows)

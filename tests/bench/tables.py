@@ -67,7 +67,7 @@ def judged(metric: Metric, result: Result, goal: Goal, simulated: bool) -> str:
 
 # What is compared with what, where a table has both.
 RATIOS = (("libzc", "bare"), ("libzc", "hand"), ("watched", "bare"), ("everyday", "bare"),
-          ("best", "bare"))
+          ("best", "bare"), ("auto", "bare"), ("auto", "everyday"))
 
 
 def ratio_text(metric: Metric, result: Result, label: str, against: str) -> str:

@@ -40,7 +40,7 @@ PYTHON
 
 bench_apps() {
     run --separate-stderr timeout 110 env SIM=1 ZC_BUILD="$PWD/$ZC_BUILD" \
-        OUT_DIR="$BATS_TEST_TMPDIR/out" "$tree/tests/bench/run.sh" apps \
+        OUT_DIR="$BATS_TEST_TMPDIR/out" "$tree/tests/bench/run.sh" "${suite:-apps}" \
         --only "${app:-checkpoint}" "$@"
 }
 
@@ -48,7 +48,7 @@ bench_apps() {
 kept() {
     python3 -c 'import json, sys
 row = json.load(open(sys.argv[1]))["rows"][0]
-print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/apps.json" "$1"
+print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/${suite:-apps}.json" "$1"
 }
 
 @test "an application is run bare, watched and under presets, and the log says where bytes went" {
@@ -59,6 +59,18 @@ print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/apps.json" "$1"
     [[ $(kept '[way["moved_pageable"] >> 20 for way in row["log"].values()]') == "[48, 0, 0]" ]]
     [[ $output == *"| everyday | 48.0 | 0 | 48.0 |"* ]]
     diff "$BATS_TEST_TMPDIR/out/apps.md" - <<<"$output"
+}
+
+@test "scripts learn from run to run, and their peak of memory is told beside their times" {
+    ln -s "$PWD/scripts" "$tree/scripts"
+    sed -i '$a print("peak_mib: 8")' "$tree/tests/gpu/apps/checkpoint.py"
+    suite=auto-apps app="state dict"
+    bench_apps --warm 1 --rounds 2
+    [[ $status -eq 0 ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[2, 2, 2]" ]]
+    [[ $(kept '[runs[0]["peak_bytes"] / 2**20 for runs in row["samples"].values()]') == \
+        "[8.0, 8.0, 8.0]" ]]
+    [[ $output == *"| peak memory, MiB | 8.00 | 8.00 | 8.00 | 1.00 | 1.00 | 1.00 | auto ≤ 1.10 "* ]]
 }
 
 @test "a quick bench of applications warms up watched and takes the best preset once, last" {

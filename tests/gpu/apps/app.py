@@ -2,13 +2,15 @@
 """What the applications have in common: their options, their clock, their digest, what they print.
 
 Each prints `digest:`, the same in every run with the same options; `main_s:`, the seconds of its
-main part, which are the sum of its steps; and `steps_s:`, the seconds of each.
+main part, which are the sum of its steps; `steps_s:`, the seconds of each; and `peak_mib:`, the
+most memory that the process had.
 """
 
 import argparse
 import hashlib
 import importlib
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -58,6 +60,21 @@ def torch_for(chosen, number=0):
     device = torch.device("cuda", number) if chosen.device == "cuda" else torch.device("cpu")
     torch.zeros(1, device=device)
     return torch, device
+
+
+def arrays_for(chosen):
+    """CuPy, or NumPy in its place on the CPU; NumPy; and a function that waits for the device."""
+    numpy = packages("numpy")
+    if chosen.device == "cpu":
+        return numpy, numpy, lambda: None
+    cupy = packages("cupy")
+    cupy.zeros(1)
+    return cupy, numpy, cupy.cuda.runtime.deviceSynchronize
+
+
+def to_host(array):
+    """A new array of NumPy with the content of one of CuPy."""
+    return array.get() if hasattr(array, "get") else array.copy()
 
 
 def in_ranks(torch, rank, world, chosen):
@@ -118,6 +135,7 @@ def say(what, seconds, **more):
     print(f"digest: {what}")
     print(f"main_s: {sum(seconds):.6f}")
     print("steps_s:", *(f"{step:.6f}" for step in seconds))
+    print(f"peak_mib: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}")
     for name, value in more.items():
         print(f"{name}_s: {value:.6f}")
     sys.stdout.flush()
