@@ -213,7 +213,8 @@ class Runner:
         All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count.  The first
         round is the one that the link's counters watch, and is no other's where none warms up,
         unless the row is too long for that: then ended() gets what there is, the way and the
-        seconds after each run.  Where a way of `others` fails, the result says so.
+        seconds after each run.  Where a way of `others` fails, the result says so.  Of a row with
+        a way that learns it alone is in all rounds to warm up, and the others are in the last.
         """
         available = available_gib()
         if available < row.host_gib and not self.simulated:
@@ -225,11 +226,13 @@ class Runner:
             self.start = self._watched(NOTHING, NOTHING.ways[0])[2]
         result.start = self.start
         before = max(warm, 1) if watching else warm
+        learns = any(way.policy == AUTO for way in ways)
         if row.most_rounds:
             before, rounds = 0, min(rounds, row.most_rounds)
         for turn in range(before + rounds):
             for way in ways:
-                if way.label in result.without:
+                if way.label in result.without or \
+                        (learns and way.policy != AUTO and turn < before - 1):
                     continue
                 begun = time.monotonic()
                 try:
