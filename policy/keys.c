@@ -102,7 +102,6 @@ const struct zc_word zc_log_level_words[] = {
     {"summary", ZC_LOG_LEVEL_SUMMARY},
     {"allocs", ZC_LOG_LEVEL_ALLOCS},
     {"events", ZC_LOG_LEVEL_EVENTS},
-    {"deep", ZC_LOG_LEVEL_DEEP},
     {NULL, 0},
 };
 

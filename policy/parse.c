@@ -207,35 +207,43 @@ static const struct zc_key *find_key(struct zc_parser *parser, struct zc_slice n
     return NULL;
 }
 
-/* Keys of former versions: a policy that has one works, and is told why nothing needs it. */
-static bool is_gone(struct zc_parser *parser, struct zc_slice name)
+/* Keys and values of former versions: a policy that has one works, and is told why nothing needs
+ * it. */
+static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_slice value)
 {
     static const struct {
-        enum zc_section section; /* That had it. */
-        const char *name, *why;
+        enum zc_section section;        /* That had it. */
+        const char *name, *value, *why; /* No value: the key itself is gone. */
     } gone[] = {
-        {ZC_SECTION_RULE, "conflict",
+        {ZC_SECTION_RULE, "conflict", NULL,
          "host block and device block have their own content wherever they differ"},
-        {ZC_SECTION_RULE, "pageable_copy",
+        {ZC_SECTION_RULE, "pageable_copy", NULL,
          "pageable_copy in [defaults] is for all pageable memory"},
-        {ZC_SECTION_RULE, "pair",
+        {ZC_SECTION_RULE, "pair", NULL,
          "a device block becomes one with the host block that is copied into it"},
-        {ZC_SECTION_RULE, "peers",
+        {ZC_SECTION_RULE, "peers", NULL,
          "the devices that the program lets in by cudaDeviceEnablePeerAccess reach the block"},
-        {ZC_SECTION_RULE, "advise", "managed pages go where 'prefetch', or their use, sends them"},
-        {ZC_SECTION_RULE, "write_combined", "blocks in 'mapped' are plain pinned memory"},
-        {ZC_SECTION_DEFAULTS, "um_counters",
+        {ZC_SECTION_RULE, "advise", NULL,
+         "managed pages go where 'prefetch', or their use, sends them"},
+        {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},
+        {ZC_SECTION_DEFAULTS, "um_counters", NULL,
          "migrations of managed memory are counted by 'nsys profile "
          "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},
+        {ZC_SECTION_DEFAULTS, "log_level", "deep",
+         "no level looks at what copies carry; 'events' tells of each copy"},
     };
 
-    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
-        if (parser->section == gone[i].section && zc_slice_is(name, gone[i].name)) {
-            zc_fault_at(parser, ZC_SEVERITY_WARNING, parser->line,
-                        (unsigned)(name.at - parser->text.at) + 1,
-                        "key %w is not needed any more and has no effect: %s", &name, gone[i].why);
-            return true;
-        }
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        if (parser->section != gone[i].section || !zc_slice_is(name, gone[i].name) ||
+            (gone[i].value && !zc_slice_is(value, gone[i].value)))
+            continue;
+        struct zc_slice *what = gone[i].value ? &value : &name;
+        zc_fault_at(parser, ZC_SEVERITY_WARNING, parser->line,
+                    (unsigned)(what->at - parser->text.at) + 1,
+                    "%s %w is not needed any more and has no effect: %s",
+                    gone[i].value ? "value" : "key", what, gone[i].why);
+        return true;
+    }
     return false;
 }
 
@@ -265,7 +273,7 @@ static void take_pair(struct zc_parser *parser, struct zc_slice line)
         zc_fault(parser, name, "key %w stands before the first section", &name);
         return;
     }
-    if (is_gone(parser, name))
+    if (is_gone(parser, name, value))
         return;
     const struct zc_key *key = find_key(parser, name);
     if (key == NULL)

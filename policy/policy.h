@@ -141,12 +141,7 @@ enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
 enum zc_report_free { ZC_REPORT_FREE_DEVICE, ZC_REPORT_FREE_POLICY };
 
 /* How much the log holds. */
-enum zc_policy_log_level {
-    ZC_LOG_LEVEL_SUMMARY,
-    ZC_LOG_LEVEL_ALLOCS,
-    ZC_LOG_LEVEL_EVENTS,
-    ZC_LOG_LEVEL_DEEP
-};
+enum zc_policy_log_level { ZC_LOG_LEVEL_SUMMARY, ZC_LOG_LEVEL_ALLOCS, ZC_LOG_LEVEL_EVENTS };
 
 /* Bits of zc_rule.prefetch. */
 #define ZC_PREFETCH_ALLOC (1u << 0)
@@ -416,7 +411,7 @@ unsigned zc_api_places(enum zc_api api);
  * False for any other name. */
 bool zc_api_from_name(const char *name, enum zc_api *out);
 
-/* "summary", "allocs", "events" or "deep". False for any other text. */
+/* "summary", "allocs" or "events". False for any other text. */
 bool zc_log_level_from_name(const char *name, enum zc_policy_log_level *out);
 
 /* A size as policy.conf writes it ("64M"), of n bytes. False if it is none or overflows. */

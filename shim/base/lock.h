@@ -23,7 +23,6 @@ enum zc_lock_rank {
     ZC_RANK_OPENING, /* Opening the host heap. */
     ZC_RANK_HEAP,    /* The host heap. */
     ZC_RANK_SOURCE,  /* Sources of pageable memory. */
-    ZC_RANK_DEEP,    /* Hashes of what copies carried. */
     ZC_RANK_LIMITS,  /* Finding out the limits. */
     ZC_RANK_CGROUP,  /* Reading what control groups leave. */
     ZC_RANK_MISSED,  /* Requests that no rule took. */

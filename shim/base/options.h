@@ -8,7 +8,7 @@
 #define ZC_OPTIONS(X)                                                                              \
     X(policy, "ZC_POLICY", "", "policy file; empty: ./policy.conf, then /etc/zc/policy.conf")      \
     X(log, "ZC_LOG", "", "log path pattern, or off; empty: what the policy says")                  \
-    X(log_level, "ZC_LOG_LEVEL", "", "summary, allocs, events or deep; empty: the policy's")       \
+    X(log_level, "ZC_LOG_LEVEL", "", "summary, allocs or events; empty: the policy's")             \
     X(summary, "ZC_SUMMARY", "1", "1 prints the summary on stderr at exit, 0 does not")            \
     X(run, "ZC_RUN", "", "id of the run, for the log; zc run sets it")                             \
     X(strict, "ZC_STRICT", "0", "1 refuses a faulty policy file whole")                            \

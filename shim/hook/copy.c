@@ -18,7 +18,6 @@
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "log/ranges.h"
-#include "memory/deep.h"
 #include "place/sides.h"
 #include "place/verbs.h"
 
@@ -133,8 +132,6 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
 {
     const struct zc_log_call call = zc_copy_call(c);
     zc_log_transfer(t, &call);
-    if (zc_deep() && (!t->continues || c->continues))
-        zc_deep_copy(c);
 }
 
 static bool has_source(const struct zc_copy *c)

@@ -25,7 +25,6 @@
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "log/ranges.h"
-#include "memory/deep.h"
 #include "place/sides.h"
 #include "place/verbs.h"
 
@@ -294,8 +293,6 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, uint32_t 
         call->dst = n->dst;
         call->src = n->src;
         zc_log_transfer(&t, call);
-        if (zc_deep())
-            zc_deep_written(t.dst, n->dst, n->bytes);
     }
 }
 

@@ -17,7 +17,6 @@
     X(streams)                                                                                     \
     X(regret)                                                                                      \
     X(limits)                                                                                      \
-    X(deep)                                                                                        \
     X(hostheap)                                                                                    \
     X(pinned)                                                                                      \
     X(va)                                                                                          \

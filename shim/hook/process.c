@@ -54,10 +54,9 @@ static void open_log(void)
     const char *pattern = *options->log ? options->log : zc_rules()->log;
     enum zc_policy_log_level wanted = zc_rules()->log_level;
     if (*options->log_level && !zc_log_level_from_name(options->log_level, &wanted))
-        zc_message(ZC_WARN, "options", "ZC_LOG_LEVEL=%s is not summary, allocs, events or deep",
+        zc_message(ZC_WARN, "options", "ZC_LOG_LEVEL=%s is not summary, allocs or events",
                    options->log_level);
-    static const enum zc_log_level levels[] = {ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS,
-                                               ZC_LOG_DEEP};
+    static const enum zc_log_level levels[] = {ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS};
     if (!pattern)
         pattern = zc_profile_asked() ? zc_profile_log() : "zc.%e.%p.jsonl";
     zc_log_open(pattern, levels[wanted]);

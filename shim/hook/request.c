@@ -16,7 +16,6 @@
 #include "log/lines.h"
 #include "log/ranges.h"
 #include "memory/budget.h"
-#include "memory/deep.h"
 #include "place/fallback.h"
 #include "place/verbs.h"
 
@@ -87,7 +86,6 @@ static void log_alloc(const struct zc_block *block, const struct zc_request *req
     if (zc_site_is_new(block->site))
         zc_log_site(block->site);
     zc_log_alloc(block, &line);
-    zc_deep_born(block);
 }
 
 /* Pages that the place has mapped from the last byte of a block on; 0 if the block uses all of
@@ -177,10 +175,8 @@ void zc_untrack_foreign(CUdeviceptr address)
 
 void zc_note_free(struct zc_block *b)
 {
-    if (zc_log_level() >= ZC_LOG_ALLOCS) {
+    if (zc_log_level() >= ZC_LOG_ALLOCS)
         zc_log_free(b);
-        zc_deep_gone(b);
-    }
     zc_site_note_free(b->site);
     zc_pool_note_free(b);
     zc_budget_return(b);

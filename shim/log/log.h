@@ -10,7 +10,7 @@
 
 #include "log/line.h"
 
-enum zc_log_level { ZC_LOG_OFF, ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS, ZC_LOG_DEEP };
+enum zc_log_level { ZC_LOG_OFF, ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS };
 
 /*
  * Opens the log by a path pattern (%e program, %p pid, %h host, %r rank, %l local rank and %j job

@@ -14,7 +14,6 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"
-#include "memory/deep.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"
@@ -174,8 +173,6 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
     g->call = zc_copy_call(c);
     if (g->call.range)
         g->call.range = strncpy(g->range, g->call.range, sizeof(g->range) - 1);
-    if (zc_deep())
-        zc_deep_written(c->dst.block, c->dst.address, c->bytes);
     g->pending = true;
     DL_APPEND2(grow.pending, g, before, next);
     zc_launch_call(ZC_LAUNCH_GROW, grow_before_launch);

@@ -91,7 +91,6 @@ done
 for _ in $(seq "$rounds"); do
     took "${plain[@]}" "$bench" large 96 >>bare.large
     took "${preloaded[@]}" "$bench" large 96 >>watched.large
-    took "${preloaded[@]}" ZC_LOG_LEVEL=deep "$bench" large 96 >>deep.large
     rm -f zc.*
 done
 
@@ -129,12 +128,9 @@ for kind in true start; do
     echo "| $what | $(us "$(median <"bare.$kind")") | $(us "$extra") more | $goal |"
 done
 bare=$(median <bare.large)
-for kind in watched deep; do
-    extra=$(($(median <"$kind.large") - bare)) level=summary
-    [ "$kind" = deep ] && level=deep
-    echo "| fills and copies 8 MiB 96 times, level $level" \
-         "| $(us "$bare") | $(us "$extra") more ($((100 * extra / bare)) %) | 25 % more |"
-done
+extra=$(($(median <watched.large) - bare))
+echo "| fills and copies 8 MiB 96 times, level summary" \
+     "| $(us "$bare") | $(us "$extra") more ($((100 * extra / bare)) %) | 25 % more |"
 blocks=200000
 bare=$("$bench" memory $blocks | cut -f3) with=$(watched "$bench" memory $blocks | cut -f3)
 each=$(((with - bare) * 1024 / blocks))

@@ -296,15 +296,14 @@ def measure(program: Program, options: argparse.Namespace, library: str) -> dict
 
 
 def _of_tune(case: Case) -> dict:
-    """What zc tune said of its rules, and what the deep watch took."""
+    """What zc tune said of its rules."""
     assert case.tuning is not None
     rules = [{"what": one.candidate.what, "kind": one.candidate.kind, "kept": one.kept,
               "why": one.why, "predicted_ms": one.candidate.gain_ns / 1e6,
               "gained_ms": one.gain / 1e6, "runs": one.runs,
               "ratio": list(one.ratio) if one.ratio else None}
              for one in case.tuning.outcome.tried]
-    watched = case.tuning.watched
-    return {"rules": rules, "deep_ms": watched.ended.wall_ns / 1e6 if watched else 0}
+    return {"rules": rules}
 
 
 def _final(case: Case, library: str, parts: Sequence[Part], tuned: Combination,

@@ -32,7 +32,7 @@ with open(tuned_page.DATA) as data, open(tuned_page.PAGE) as page:
 # A gain that is predicted is held against what was gained, and that against the runs after it.
 rule = {"kept": True, "kind": "pinned", "ratio": [0.8, 0.7, 0.9], "gained_ms": 22,
         "predicted_ms": 20}
-row = {"times_ms": {"bare": [98, 100, 101], "tuned": [79, 81, 80]}, "tune_s": 1, "deep_ms": 100}
+row = {"times_ms": {"bare": [98, 100, 101], "tuned": [79, 81, 80]}, "tune_s": 1}
 assert tuned_page.Line({**row, "rules": [rule]}).again() == (22, 20)
 assert tuned_page.Line({**row, "rules": [rule, rule]}).again() is None
 assert tuned_page.Line({**row, "rules": [{**rule, "kind": "shared"}]}).again() is None

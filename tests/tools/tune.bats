@@ -371,7 +371,7 @@ from types import SimpleNamespace as Some
 from zclib.costs import Costs
 from zclib import race
 from zclib.tune import metrics, search
-from zclib.tune.candidates import Candidate, Finder, Prices
+from zclib.tune.candidates import Candidate, Prices
 from zclib.tune.traffic import DeviceSite, Sum, Traffic
 
 # Share of the bare time and of device memory that a rule leaves.
@@ -601,13 +601,5 @@ for run, fault in ((job("ab"), ""), (job("ab", states="killed"), "lost rank 0, w
                    (job("a"), "had no log of rank 1")):
     assert judge._lost_rank(run).startswith(fault) and bool(fault) == bool(judge._lost_rank(run))
 assert ranks.words(job("ab")) == "2 of 6 ranks on 2 hosts"
-
-# A table whose blocks kernels were seen to write is not probed as one that they only read.
-traffic = Traffic(1)
-traffic.sites["table"] = DeviceSite(1, 8 << 20, 8 << 20, {"cuMemAlloc"}, {"host": Sum(4, 32 << 20)})
-def probes(written):
-    found = Finder(traffic, Prices(Costs(), True), written).all([])
-    return [one.kind for one in found if one.is_probe]
-assert probes(set()) == ["shared"] and probes({"table"}) == ["mapped"]
 PYTHON
 }

@@ -159,7 +159,7 @@ static const struct row rows[] = {
     {"an empty stream is a fault", GOOD RULE "stream = ,legacy\n", 5, 10,
      "stream: empty item in the list", 1, 1},
     {"an unknown word that is near to nothing lists all", "[defaults]\nlog_level = full\n" GOOD, 2,
-     13, "unknown value 'full' for 'log_level' (known: summary, allocs, events, deep)", 1, 1},
+     13, "unknown value 'full' for 'log_level' (known: summary, allocs, events)", 1, 1},
     {"an unknown word of a key names the nearest one", GOOD RULE "access = raed\n", 5, 10,
      "unknown value 'raed' for 'access' (nearest: read)", 1, 1},
     {"a prefetch of none stands alone", GOOD "[rule r]\nplace = managed\nprefetch = none, copy\n",
@@ -214,6 +214,10 @@ static const struct row rows[] = {
      "warning: key 'pageable_copy' is not needed any more and has no effect: pageable_copy in "
      "[defaults] is for all pageable memory",
      0, 1},
+    {"a level that there was is a warning", "[defaults]\nlog_level = deep\n", 2, 13,
+     "warning: value 'deep' is not needed any more and has no effect: no level looks at what "
+     "copies carry; 'events' tells of each copy",
+     0, 0},
     {"a key of another place is a warning", RULE "prefetch = copy\n", 3, 12,
      "warning: prefetch: has no effect, it goes with place managed", 0, 1},
     {"a key that there was is a warning", "[rule r]\nplace = managed\nadvise = read_mostly\n", 3, 1,

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     with output.scratch("zc-init-") as folder, \
             launch.preloadable(install.library()) as library:
         try:
-            ended = launch.run(command, launch.environment(library, folder, "off", "deep"))
+            ended = launch.run(command, launch.environment(library, folder, "off", "events"))
         except OSError as error:
             return not_started(command, error)
         if ended.status:

@@ -151,8 +151,7 @@ class Tuning:
         self.placed = placed = self._watch_pinned(self.watched, prices) or self.watched
         traffic = _traffic(placed)
         finder = candidates.Finder(
-            traffic, prices, self.watched.totals.contents.changed_sites(),
-            list(map(_traffic, placed.ranks.values())))
+            traffic, prices, list(map(_traffic, placed.ranks.values())))
         if one.is_long:
             for probes in (False, True):
                 one.try_halves([candidate for candidate in self._left(finder)

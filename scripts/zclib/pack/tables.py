@@ -47,11 +47,6 @@ _TABLES = {
         "time_ns": NUMBER, "device_block": NUMBER, "host_block": NUMBER, "device_site": WORD,
         "host_site": WORD, "backing": WORD, "why": WORD, "size_bytes": NUMBER,
         "elided_copies": NUMBER, "elided_bytes": NUMBER, "copied_bytes": NUMBER},
-    "content": {
-        "dir": WORD, "host_site": WORD, "device_site": WORD, "copies": NUMBER, "bytes": NUMBER,
-        "duplicate_copies": NUMBER, "duplicate_bytes": NUMBER, "round_trip_copies": NUMBER,
-        "round_trip_bytes": NUMBER, "changed_copies": NUMBER, "changed_bytes": NUMBER,
-        "unseen_copies": NUMBER, "unseen_bytes": NUMBER},
     "hints": {"time_ns": NUMBER, "block": NUMBER, "prefetch": WORD, "why": WORD},
     "moves": {"time_ns": NUMBER, "block": NUMBER, "to": WORD, "bytes": NUMBER,
               "blocked_ns": NUMBER, "waited_ns": NUMBER, "why": WORD},
@@ -64,8 +59,7 @@ TABLES: dict[str, dict[str, str]] = {name: {**WHOSE, **columns}
                                      for name, columns in _TABLES.items()}
 
 # Lines of the log that are rows as they are.
-LINES = {"transfer": "transfers", "pair": "pairs", "content": "content",
-         "hint": "hints", "move": "moves", "warn": "messages", "module": "modules",
-         "link": "links"}
+LINES = {"transfer": "transfers", "pair": "pairs", "hint": "hints", "move": "moves",
+         "warn": "messages", "module": "modules", "link": "links"}
 # Arrays of the summary whose objects are rows as they are.
 ARRAYS = ("places", "flows", "moved_by_kind", "pageable")

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Sequence, TextIO
 
 from .. import names
 from . import ranks
-from .contents import Contents
 from .counts import Counts
 from .findings import Finder, Finding, try_first
 from .flow import Flow
@@ -79,7 +78,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str,
             totals.memory.items(), key=lambda item: (-item[1].counts.asked_bytes, item[0]))],
         "places": [{"place": place, "peak_bytes": totals.peak(place)}
                    for place in totals.places()],
-        "sites": [_site(site, symbols, totals.contents) for site in shown],
+        "sites": [_site(site, symbols) for site in shown],
         "sites_in_all": len(sites),
         "callers": _callers(totals, symbols, top, key),
         "callers_in_all": sum(1 for by_dir in totals.callers.values()
@@ -191,7 +190,7 @@ def _by_dir(by_dir: dict[str, Counts]) -> dict[str, Data]:
         by_dir.items(), key=lambda item: (-item[1].asked_bytes, item[0]))}
 
 
-def _site(site: Site, symbols: Symbols, contents: Contents) -> Data:
+def _site(site: Site, symbols: Symbols) -> Data:
     return {
         "site": site.id, "caller": symbols.caller(site.frames),
         "frames": _frames(site, symbols),
@@ -202,9 +201,6 @@ def _site(site: Site, symbols: Symbols, contents: Contents) -> Data:
         "rules": by_count(site.rules), "whys": by_count(site.whys), "hints": by_count(site.hints),
         "min_size_bytes": site.least or None, "max_size_bytes": site.greatest or None,
         "repeated_calls": site.repeated_calls, "repeated_bytes": site.repeated_bytes,
-        "contents": [{"dir": direction, "host_site": host or None, **content.as_dict()}
-                     for (direction, host, device), content in sorted(contents.pairs.items())
-                     if device == site.id],
     }
 
 

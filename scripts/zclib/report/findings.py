@@ -10,7 +10,6 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 from .. import costs, units
 from ..costs import PARALLEL_SHARE
 from . import ranks
-from .contents import Content
 from .counts import Counts
 from .covered import is_large
 from .flow import Flow
@@ -35,9 +34,6 @@ ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth 
 
 EVERYDAY = "@everyday"
 COMPARED_NS = 20 * 10**9  # A program that takes less is run several times to show a gain.
-
-# The findings on what copies carried.
-CONTENT = ("duplicate", "round-trip")
 
 # Requests that a rule can place (docs/policy.md, "Requests").
 SHARED = {"cuMemAlloc", "cuMemAllocPitch"}
@@ -83,7 +79,6 @@ class Finder:
     def __init__(self, totals: Totals, symbols: Symbols, command: Sequence[str] = ()) -> None:
         """`command`: what was run; where that is not given, as the logs tell it."""
         self._totals = totals
-        self._contents = totals.contents.by_device()
         self._wall_ns = totals.wall_ns
         self._symbols = symbols
         first = next(iter(totals.processes), None)
@@ -98,10 +93,7 @@ class Finder:
     def all(self) -> list[Finding]:
         """All findings: faults of the log first, the others by the time that they took."""
         sites = [site for name, site in self._totals.sites.items() if name != OTHERS]
-        found = [finding for site in sites
-                 for finding in self._content(site)]
-        told = {finding.site for finding in found if finding.kind in CONTENT}
-        found += [finding for site in sites for finding in self._site(site, site.id in told)]
+        found = [finding for site in sites for finding in self._site(site)]
         found += [finding for name, shared in self._totals.shared.items()
                   for finding in self._shared(name, shared)]
         found += self._flows()
@@ -134,12 +126,9 @@ class Finder:
 
     # Findings about a site.
 
-    def _site(self, site: Site, told: bool) -> Iterator[Finding]:
-        """`told`: what its copies carried is told already, which says more."""
+    def _site(self, site: Site) -> Iterator[Finding]:
         if site.whys:
             yield self._passed_over(site)
-        if told:
-            return
         to_device = site.by_dir.get("HtoD", Counts())
         both = site.copies()
         moved = both.moved_bytes
@@ -211,15 +200,12 @@ class Finder:
                     "only what the host changed",
                     f"{rule}place = shared, device\naccess = read\n\n[rule {name}-host]\n"
                     f"api = {HOST_APIS}\nsize = {at_least(least)}\nplace = shared, pageable\n")
-        return self._mapped_rule(site)
+        return ("Rule `place = mapped` would move 0 by copy, and pays if kernels read a small part "
+                "of it", f"{self._rule_head(site)}place = mapped, device\n")
 
     def _rule_head(self, site: Site) -> str:
         """Rules match call paths without Python's functions."""
         return f"[rule {self._rule_name(site)}]\nsite = {', '.join(site.natives) or site.id}\n"
-
-    def _mapped_rule(self, site: Site) -> tuple[str, str]:
-        return ("Rule `place = mapped` would move 0 by copy, and pays if kernels read a small part "
-                "of it", f"{self._rule_head(site)}place = mapped, device\n")
 
     def _heap_is_source(self) -> bool:
         """Whether copies to the device are of malloc's blocks, as far as the log tells: only those
@@ -237,52 +223,6 @@ class Finder:
                        f"{self._name(site)}: {units.size(counts.moved_bytes)} copied in once"
                        f"{_from(self._source(site))} and never back{self._share(counts)}. {does}"
                        f"{self._gain(gain, 'up to ')}", rule, site.id, gain)
-
-    # Findings of the level `deep`.
-
-    def _content(self, site: Site) -> Iterator[Finding]:
-        """Copies that need not be, by what they carried."""
-        to, back = (self._contents.get((way, site.id)) or Content() for way in ("HtoD", "DtoH"))
-        sent, again = (self._part(site, way, content.duplicate_bytes)
-                       for way, content in (("HtoD", to), ("DtoH", back)))
-        there = f"{units.size(sent.moved_bytes)} of {units.size(to.bytes)} copied to it were the " \
-            "bytes that the copy before had left there"
-        twice = f"{units.size(again.moved_bytes)} of {units.size(back.bytes)} copied back from " \
-            "it had been copied to the same place before"
-        said = [words for words, part in ((there, sent), (twice, again)) if part.moved_bytes]
-        sent.add(again)
-        yield from self._needless("duplicate", site, to, back, sent, ", and ".join(said))
-        part = self._part(site, "DtoH", back.round_trip_bytes)
-        yield from self._needless(
-            "round-trip", site, to, back, part, f"{units.size(part.moved_bytes)} of "
-            f"{units.size(back.bytes)} copied back from it were as the host had sent them")
-
-    @staticmethod
-    def _part(site: Site, way: str, size: int) -> Counts:
-        """So many bytes of what was copied in a direction, as far as the driver moved them, with
-        their share of the time."""
-        counts = site.by_dir.get(way, Counts())
-        moved = min(size, counts.moved_bytes)
-        return Counts(1, moved, 0, 0, 0, 0,
-                      counts.blocked_ns * moved // max(counts.asked_bytes, 1)) if moved else \
-            Counts()
-
-    def _needless(self, kind: str, site: Site, to: Content, back: Content, part: Counts,
-                  what: str) -> Iterator[Finding]:
-        """Copies that the program can leave out, with the rule that does, where there is one."""
-        if not part.moved_bytes or not self._matters(part):
-            return
-        text = f"{self._name(site)}: {what}{self._share(part)}. The program can leave them out"
-        if not self._can_be_placed(site) or self._source(site) == "Pinned" or not to.copies:
-            yield Finding(kind, part.blocked_ns, f"{text}, which no rule does for it", "", site.id)
-            return
-        if back.changed_bytes:  # Kernels write.
-            does, rule = self._mapped_rule(site)
-        else:
-            does, rule = self._table_rule(site, to.bytes // to.copies)
-        gain = part.blocked_ns if self._costs is not None else 0
-        yield Finding(kind, part.blocked_ns, f"{text}; {does}{self._gain(gain, 'up to ')}", rule,
-                      site.id, gain)
 
     def _passed_over(self, site: Site) -> Finding:
         rules = ", ".join(by_count(site.rules)) or "?"
@@ -332,7 +272,7 @@ class Finder:
 
     def _large(self) -> dict[str, Counts]:
         """The copies that it takes off the driver's way for pageable memory, by direction."""
-        if self._totals.level in ("events", "deep"):
+        if self._totals.level == "events":
             return self._totals.covered.large
         found: dict[str, Counts] = {}
         for side, one in self._totals.memory.items():

@@ -11,7 +11,6 @@ from .. import names
 from ..counters import NOT_COPIES
 from ..logs import Record, number, string, strings
 from ..refusals import Refusals
-from .contents import Contents
 from .counts import Counts
 from .covered import Covered
 from .flow import Flow
@@ -243,7 +242,7 @@ class Sums:
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "memory",
                  "sites", "modules", "warns", "blocks", "repeated", "times", "site_times",
-                 "levels", "links", "shared", "contents", "covered", "callers",
+                 "levels", "links", "shared", "covered", "callers",
                  "ranges", "odd")
 
     def __init__(self, path: str, most: int) -> None:
@@ -264,7 +263,6 @@ class Sums:
         self.levels = Levels()                         # Memory by place.
         self.links = LinkLog()                         # Of a recording by zc run.
         self.shared: dict[str, Shared] = {}            # By the device block's site.
-        self.contents = Contents()                     # Of the level `deep`.
         self.covered = Covered()                       # By the preset everyday.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.ranges = Ranges()

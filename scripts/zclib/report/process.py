@@ -70,7 +70,6 @@ class ProcessLog:
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
             "pair": self._pair, "hint": self._hint, "move": self._move, "warn": self._warn,
-            "content": self.sums.contents.add_content,
             "link": self._link, "summary": self._take_summary,
         }
 
@@ -227,8 +226,6 @@ class ProcessLog:
             if flow.is_copy:
                 copies.add(total.counts)
         self.sums.ranges.finish(copies)
-        if self.sums.contents:
-            process.level = "deep"
         end_ns = number(self._summary, "time_ns") if self._summary else 0
         end_ns = max(end_ns, self._last_ns)
         self.sums.levels.end(end_ns)

@@ -145,7 +145,7 @@ class Text:
         if len(findings) > most:
             left = len(findings) - most
             self._say(f"and {left} more (--top {self._top + left})")
-        if self._data["level"] not in ("events", "deep"):
+        if self._data["level"] != "events":
             self._say("The level events (ZC_LOG_LEVEL) also tells sizes, repeated copies and "
                       "traffic over time.")
 

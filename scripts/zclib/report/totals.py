@@ -12,7 +12,6 @@ from typing import Callable, NamedTuple, Sequence
 from .. import units
 from ..logs import Log, LogError, Problem, number, string
 from ..refusals import Refusals
-from .contents import Contents
 from .counts import Counts
 from .covered import Covered
 from .flow import Flow
@@ -27,7 +26,7 @@ from .tally import OTHERS, beyond
 from .timeline import Timeline
 from .top import Top
 
-LEVELS = ("summary", "allocs", "events", "deep")
+LEVELS = ("summary", "allocs", "events")
 
 # Call paths, and modules, of all processes together; processes of one program share theirs.
 MOST_SITES = 20_000
@@ -73,7 +72,6 @@ class Totals:
         self.warns: dict[tuple[str, str], list] = {}
         self.links = Links()
         self.shared: dict[str, Shared] = {}        # By the device block's site.
-        self.contents = Contents()                 # Of the level `deep`.
         self.covered = Covered()                   # By the preset everyday.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.ranges = Ranges()                     # That the program names.
@@ -189,7 +187,6 @@ class Totals:
             self.sites.setdefault(OTHERS, Site(OTHERS)).add(self.sites.pop(name))
         for name in beyond(self.callers, MOST_SITES):
             add_counts(self.callers.setdefault(OTHERS, {}), self.callers.pop(name))
-        self.contents.settle()
         self.covered.settle()
         self.ranges.settle()
         for table, most in ((self.modules, MOST_SITES), (self.warns, MOST_WARNS)):
@@ -222,7 +219,6 @@ class Totals:
         self.levels.merge(one.levels)
         for name, shared in one.shared.items():
             self.shared.setdefault(name, Shared()).add(shared)
-        self.contents.add(one.contents)
         self.covered.add(one.covered)
         self.ranges.add(one.ranges)
         for name, site in one.sites.items():

@@ -111,13 +111,10 @@ class Prices:
 class Finder:
     """Finds candidates in what a program copies."""
 
-    def __init__(self, traffic: Traffic, prices: Prices, written: Collection[str],
-                 ranks: Sequence[Traffic] = ()) -> None:
-        """`written`: call paths of device blocks that kernels were seen to write; `ranks`: the
-        same copies of each rank alone."""
+    def __init__(self, traffic: Traffic, prices: Prices, ranks: Sequence[Traffic] = ()) -> None:
+        """`ranks`: the same copies of each rank alone."""
         self._traffic = traffic
-        self._ranks = [Finder(one, prices, written) for one in ranks]
-        self._written = written
+        self._ranks = [Finder(one, prices) for one in ranks]
         self._prices = prices
         self._covered: set[str] = set()  # Call paths whose copies are elided by what is kept.
 
@@ -217,7 +214,7 @@ class Finder:
                        for host, total in sums.items())
             back = sum(one.bytes for one in site.out.values())
             only_in = back <= HARDLY * sum(one.bytes for one in site.into.values())
-            if heap_in and only_in and can_share and name not in self._written:
+            if heap_in and only_in and can_share:
                 yield self._shared(name, "read", heap_in, time + fill)
             elif heap_out and not site.into and can_share and not site.written:
                 yield self._shared(name, "write", heap_out, time + fill)

@@ -148,9 +148,9 @@ class Search:
         self._first = second
 
     def watched(self) -> Run:
-        """A run under libzc, which only watches, also what copies carry."""
+        """A run under libzc, which only watches."""
         self._say("watched")
-        run = self._run(self._watching("watched", "off", "deep"), self._hang_s())
+        run = self._run(self._watching("watched", "off", "events"), self._hang_s())
         if run.ended.late:
             raise CanNotTune(f"under libzc, which only watched, it did not end in "
                              f"{self._hang_s():.0f} s; without libzc it takes {self._bare_s:.1f}")
@@ -182,7 +182,7 @@ class Search:
 
     def take_base(self, watched: Run) -> None:
         """From here on the metric is known.  It is compared with the bare program's, or where only
-        libzc knows it with that under watch, which takes time if it looks at what copies carry."""
+        libzc knows it with that under watch, which takes time to write each copy down."""
         options = self._options
         if options.metric.needs_libzc:
             self._base = self._plan = Plan("base", launch.environment(
