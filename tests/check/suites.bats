@@ -178,3 +178,21 @@ PYTHON
     SUITES_PYTHON=/bin/false run -1 check
     [[ $output == "check-suites: /bin/false has no pytest; SUITES_PYTHON names another one" ]]
 }
+
+@test "folders are laid out from clones and packages, and numba-cuda's conftest mends NumPy" {
+    local at=$BATS_TEST_TMPDIR
+    mkdir -p "$at/clones"/{cupy/tests/cupy_tests,numba-cuda/testing,tinygrad/test/unit,other} \
+        "$at/numba_cuda/numba/cuda/tests/cudadrv"
+    touch "$at/clones/cupy/tests/cupy_tests/test_a.py" "$at/clones/tinygrad/test/unit/test_b.py" \
+        "$at/clones/numba-cuda/testing/conftest.py" "$at/numba_cuda/__init__.py"
+    echo 'import numpy; assert numpy.row_stack == numpy.vstack
+def test_c(): pass' >"$at/numba_cuda/numba/cuda/tests/cudadrv/test_c.py"
+    run -0 env PYTHONPATH="$at" sh -c "cd tests && python3 -B -m gpu.suite_folders \
+        '$at/clones' '$at/suites'"
+    [[ $(cd "$at/suites" && find . -type f | sort | tr '\n' ' ') == "./cupy/cupy_tests/test_a.py \
+./numba-cuda/conftest.py ./numba-cuda/tests/conftest.py ./numba-cuda/tests/cudadrv/test_c.py \
+./tinygrad/test/unit/test_b.py " ]]
+    echo 'vstack = None' >"$at/numpy.py"  # As NumPy 2.5: without row_stack.
+    SUITES=$at/suites PYTHONPATH=$PYTHONPATH:$at OUT_DIR=$at/out run -0 check --suite numba-cuda
+    [[ $output == *"numba-cuda under vmm: 1 files; 1 tests pass bare, and of them 1 there, "* ]]
+}

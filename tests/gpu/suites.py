@@ -28,7 +28,7 @@ from .suite_run import FileRun, Stopped
 # What is more than the files test_*.py of a folder: files, and environment.
 KNOWN = {
     "pytorch": (("test_cuda.py", "test_dataloader.py", "test_multiprocessing.py"), {}),
-    "tinygrad": (("test_*.py",), {"CUDA": "1", "DEV": "CUDA"}),
+    "tinygrad": (("test_*.py",), {"DEV": "CUDA"}),
 }
 FILES = ("test_*.py", "*_test.py")
 
