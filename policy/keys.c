@@ -60,12 +60,6 @@ const struct zc_word zc_yes_words[] = {
     {NULL, 0},
 };
 
-const struct zc_word zc_free_words[] = {
-    {"wait", ZC_FREE_WAIT},
-    {"defer", ZC_FREE_DEFER},
-    {NULL, 0},
-};
-
 const struct zc_word zc_spill_words[] = {
     {"none", ZC_SPILL_NONE},
     {"host", ZC_SPILL_HOST},

@@ -225,6 +225,8 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
          "the devices that the program lets in by cudaDeviceEnablePeerAccess reach the block"},
         {ZC_SECTION_RULE, "advise", NULL,
          "managed pages go where 'prefetch', or their use, sends them"},
+        {ZC_SECTION_RULE, "free", NULL,
+         "a free waits for the work that runs, as the driver's does"},
         {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},
         {ZC_SECTION_DEFAULTS, "um_counters", NULL,
          "migrations of managed memory are counted by 'nsys profile "

@@ -126,7 +126,6 @@ enum zc_async { ZC_ASYNC_STAGED, ZC_ASYNC_OVERLAP };
 enum zc_commit { ZC_COMMIT_EAGER, ZC_COMMIT_LAZY };
 
 /* Whether a free waits for the work that may still use a vmm block. */
-enum zc_free { ZC_FREE_WAIT, ZC_FREE_DEFER };
 
 /* Place of the part of a vmm block that does not fit. */
 enum zc_spill { ZC_SPILL_NONE, ZC_SPILL_HOST, ZC_SPILL_MOVE };
@@ -228,7 +227,6 @@ struct zc_rule {
     enum zc_spill spill;        /* vmm: where what does not fit goes */
     enum zc_commit commit;      /* vmm: when memory is attached */
     unsigned grow;              /* vmm, 1: growth copies become remaps */
-    enum zc_free free;          /* vmm: what a free waits for */
     enum zc_rdma rdma;          /* vmm: whether GPUDirect RDMA reaches the block */
     struct zc_numa numa;        /* node of host pages, if the key is given */
     struct zc_limit budget;     /* bytes alive in place.item[0]; a percentage is

@@ -65,7 +65,7 @@ POLICIES = {
     "mapped": "[rule all]\nplace = mapped\n",
     "managed": "[rule all]\nplace = managed\n",
     "vmm": GROW,
-    "defer": GROW + "free = defer\nchunk = 2M\n",
+    "chunks": GROW + "chunk = 2M\n",
     "pinned": f"{HOST}place = pinned\n[rule pinned]\napi = cudaHostAlloc, cudaMallocHost\n"
               "place = pinned\n",
     "parallel": "[defaults]\npageable_copy = parallel\n[rule some]\nnth = 1..5, 9, 11..20\n"
@@ -92,13 +92,13 @@ TWO = {"SIM_DEVICES": "2"}
 HOST_STRESS = Program("host_stress", PROGRAMS / "host_stress", ("40 {seed}",), ("pinned",))
 SIMULATED = (
     Program("random_calls", PROGRAMS / "random_calls", ("{seed} 200 1", "{seed} 150 2"),
-            ("device", "mapped", "managed", "vmm", "defer", "pinned", "parallel"), True, TWO),
+            ("device", "mapped", "managed", "vmm", "chunks", "pinned", "parallel"), True, TWO),
     Program("random_calls", PROGRAMS / "random_calls", ("{seed} 200 1 read", "{seed} 150 2 read"),
             ("shared",), True, TWO),
     Program("random_calls", PROGRAMS / "random_calls", ("{seed} 200 1 write", "{seed} 150 2 write"),
             ("written",), True, TWO),
     Program("grow_model", PROGRAMS / "grow_model",
-            ("{seed} 50", "{seed} 50 _ 700 2", "{seed} 40 f"), ("vmm", "defer"), False,
+            ("{seed} 50", "{seed} 50 _ 700 2", "{seed} 40 f"), ("vmm", "chunks"), False,
             TWO | {"SIM_MEMORY_MIB": "8192"}),
     HOST_STRESS,
     Program("shared_stress", PROGRAMS / "shared_stress",

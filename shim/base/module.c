@@ -43,5 +43,4 @@ DOWNWARDS(finish, (void), ())
     }
 
 SUM(reclaim, unsigned, (int place), (place))
-SUM(reclaim_waiting, unsigned, (void), ())
 SUM(idle_bytes, uint64_t, (void), ())

@@ -28,9 +28,6 @@ struct zc_module {
      * with ZC_PLACE_COUNT of all.  Returns the number of pieces.  From top to bottom.  Not during
      * captures. */
     unsigned (*reclaim)(int place);
-    /* Waits for freed memory that is still in use, and gives it back.  Returns the number of
-     * pieces. */
-    unsigned (*reclaim_waiting)(void);
     /* Bytes of the current device that the module keeps and `reclaim` would give back. */
     uint64_t (*idle_bytes)(void);
     /* The process ends: the driver may be gone, so only memory and the log may be touched.  From
@@ -49,6 +46,5 @@ void zc_modules_child(void);
 void zc_modules_context_lost(struct CUctx_st *context);
 void zc_modules_context_gone(struct CUctx_st *context);
 unsigned zc_modules_reclaim(int place);
-unsigned zc_modules_reclaim_waiting(void);
 uint64_t zc_modules_idle_bytes(void);
 void zc_modules_finish(void);

@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/wait.h"
-#include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/streams.h"
@@ -142,18 +141,6 @@ CUresult zc_stream_drain_context(CUcontext context)
 {
     CUevent event = mark_context(context);
     return event ? zc_stream_wait_mark(event) : zc_stream_wait_context(context);
-}
-
-/* With the lock no other thread puts work that waits for the CPU in between. */
-CUevent zc_stream_mark_context(CUcontext context)
-{
-    CUevent event = NULL;
-    if (!zc_driver_lock())
-        return NULL;
-    if (!zc_capture_any() && !zc_await_any() && zc_streams_idle())
-        event = mark_context(context);
-    zc_driver_unlock();
-    return event;
 }
 
 /* CUDA_SUCCESS if nothing runs.  Streams that the legacy stream covers wait for a mark in it, as

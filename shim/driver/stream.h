@@ -42,10 +42,6 @@ bool zc_stream_rests(unsigned most_ms);
  * all devices, and one of them may wait for what the program does next. */
 bool zc_stream_all_rest(CUcontext first, unsigned most_ms);
 
-/* Returns an event behind all work of a context; NULL if no event can cover it, as during captures,
- * or the driver refuses. */
-CUevent zc_stream_mark_context(CUcontext context);
-
 /* Identifies a stream among those that have the same handle in other threads or contexts, or had it
  * before. */
 struct zc_stream_ident {

@@ -71,8 +71,5 @@ bool zc_reclaim(struct zc_reclaim *request)
 {
     if (request->tries++ == TRIES_MAX || zc_capture_any() || zc_life_closing())
         return false;
-    unsigned given = zc_modules_reclaim(ZC_PLACE_COUNT);
-    if (!given && zc_modules_reclaim_waiting() > 0)
-        given = 1 + zc_modules_reclaim(ZC_PLACE_COUNT);
-    return given > 0 || wait_for_releases(&request->seen);
+    return zc_modules_reclaim(ZC_PLACE_COUNT) || wait_for_releases(&request->seen);
 }

@@ -13,7 +13,7 @@ struct zc_reclaim {
 
 /*
  * For calls that failed because the driver has no memory.  Returns true if something was given
- * back, so that the call may be tried again; memory still in use is waited for last.  Call it
+ * back, so that the call may be tried again.  Call it
  * without a lock.  Does nothing during a capture.
  */
 bool zc_reclaim(struct zc_reclaim *request);

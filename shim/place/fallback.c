@@ -108,8 +108,7 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
 static bool take_limit(enum zc_place_id place, int device, size_t bytes, const char **why)
 {
     return !bytes || zc_limits_take(place, device, bytes, why) ||
-           (zc_modules_reclaim(place) && zc_limits_take(place, device, bytes, why)) ||
-           (zc_modules_reclaim_waiting() > 0 && zc_limits_take(place, device, bytes, why));
+           (zc_modules_reclaim(place) && zc_limits_take(place, device, bytes, why));
 }
 
 static void give_limit(enum zc_place_id place, int device, size_t bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that the program has freed.  An entry is deferred while its stream may still use it.  Then
- * a vmm block can be kept, still mapped, for the next request of its size. */
+/* Memory that the program has freed: deferred while its stream may still use it, or kept, still
+ * mapped, for the next request of its size. */
 #include "place/freed.h"
 
 #include <limits.h>
@@ -15,7 +15,6 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/pinned.h"
-#include "ledger/rules.h"
 #include "managed/hint.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
@@ -148,17 +147,6 @@ static void freed_defer(struct zc_block *block, CUevent event, CUcontext home, C
     if (p && event && (block->flags & ZC_BLOCK_STREAM))
         zc_stream_identify(stream, flavour, &p->stream);
     freed_enter(p);
-}
-
-/* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
- * free has to wait.  A lazy block from which another one grows is kept instead. */
-static CUevent freed_mark(const struct zc_block *block)
-{
-    const struct zc_vmm *v = zc_vmm_of(block);
-    bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
-               zc_rules()->rules[block->rule].free == ZC_FREE_DEFER &&
-               (!v->lazy || zc_growth_pending(v->as_old));
-    return may ? zc_stream_mark_context(v->va.context) : NULL;
 }
 
 static bool freed_passed(const struct freed *p)
@@ -316,8 +304,7 @@ static bool kept_enter(struct freed *p)
     int device = b->device;
     if (zc_access_end_copies(&b->vmm->va) != CUDA_SUCCESS || !zc_lock_take(&freed_lock))
         return false;
-    if (!(p->quarantined->flags & ZC_BLOCK_QUARANTINED))
-        zc_block_quarantine(p->quarantined);
+    zc_block_quarantine(p->quarantined);
     zc_limits_give(ZC_PLACE_VMM, device, b->size);
     zc_vmm_leave_small(b->vmm);
     DL_PREPEND2(freed.kept[zc_list_of(b->size)], p, before, next);
@@ -352,75 +339,47 @@ static bool freed_keep(struct zc_block *block)
     return kept;
 }
 
-/* True for a block whose free the rule defers, and which was not freed in stream order. */
-static bool freed_by_rule(const struct freed *p)
-{
-    return p->event && p->quarantined && !(p->quarantined->flags & ZC_BLOCK_STREAM);
-}
-
-/* Ends a deferred free: the memory goes back to the driver, or is kept. */
-static void freed_release(struct freed *p)
-{
-    bool may_keep = freed_by_rule(p) && freed_fits(p->quarantined);
-    if (p->event)
-        zc_real.cuEventDestroy_v2(p->event);
-    p->event = NULL;
-    if (!may_keep || !kept_enter(p))
-        zc_place_release(freed_end(p), false);
-}
-
-/* Which entries are ended; may ask the driver, and wait for it. */
-struct sweep {
-    bool (*due)(const struct freed *p, enum zc_place_id place);
-    enum zc_place_id place;
-};
-
-static bool freed_end_if_due(struct freed *p, void *arg)
-{
-    const struct sweep *s = arg;
-    bool lent = zc_context_lend(p->backing->context), ended = s->due(p, s->place);
-    if (ended)
-        freed_release(p);
-    zc_context_leave(lent);
-    return ended;
-}
-
 /* During a capture, and at the end of the process, the driver must not be called. */
 static bool freed_may_sweep(void)
 {
     return freed_any() && !zc_capture_any() && !zc_life_closing();
 }
 
-static bool freed_due_in(const struct freed *p, enum zc_place_id place)
+/* Ends what its stream has passed.  A place that waits for the device is included only if *place
+ * names it. */
+static bool freed_end_if_due(struct freed *p, void *place)
 {
+    enum zc_place_id wanted = *(enum zc_place_id *)place;
     const struct zc_backing *b = p->backing;
-    bool waits = zc_place_of(b->place)->waits;
-    return (!waits || b->place == place || place == ANY_PLACE) && freed_passed(p);
+    if (zc_place_of(b->place)->waits && b->place != wanted && wanted != ANY_PLACE)
+        return false;
+    bool lent = zc_context_lend(b->context), ended = freed_passed(p);
+    if (ended)
+        zc_place_release(freed_end(p), false);
+    zc_context_leave(lent);
+    return ended;
 }
 
-/* A place that waits for the device is included only if `place` names it. */
 static unsigned freed_reap(enum zc_place_id place)
 {
-    struct sweep s = {freed_due_in, place};
-    return freed_may_sweep() ? freed_visit_all(freed_end_if_due, &s) : 0;
+    return freed_may_sweep() ? freed_visit_all(freed_end_if_due, &place) : 0;
 }
 
 /* As zc_freed_reap(false), for some entries in turn: for calls in which it is not urgent. */
 static void freed_tidy(void)
 {
-    struct sweep s = {freed_due_in, ZC_PLACE_COUNT};
+    enum zc_place_id place = ZC_PLACE_COUNT;
     unsigned most = LOOKED_AT, first = __atomic_load_n(&freed.turn, __ATOMIC_RELAXED), i = 0;
     for (; i < ZC_LISTS && most && freed_may_sweep(); i++)
-        freed_visit((first + i) % ZC_LISTS, &most, freed_end_if_due, &s);
+        freed_visit((first + i) % ZC_LISTS, &most, freed_end_if_due, &place);
     __atomic_store_n(&freed.turn, first + i, __ATOMIC_RELAXED);
 }
 
 struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *want)
 {
-    struct zc_backing *taken = want->stream_ordered ? freed_take_deferred(place, want) : NULL;
-    if (want->rule->free == ZC_FREE_DEFER)
-        freed_tidy();
-    return want->stream_ordered || place != ZC_PLACE_VMM ? taken : kept_take(want);
+    return want->stream_ordered    ? freed_take_deferred(place, want)
+           : place == ZC_PLACE_VMM ? kept_take(want)
+                                   : NULL;
 }
 
 void zc_freed_reap(bool waited)
@@ -436,18 +395,6 @@ void zc_freed_bare(const struct zc_block *block)
 {
     zc_grown_freed(block);
     zc_freed_reap(true);
-}
-
-static bool freed_waited_for(const struct freed *p, enum zc_place_id place)
-{
-    (void)place;
-    return freed_by_rule(p) && zc_real.cuEventSynchronize(p->event) == CUDA_SUCCESS;
-}
-
-static unsigned freed_reclaim_waiting(void)
-{
-    struct sweep s = {.due = freed_waited_for};
-    return freed_may_sweep() ? freed_visit_all(freed_end_if_due, &s) : 0;
 }
 
 static bool freed_drop_of_context(struct freed *p, void *context)
@@ -472,39 +419,6 @@ static unsigned freed_reclaim(int place)
     return given + (place == ZC_PLACE_COUNT ? kept_drop_all() : 0);
 }
 
-/* How a block is freed. */
-struct parting {
-    CUevent mark;   /* Its memory waits for this; NULL: for nothing. */
-    bool kept;      /* Another block has its memory; see zc_grow_freeing(). */
-    bool waited;    /* The call has waited for the context. */
-    bool diagnosed; /* The failure has been reported. */
-};
-
-/* Waits for the block's context, as cuMemFree does, or records what it would wait for.  Then hands
- * the memory to a block that grew from this one. */
-static CUresult let_go(struct zc_block *block, void (*note)(struct zc_block *block),
-                       struct parting *out)
-{
-    const struct zc_backing *backing = block->backing;
-    CUresult result = CUDA_SUCCESS;
-    out->kept = out->diagnosed = false;
-    out->mark = freed_mark(block);
-    out->waited = !out->mark;
-    if (out->waited)
-        result = zc_stream_wait_context(backing->context);
-    if (result == CUDA_SUCCESS) {
-        result = zc_grow_freeing(block, out->mark != NULL, note, &out->kept);
-        out->diagnosed = result != CUDA_SUCCESS;
-    }
-    const struct zc_vmm *v = zc_vmm_of(block);
-    if (!out->mark || (result == CUDA_SUCCESS && !out->kept && !v->lazy))
-        return result;
-    zc_real.cuEventDestroy_v2(out->mark);
-    out->mark = NULL;
-    out->waited = result == CUDA_SUCCESS && !out->kept;
-    return out->waited ? zc_stream_wait_context(backing->context) : result;
-}
-
 /* Not while it is moved. */
 static bool claim_still(struct zc_block *block)
 {
@@ -519,7 +433,7 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
                        bool *diagnosed_out)
 {
     struct zc_backing *backing = block->backing;
-    struct parting p;
+    bool kept = false;
     *diagnosed_out = !claim_still(block);
     if (*diagnosed_out)
         return CUDA_ERROR_INVALID_VALUE;
@@ -529,28 +443,25 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
         freed_defer(block, NULL, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }
-    CUresult result = let_go(block, note, &p);
+    CUresult result = zc_stream_wait_context(backing->context);
+    if (result == CUDA_SUCCESS) {
+        result = zc_grow_freeing(block, note, &kept);
+        *diagnosed_out = result != CUDA_SUCCESS;
+    }
     /* What was kept may belong to another thread's block by now. */
-    if (result == CUDA_SUCCESS && !p.kept && !p.mark && !freed_fits(block))
+    if (result == CUDA_SUCCESS && !kept && !freed_fits(block))
         result = zc_place_detach(backing);
     if (result != CUDA_SUCCESS) { /* Something may still use it, so it stays allocated. */
         zc_block_unclaim(block);
-        *diagnosed_out = p.diagnosed;
         return result;
     }
-    if (!p.kept)
+    if (!kept)
         note(block);
-    if (p.mark)
-        freed_defer(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
-    if (!p.kept && !p.mark && !freed_keep(block)) {
+    if (!kept && !freed_keep(block)) {
         zc_block_remove(block);
         result = zc_place_release(backing, false);
     }
-    /* Places that wait for the device give back what streams have passed if this free waited. */
-    if (p.waited)
-        zc_freed_reap(true);
-    else
-        freed_tidy();
+    zc_freed_reap(true); /* The free has waited. */
     return result;
 }
 
@@ -574,7 +485,5 @@ CUresult zc_place_free_in_order(struct zc_block *block, CUevent event, CUstream 
     return CUDA_SUCCESS;
 }
 
-const struct zc_module zc_module_freed = {.context_gone = freed_context_gone,
-                                          .reclaim = freed_reclaim,
-                                          .reclaim_waiting = freed_reclaim_waiting,
-                                          .idle_bytes = kept_idle};
+const struct zc_module zc_module_freed = {
+    .context_gone = freed_context_gone, .reclaim = freed_reclaim, .idle_bytes = kept_idle};

@@ -144,17 +144,6 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
     return result;
 }
 
-CUresult zc_access_drain(void)
-{
-    CUresult result = CUDA_SUCCESS;
-    if (!zc_va_lock())
-        return result;
-    for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next)
-        result = zc_leaving(va->context) ? CUDA_SUCCESS : zc_va_wait(va);
-    zc_va_unlock();
-    return result;
-}
-
 static void access_context_gone(CUcontext context)
 {
     if (!zc_va_lock())

@@ -31,9 +31,6 @@ CUresult zc_access_enable(CUcontext peer);
  * block after the driver has said that access ended. */
 CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer));
 
-/* Waits for work that may still use ranges of freed blocks.  Returns the driver's code. */
-CUresult zc_access_drain(void);
-
 /* The block of a range was freed: closes it to devices that were let in only for copies.  Returns
  * the driver's code; after a failure they still have access. */
 CUresult zc_access_end_copies(struct zc_va *va);

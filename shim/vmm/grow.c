@@ -21,7 +21,7 @@
 
 static ZC_OWN struct {
     struct zc_growth *pending; /* Pending copies. */
-    bool drained;              /* No deferred work is left to wait for, and none comes.  Atomic. */
+    bool drained;              /* No copy is pending, and none will be.  Atomic. */
 } grow;
 
 static CUresult grow_before_launch(const struct zc_launch *launch);
@@ -155,8 +155,6 @@ CUresult zc_grow_drain(enum zc_fn fn)
     CUresult result = CUDA_SUCCESS;
     if (!zc_capture_any()) {
         result = copy_all(fn);
-        if (result == CUDA_SUCCESS)
-            result = zc_access_drain();
         __atomic_store_n(&grow.drained, result == CUDA_SUCCESS, __ATOMIC_RELEASE);
     }
     zc_driver_unlock();
@@ -240,21 +238,15 @@ CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
  * Hands the physical memory of the small block to the large one, which maps it when it is first
  * needed.  The small block's addresses stay mapped, for the block that will grow from the large
  * one.  If the large block already got memory of its own for a copy that failed, the copy is made
- * again.  Bytes that the copy left out belong to the large block at once.  So no earlier work may
- * still write them, and devices that were let in only for copies may not either.
+ * again.  The call has waited for the context: bytes that the copy left out belong to the large
+ * block at once.
  */
 static CUresult hand_over(struct zc_growth *g, struct zc_block *block, bool *kept, const char **why)
 {
     struct zc_vmm *old = g->old, *new = g->new;
     size_t due = zc_vmm_due(new);
-    CUresult result = CUDA_SUCCESS;
     if (new->held)
         return copy_now(g, why);
-    *why = "the driver does not wait for its context";
-    if (g->transfer.bytes < block->size || old->va.copying)
-        result = zc_va_wait(&old->va);
-    if (result != CUDA_SUCCESS)
-        return result;
     zc_growth_inherit(g, block);
     end_copy(g, ZC_ELIDED);
     zc_lazy_suspend(old);
@@ -263,7 +255,7 @@ static CUresult hand_over(struct zc_growth *g, struct zc_block *block, bool *kep
     return CUDA_SUCCESS;
 }
 
-CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct zc_block *block),
+CUresult zc_grow_freeing(struct zc_block *block, void (*freed)(struct zc_block *block),
                          bool *kept_out)
 {
     struct zc_vmm *v = lazy_block(block);
@@ -272,15 +264,9 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct
     *kept_out = false;
     if (!v || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (!busy && v->kept)
-        zc_vmm_of(v->kept)->va.busy = false;
-    if (!busy && v->as_old)
-        v->as_old->new->va.busy = false;
     elide(v->as_new);
-    if (zc_growth_pending(v->as_old)) {
-        v->va.busy = v->va.busy || busy;
+    if (zc_growth_pending(v->as_old))
         result = hand_over(v->as_old, block, kept_out, &why);
-    }
     if (result != CUDA_SUCCESS)
         zc_lazy_diagnose(v, ZC_FN_cuMemFree_v2, result, why);
     if (*kept_out) {

@@ -24,13 +24,13 @@ uint32_t zc_grow_facts(struct zc_copy *c);
 CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn);
 
 /*
- * The program frees a claimed block.  With `busy`, earlier work may still use it.  If the block has
- * a pending copy into another one, it hands over its memory, and *kept_out is true.  Then its
- * addresses stay mapped for the next growth: freed() was called, and the block is quarantined and
- * may be taken by another thread at any time.  On failure nothing has changed, and the program gets
- * the returned code.
+ * The program frees a claimed block, and its context was waited for.  If the block has a pending
+ * copy into another one, it hands over its memory, and *kept_out is true.  Then its addresses stay
+ * mapped for the next growth: freed() was called, and the block is quarantined and may be taken by
+ * another thread at any time.  On failure nothing has changed, and the program gets the returned
+ * code.
  */
-CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct zc_block *block),
+CUresult zc_grow_freeing(struct zc_block *block, void (*freed)(struct zc_block *block),
                          bool *kept_out);
 
 /*
@@ -43,9 +43,8 @@ CUresult zc_grow_leaving(struct zc_block *block);
 /* Removes a lazy block, whatever is pending.  The caller gives its memory back. */
 void zc_grow_forget(struct zc_vmm *v);
 
-/* `fn` is about to give a stream work that may wait for the CPU (driver/await.h): waits first for
- * everything that libzc has deferred.  A code other than CUDA_SUCCESS is returned to the
- * program. */
+/* `fn` is about to give a stream work that may wait for the CPU (driver/await.h): makes all pending
+ * copies first.  A code other than CUDA_SUCCESS is returned to the program. */
 CUresult zc_grow_drain(enum zc_fn fn);
 
 /*

@@ -9,8 +9,6 @@
 #include "base/lock.h"
 #include "base/module.h"
 #include "base/own.h"
-#include "driver/capture.h"
-#include "driver/stream.h"
 
 #define WIDE_MAX 64 /* Most ranges that may be much larger than their blocks. */
 
@@ -204,28 +202,12 @@ CUresult zc_va_map(struct zc_va *va, const struct zc_chunks *chunks, size_t from
     return result;
 }
 
-/* If the context is gone, so is its work. */
-CUresult zc_va_wait(struct zc_va *va)
-{
-    if (!va->busy)
-        return CUDA_SUCCESS;
-    CUstreamCaptureMode mode = zc_capture_relax();
-    CUresult result = zc_stream_wait_context(va->context);
-    zc_capture_restore(mode);
-    if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-        result = CUDA_SUCCESS;
-    va->busy = result != CUDA_SUCCESS;
-    return result;
-}
-
 /* Runs that the driver refuses to unmap move to the front and are kept. */
 CUresult zc_va_unmap(struct zc_va *va)
 {
     ZC_VA_LOCKED;
-    CUresult result = zc_va_wait(va);
+    CUresult result = CUDA_SUCCESS;
     unsigned kept = 0;
-    if (result != CUDA_SUCCESS)
-        return result;
     for (unsigned i = 0; i < va->count; i++) {
         struct zc_run r = va->run[i];
         CUresult unmapped = zc_real.cuMemUnmap(va->base + r.from, r.to - r.from);

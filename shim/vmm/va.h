@@ -38,8 +38,6 @@ struct zc_va_host {
 struct zc_va {
     int device;             /* Ordinal of the device that has the memory. */
     bool wide : 1;          /* Much larger than its block. */
-    bool busy;              /* Work given before its block was freed may use it.  With the
-                             * driver lock. */
     CUcontext context;      /* Context of the request; peer access is enabled for its memory. */
     CUdeviceptr base;       /* First address. */
     size_t size;            /* Bytes reserved. */
@@ -102,12 +100,9 @@ bool zc_va_holds(const struct zc_va *va, size_t from, size_t to);
 CUresult zc_va_map(struct zc_va *va, const struct zc_chunks *chunks, size_t from, size_t to,
                    const char **why);
 
-/* Waits for the work that may use the range, and unmaps everything.  Returns the first refusal;
- * what the driver refuses to unmap stays recorded as mapped. */
+/* Unmaps everything.  Returns the first refusal; what the driver refuses to unmap stays recorded as
+ * mapped. */
 CUresult zc_va_unmap(struct zc_va *va);
-
-/* Waits for work that may still use a range.  With the lock. */
-CUresult zc_va_wait(struct zc_va *va);
 
 /* Moves the record of a range to another address in memory. */
 void zc_va_move(struct zc_va *to, struct zc_va *from);

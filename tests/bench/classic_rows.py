@@ -65,7 +65,7 @@ def grow_row(name: str, step: int) -> Row:
     return Row("a vector that grows to 1 GiB", name, "grow", f"64 16777216 {step}",
                f"20 65536 {step}",
                (*versus("grow", "growing-arrays", "grow_vmm"),
-                Way("deferred", "grow", "growing-deferred"), Way("managed", "grow_managed")),
+                Way("managed", "grow_managed")),
                (Metric("growing and appending", ("grow_ms",)),))
 
 

@@ -46,15 +46,12 @@ class Row:
 
 
 GROWN, MAPPED = "place = vmm; grow = yes", "place = vmm"
-DEFERRED, CLOSED = GROWN + "; free = defer", GROWN + "; rdma = no"
+CLOSED = GROWN + "; rdma = no"
 # What cudaMalloc gives, GPUDirect RDMA, costs a vector by hand as much as it costs ours.
 VECTORS = (
     (GROWN, "by_hand", "grow / by hand"),
     (GROWN, "by_hand_open", "grow / by hand for RDMA and export"),
-    (DEFERRED, "by_hand", "free = defer / by hand"),
-    (DEFERRED, "by_hand_open", "free = defer / by hand for RDMA and export"),
     (CLOSED, "by_hand", "rdma = no / by hand"),
-    (CLOSED + "; free = defer", "by_hand", "rdma = no and free = defer / by hand"),
 )
 COPIED, BARE_COPY = Way("managed_speed", "copy", "place = managed"), Way("managed_speed", "copy")
 BY_HAND = Way("managed_speed", "by_hand")

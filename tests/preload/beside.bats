@@ -37,8 +37,7 @@ place = $place" timeout 60 "$PROGRAM" "$1"
 }
 
 @test "around a block of device memory" {
-    same_in device device mapped managed vmm $'vmm\ncommit = lazy' $'vmm\ngrow = yes' \
-        $'vmm\nfree = defer'
+    same_in device device mapped managed vmm $'vmm\ncommit = lazy' $'vmm\ngrow = yes'
 }
 
 @test "around a block without a host block to share" {

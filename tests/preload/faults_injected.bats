@@ -61,13 +61,6 @@ SPLIT+=$'place = vmm, mapped\nspill = host\nchunk = 2M\nbudget = 3M'
         cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree'
 }
 
-@test "in vmm memory whose frees are deferred" {
-    fail_each_call $'place = vmm\nfree = defer' 'cuEventCreate cuEventRecord cuEventQuery
-        cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease'
-    fail_each_call $'place = vmm\ngrow = yes\nfree = defer' 'cuEventCreate cuEventRecord
-        cuMemMap cuMemUnmap cuCtxSynchronize' -g
-}
-
 @test "while an array grows, in each place and by remaps" {
     for place in device managed vmm; do
         fail_each_call "place = $place" cuMemcpyDtoD_v2 -g

@@ -36,8 +36,7 @@ model() {
 @test "random arrays read what they read bare, with nothing ahead, something, and much" {
     for SIM_MEMORY_MIB in 256 8192 60000; do
         export SIM_MEMORY_MIB
-        model "$GROW" '3'
-        model "$GROW"$'\nfree = defer' '5'
+        model "$GROW" '3 5'
         model "$GROW"$'\nchunk = 2M' '7'
     done
 }
@@ -69,19 +68,17 @@ place = device
 nth = 5, 6, 42
 place = mapped
 [rule rest]
-free = defer
 $GROW" '11'
 }
 
 @test "random arrays of two threads read what was written, however late the streams are" {
     export SIM_MEMORY_MIB=8192 SIM_DELAY_US=100
     model "$GROW" '13' '' 700 2
-    model "$GROW"$'\nfree = defer' '2037' '' 700 2
 }
 
 @test "random arrays keep what they hold where a device has no memory left" {
     export SIM_MEMORY_MIB=128
-    for keys in '' $'\nfree = defer' $'\nchunk = 2M'; do
+    for keys in '' $'\nchunk = 2M'; do
         model "$GROW$keys" '3000 3005' t 6000
     done
     [[ $printed == *refused* && $said == *libzc:* ]]
@@ -91,7 +88,7 @@ $GROW" '11'
     for SIM_MEMORY_MIB in 256 60000; do
         export SIM_MEMORY_MIB
         model "$GROW" '1005 1008' f
-        model "$GROW"$'\nfree = defer' '1018' u
+        model "$GROW" '1018' u
     done
     [[ $printed == *refused* && $said == *libzc:* ]]
 }

@@ -14,8 +14,7 @@ size = 1M..
 place = shared'
 
 PLACES=('place = device' 'place = mapped' 'place = managed' 'place = vmm'
-    $'place = vmm\ncommit = lazy' $'place = vmm\ngrow = yes' $'place = vmm\nfree = defer'
-    $'place = vmm\ngrow = yes\nfree = defer')
+    $'place = vmm\ncommit = lazy' $'place = vmm\ngrow = yes')
 SHARED=$'place = shared\naccess = read'
 
 setup() {

@@ -30,7 +30,7 @@ for place in json.loads(list(open(sys.argv[1]))[-1])["places"]:
 @test "calls of every shape across the border leave what they leave bare" {
     run -0 timeout 60 "$program" shapes
     local bare=$output keys
-    for keys in '' $'\ncommit = lazy' $'\nfree = defer'; do
+    for keys in '' $'\ncommit = lazy'; do
         places_of "$spill"$'\nbudget = 8M'"$keys" shapes
         diff <(echo "$bare") <(echo "$codes")
         [[ $stderr != *refused* && $stderr != *'by rule'* ]]

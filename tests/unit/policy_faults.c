@@ -214,6 +214,10 @@ static const struct row rows[] = {
      "warning: key 'pageable_copy' is not needed any more and has no effect: pageable_copy in "
      "[defaults] is for all pageable memory",
      0, 1},
+    {"so is one that made frees return early", "[rule r]\nplace = vmm\nfree = defer\n", 3, 1,
+     "warning: key 'free' is not needed any more and has no effect: a free waits for the work that "
+     "runs, as the driver's does",
+     0, 1},
     {"a level that there was is a warning", "[defaults]\nlog_level = deep\n", 2, 13,
      "warning: value 'deep' is not needed any more and has no effect: no level looks at what "
      "copies carry; 'events' tells of each copy",

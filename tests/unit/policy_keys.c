@@ -170,8 +170,6 @@ static void single_words_reach_their_fields(void **state)
         {"vmm", "commit = lazy", offsetof(struct zc_rule, commit), ZC_COMMIT_LAZY},
         {"vmm", "grow = yes", offsetof(struct zc_rule, grow), 1},
         {"vmm", "grow = no", offsetof(struct zc_rule, grow), 0},
-        {"vmm", "free = wait", offsetof(struct zc_rule, free), ZC_FREE_WAIT},
-        {"vmm", "free = defer", offsetof(struct zc_rule, free), ZC_FREE_DEFER},
         {"vmm", "spill = none", offsetof(struct zc_rule, spill), ZC_SPILL_NONE},
         {"vmm", "spill = host", offsetof(struct zc_rule, spill), ZC_SPILL_HOST},
         {"vmm", "spill = move", offsetof(struct zc_rule, spill), ZC_SPILL_MOVE},

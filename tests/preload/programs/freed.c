@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* defer SCENARIO: blocks freed while work that uses them still runs. */
+/* freed SCENARIO: blocks freed while work that uses them still runs. */
 #include <pthread.h>
 
 #include "program.h"
@@ -109,56 +109,6 @@ static void destroyed_in_capture(void)
     free_beside(true, true);
 }
 
-/* More streams than libzc knows at a time are destroyed while they have work, which ends. */
-static void many_destroyed(void)
-{
-    start_gpu(0);
-    for (unsigned i = 0; i < 600; i++) {
-        CUstream stream;
-        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        gate_close_by_kernel(&gate, stream);
-        CHECK(cuStreamDestroy(stream));
-        gate_open(&gate);
-        CHECK(cuCtxSynchronize());
-    }
-    CUdeviceptr p = make(4 * MIB);
-    pthread_t thread = busy(p, 4 * MIB, NULL);
-    free_and_tell(p);
-    CHECK(pthread_join(thread, NULL));
-    end_gpu(0);
-}
-
-/* Work that waits for the CPU: what the CPU does meanwhile must not come to wait for it. */
-static void host_work(void)
-{
-    pthread_t thread;
-    start_gpu(0);
-    CUdeviceptr p = make(4 * MIB);
-    fill(p, 1, 4 * MIB, NULL);
-    gate_close(&gate, NULL);
-    CHECK(pthread_create(&thread, NULL, open_late, NULL));
-    free_and_tell(p);
-    CHECK(pthread_join(thread, NULL));
-    end_gpu(0);
-}
-
-/* Where the device has no memory but what is still in use, a request waits for that, also if some
- * other memory can be had at once. */
-static void last_memory(void)
-{
-    start_gpu(0);
-    CUdeviceptr p = make(40 * MIB), small = make(2 * MIB);
-    CHECK(cuMemFree(small));
-    pthread_t thread = busy(p, 40 * MIB, NULL);
-    free_and_tell(p);
-    CUdeviceptr q = make(48 * MIB);
-    fill(q, 3, 48 * MIB, NULL);
-    has(q, 3, 4 * MIB);
-    CHECK(pthread_join(thread, NULL));
-    CHECK(cuMemFree(q));
-    end_gpu(0);
-}
-
 /* What only a stream still has that waits for the program is not waited for. */
 static void held_memory(void)
 {
@@ -204,75 +154,26 @@ static void figures(void)
     end_gpu(0);
 }
 
-static void *request_10(void *context)
-{
-    CHECK(cuCtxSetCurrent(context));
-    CHECK(cuMemFree(make(10 * MIB)));
-    return NULL;
-}
-
-/* As last_memory(), while another thread waits for the same memory. */
-static void last_memory_of_two(void)
-{
-    pthread_t other, opening;
-    CUcontext context = start_gpu(0);
-    CUdeviceptr p = make(40 * MIB), beside = make(18 * MIB);
-    gate_close_by_kernel(&gate, NULL);
-    free_and_tell(p);
-    unsigned long long before = sim_calls("cuEventSynchronize");
-    CHECK(pthread_create(&other, NULL, request_10, context));
-    while (sim_calls("cuEventSynchronize") == before)
-        usleep(200);
-    CHECK(pthread_create(&opening, NULL, open_late, NULL));
-    CUdeviceptr q = make(20 * MIB);
-    fill(q, 3, 20 * MIB, NULL);
-    has(q, 3, 4 * MIB);
-    CHECK(pthread_join(opening, NULL));
-    CHECK(pthread_join(other, NULL));
-    CHECK(cuMemFree(q));
-    CHECK(cuMemFree(beside));
-    end_gpu(0);
-}
-
-/* An array of 4 MiB that grew to 8 MiB from under the work that writes 2 to it. */
-struct overtaken {
-    CUdeviceptr b, c; /* What it grew to; a block of 16 MiB at its old addresses. */
-    pthread_t thread; /* Lets the work go on. */
-};
-
-static struct overtaken grown(void)
-{
-    struct overtaken o;
-    start_gpu(0);
-    CUdeviceptr a = make(4 * MIB);
-    o.thread = busy(a, 4 * MIB, NULL);
-    o.b = make(8 * MIB);
-    CHECK(cuMemcpyDtoD(o.b, a, 4 * MIB));
-    free_and_tell(a);
-    CHECK(cuMemsetD8(o.b + 4 * MIB, 4, 4 * MIB));
-    return o;
-}
-
-static struct overtaken overtaken(void)
-{
-    struct overtaken o = grown();
-    o.c = make(16 * MIB);
-    return o;
-}
-
 /* An array grows away from under a kernel that writes it, and its addresses are used again. */
 static void growing(void)
 {
-    struct overtaken o = overtaken();
-    CHECK(cuMemsetD8(o.c + 8 * MIB, 3, 8 * MIB)); /* At a's addresses, grown from nothing. */
+    start_gpu(0);
+    CUdeviceptr a = make(4 * MIB);
+    pthread_t thread = busy(a, 4 * MIB, NULL);
+    CUdeviceptr b = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(b, a, 4 * MIB));
+    free_and_tell(a);
+    CHECK(cuMemsetD8(b + 4 * MIB, 4, 4 * MIB));
+    CUdeviceptr c = make(16 * MIB);
+    CHECK(cuMemsetD8(c + 8 * MIB, 3, 8 * MIB)); /* At a's addresses, grown from nothing. */
     CUdeviceptr d = make(16 * MIB);
-    CHECK(cuMemcpyDtoD(d, o.b, 8 * MIB));
-    CHECK(cuMemFree(o.b));
+    CHECK(cuMemcpyDtoD(d, b, 8 * MIB));
+    CHECK(cuMemFree(b));
     has(d, 2, 4 * MIB);
     has(d + 4 * MIB, 4, 4 * MIB);
-    has(o.c + 8 * MIB, 3, 4 * MIB);
-    CHECK(pthread_join(o.thread, NULL));
-    CHECK(cuMemFree(o.c));
+    has(c + 8 * MIB, 3, 4 * MIB);
+    CHECK(pthread_join(thread, NULL));
+    CHECK(cuMemFree(c));
     CHECK(cuMemFree(d));
     end_gpu(0);
 }
@@ -325,82 +226,6 @@ static void copied_from_afar(void)
     CHECK(pthread_join(thread, NULL));
     end_gpu(0);
     end_gpu(1);
-}
-
-/* A semaphore of another API's, whose wait may end by what the CPU does.  The simulated driver has
- * none and refuses the wait. */
-static void semaphore(void)
-{
-    start_gpu(0);
-    CUdeviceptr p = make(4 * MIB);
-    cuWaitExternalSemaphoresAsync(NULL, NULL, 0, NULL);
-    pthread_t thread = busy(p, 4 * MIB, NULL);
-    free_and_tell(p);
-    CHECK(pthread_join(thread, NULL));
-    end_gpu(0);
-}
-
-/* Closes the legacy stream by a graph. */
-static void close_by_graph(struct gate *last)
-{
-    CUstream stream;
-    CUgraph graph;
-    CUgraphExec exec;
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    gate_close(last, stream);
-    CHECK(cuStreamEndCapture(stream, &graph));
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
-    CHECK(cuGraphLaunch(exec, NULL));
-    CHECK(cuGraphExecDestroy(exec));
-    CHECK(cuGraphDestroy(graph));
-    CHECK(cuStreamDestroy(stream));
-}
-
-/* Work that waits for the CPU comes behind the work that the array grew away from. */
-static void host_work_behind(bool in_graph)
-{
-    struct gate last;
-    struct overtaken o = grown();
-    if (in_graph)
-        close_by_graph(&last);
-    else
-        gate_close(&last, NULL);
-    o.c = make(16 * MIB);
-    fill(o.c, 3, 16 * MIB, NULL); /* At a's addresses. */
-    gate_open(&last);
-    has(o.b, 2, 4 * MIB);
-    has(o.c, 3, 4 * MIB);
-    CHECK(pthread_join(o.thread, NULL));
-    CHECK(cuMemFree(o.b));
-    CHECK(cuMemFree(o.c));
-    end_gpu(0);
-}
-
-static void host_call_behind(void)
-{
-    host_work_behind(false);
-}
-
-static void host_node_behind(void)
-{
-    host_work_behind(true);
-}
-
-/* Where the work can't be waited for, its memory stays where it is. */
-static void no_waiting(void)
-{
-    struct overtaken o = overtaken();
-    sim_fail("cuCtxSynchronize", CUDA_ERROR_UNKNOWN, 1);
-    printf("set %d\n", cuMemsetD8(o.c, 3, 16 * MIB));
-    sim_fail(NULL, CUDA_SUCCESS, 0);
-    CHECK(pthread_join(o.thread, NULL));
-    CHECK(cuMemsetD8(o.c, 3, 16 * MIB));
-    has(o.b, 2, 4 * MIB);
-    has(o.c, 3, 4 * MIB);
-    CHECK(cuMemFree(o.b));
-    CHECK(cuMemFree(o.c));
-    end_gpu(0);
 }
 
 /* A block is freed while a stream is captured in a way that allows it; the capture goes on. */
@@ -466,19 +291,11 @@ int main(int argc, char **argv)
                                           {"independent", independent},
                                           {"destroyed", destroyed},
                                           {"destroyed_in_capture", destroyed_in_capture},
-                                          {"many_destroyed", many_destroyed},
-                                          {"last_memory", last_memory},
                                           {"held_memory", held_memory},
                                           {"figures", figures},
-                                          {"last_memory_of_two", last_memory_of_two},
                                           {"growing", growing},
                                           {"half_grown", half_grown},
                                           {"copied_from_afar", copied_from_afar},
-                                          {"host_work", host_work},
-                                          {"semaphore", semaphore},
-                                          {"host_call_behind", host_call_behind},
-                                          {"host_node_behind", host_node_behind},
-                                          {"no_waiting", no_waiting},
                                           {"in_capture", in_capture},
                                           {"spare_in_capture", spare_in_capture},
                                           {"reset", reset}};

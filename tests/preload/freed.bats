@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Frees while work that uses the block runs: cudaFree waits for it, as the driver's does, and until
+# then nobody else gets the memory.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/freed
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+}
+
+# Runs a scenario with the given keys; nothing may stay live: freed_under KEYS SCENARIO
+freed_under() {
+    rm -f "$SIM_LEAKS"
+    run -0 --separate-stderr under_policy "place = vmm$1" timeout 60 "$program" "$2"
+    [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS && -z $stderr ]] || { cat "$SIM_LEAKS"; return 1; }
+}
+
+@test "a free waits for the work that runs, on every stream of the context" {
+    for scenario in one growing reset independent destroyed destroyed_in_capture; do
+        for keys in '' $'\ngrow = yes'; do
+            freed_under "$keys" "$scenario"
+            [[ ${lines[0]} == 'free waited' ]]
+        done
+    done
+}
+
+@test "memory that was freed behind a kernel serves again" {
+    freed_under '' one
+    [[ ${lines[1]} == 'made 3' ]] # Two blocks, and the host memory at both ends of both.
+}
+
+@test "what an array's copy leaves out is written by no work that was given before its free" {
+    freed_under $'\ngrow = yes' half_grown
+    [[ ${lines[0]} == 'free waited' ]]
+}
+
+@test "an array that another device copies stays open to it until the copy is made" {
+    export SIM_DEVICES=2
+    run -0 timeout 60 "$program" copied_from_afar
+    freed_under $'\ngrow = yes' copied_from_afar
+    [[ ${lines[0]} == 'free waited' ]]
+}
+
+@test "a free during a capture that allows it leaves the capture as it is" {
+    run -0 timeout 60 "$program" in_capture
+    for keys in '' $'\ngrow = yes'; do
+        freed_under "$keys" in_capture
+        freed_under "$keys" spare_in_capture
+    done
+}
+
+@test "a request fails for want of memory that a stream still has which waits for the program" {
+    export SIM_MEMORY_MIB=64
+    run -0 timeout 60 "$program" held_memory
+    [[ $output == 'cuMemAlloc(&q, 48 * MIB) -> 2' ]]
+    local bare=$output
+    freed_under '' held_memory
+    [[ $output == "$bare" ]]
+}
+
+@test "freed memory counts as free once the work that used it has ended" {
+    run -0 timeout 60 "$program" figures
+    [[ $output == $'free\nfree' ]]
+    for keys in '' $'\ngrow = yes'; do
+        freed_under "$keys" figures
+        [[ $output == $'free\nfree' ]]
+    done
+}
