@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross a border between device and host memory. */
+/* Copies and sets that cross a border. */
 #include "hook/parts.h"
 
 /* A part: `extent[0]` bytes of a row, rows of a slice, slices, from `at` on. */
@@ -43,8 +43,8 @@ static struct box whole(const struct zc_copy *c)
 static bool cut(const struct zc_operand *b, const struct box *box, struct box *low,
                 struct box *high)
 {
-    CUdeviceptr first = first_of(b, box), border = zc_block_border(b->block);
-    if (border <= first || border - first >= span_of(b, box, 3))
+    CUdeviceptr first = first_of(b, box), border = zc_block_border(b->block, first);
+    if (!border || border - first >= span_of(b, box, 3))
         return false;
     int d = box->extent[2] > 1 ? 2 : box->extent[1] > 1 ? 1 : 0;
     size_t unit = span_of(b, box, d), before = border - first;

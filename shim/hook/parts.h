@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross the border between device and host memory in a split block. */
+/* Copies and sets that cross a border: between device and host memory in a split block, or between
+ * the parts in which pinned memory is registered. */
 #pragma once
 
 #include "driver/copy.h"
@@ -8,8 +9,8 @@
  * copies across a border, and refuses sets, so it gets none of them. */
 static inline CUdeviceptr zc_parts_border(const struct zc_operand *b)
 {
-    CUdeviceptr border = zc_block_border(b->block);
-    return border > b->address && border - b->address < b->span ? border : 0;
+    CUdeviceptr border = zc_block_border(b->block, b->address);
+    return border && border - b->address < b->span ? border : 0;
 }
 
 /* True for what the driver may not copy or set across a border.  It takes linear copies between

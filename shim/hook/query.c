@@ -212,7 +212,7 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     /* The driver copies pinned blocks, so it must know the flag.  Other blocks in the same
      * registration wait as well. */
     if (zc_block_hosted(b)) {
-        CUresult result = real(value, attribute, ptr);
+        CUresult result = zc_pinned_sync(ptr, *(const int *)value);
         if (result != CUDA_SUCCESS)
             return result;
         ((struct zc_backing *)b->backing)->synced = true;

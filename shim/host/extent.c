@@ -15,8 +15,8 @@
 
 _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
-/* Unused addresses cost nothing, and no host has more than 1 TiB of memory. */
-#define RANGE_MAX ((size_t)1 << 40)
+/* Unused addresses cost nothing. */
+#define RANGE_MAX ((size_t)4 << 40)
 #define RANGE_MIN ((size_t)64 << 20)
 
 #define PREFAULT_FROM ((size_t)8 << 20) /* Bytes that are worth starting threads for. */
@@ -257,10 +257,14 @@ static bool registered(const struct zc_extent *e)
     return __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE && zc_hostheap_mine(e);
 }
 
-/* Another context could be destroyed first and take its registration along. */
-static bool suits(const struct zc_extent *e, const void *owner)
+/* Another context could be destroyed first and take its registration along.  Copies of libc's
+ * blocks cross no borders of parts. */
+static bool suits(const struct zc_extent *e, const struct zc_host_want *want)
 {
-    return !owner || !registered(e) || e->context == owner;
+    if (!registered(e))
+        return true;
+    return want->owner ? e->context == want->owner && e->pinned >= want->size
+                       : e->pinned == zc_extent_span(e) && e->part >= e->pinned;
 }
 
 struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *want)
@@ -268,7 +272,7 @@ struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *wan
     struct zc_extent *best = NULL;
     for (int list = 1; list >= 0; list--)
         for (struct zc_extent *e = pool[list]; e && !(best && best->units == units); e = e->next)
-            if (fits(e, units, want) && suits(e, want->owner) && (!best || e->units < best->units))
+            if (fits(e, units, want) && suits(e, want) && (!best || e->units < best->units))
                 best = e;
     if (best)
         zc_extent_unpool(best);

@@ -88,6 +88,8 @@ struct zc_extent {
     uint32_t program; /* Registrations of the program's own in it. */
     uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
     uint64_t inode;   /* Of the file that its memory is, 0 for private memory: host/memfile.h. */
+    uint64_t pinned;  /* Registered bytes of it, from its beginning on; set before pin is DONE. */
+    uint64_t part;    /* Bytes of each registration but the last one. */
     void *view;       /* Mappings of it that are not used; NULL in children. */
     uint64_t elided, parted; /* BLOCK: bytes of copies between it and device blocks that were one
                               * with it that nobody copied, and that the CPU did.  Under the lock of

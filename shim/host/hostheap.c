@@ -412,6 +412,9 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     *why = "it is too large";
     if (want->size > zc_hostheap.bytes)
         return NULL;
+    *why = "the driver pins less than 512 GiB in one piece";
+    if (!want->owner && want->size >= ZC_REGISTRATION_MAX)
+        return NULL;
     uint16_t lead = next_lead(want);
     struct zc_extent *e = extent_for((uint32_t)zc_extent_units(want->size + lead), want, why);
     if (!e)
@@ -423,10 +426,11 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     if (inside)
         zc_heap_unlock();
     *slot_out = &e->slot[0];
-    /* Programs take large tables of calloc(3) because they cost what is used of them. */
-    bool all = want->owner || e->inode, waits = want->zero && !all;
+    /* Programs take large tables of calloc(3) because they cost what is used of them.  Pinned
+     * memory comes in while it is registered. */
+    bool waits = want->owner || (want->zero && !e->inode);
     if (!e->slot[0].dirty && !waits)
-        zc_extent_prefault(e, 0, all ? lead + want->size : zc_heap_lend(e, lead + want->size));
+        zc_extent_prefault(e, 0, e->inode ? lead + want->size : zc_heap_lend(e, lead + want->size));
     return (void *)(zc_extent_base(e) + lead);
 }
 

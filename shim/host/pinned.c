@@ -40,6 +40,9 @@
 #define LOOKS 32
 #define LOOKS_MISSING 2
 
+/* Threads bring in no more than this before the host is asked again whether it has the rest. */
+#define AHEAD (16 * ZC_BLOCK_PART)
+
 /* How often the pool is looked through, and how long and how often a busy device is waited for. */
 #define TIDY_NS UINT64_C(1000000)
 #define TIDY_MS 1
@@ -56,8 +59,10 @@
  * program. */
 #define MAPS_PERCENT 75
 
-/* Means that there is no room for one more registration.  Registering itself never returns it. */
+/* Mean that there is no room for one more registration, or that the host has not so much memory.
+ * Registering itself never returns them. */
 #define FULL CUDA_ERROR_MAP_FAILED
+#define SHORT CUDA_ERROR_NOT_READY
 
 /* How long a fork waits for a busy device: a millisecond for so many registered bytes, which is
  * what Linux takes to copy them, up to a tenth of a second. */
@@ -72,16 +77,22 @@ static ZC_OWN uint64_t registrations; /* Atomic. */
 static ZC_OWN bool forgone;           /* Of blocks with 'async = staged' none are made.  Atomic. */
 static uint64_t most;                 /* MAPS_PERCENT of vm.max_map_count; 0 until asked. */
 
-static bool room_for_one(void)
+/* Registrations of the first `bytes` of an extent. */
+static uint64_t parts_of(const struct zc_extent *e, size_t bytes)
+{
+    return (bytes + e->part - 1) / e->part;
+}
+
+static bool room_for(uint64_t more)
 {
     uint64_t limit = __atomic_load_n(&most, __ATOMIC_RELAXED);
     if (!limit) {
         limit = zc_limits_maps() / 100 * MAPS_PERCENT;
         __atomic_store_n(&most, limit, __ATOMIC_RELAXED);
     }
-    if (__atomic_add_fetch(&registrations, 1, __ATOMIC_RELAXED) <= limit)
+    if (__atomic_add_fetch(&registrations, more, __ATOMIC_RELAXED) <= limit)
         return true;
-    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&registrations, more, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -146,22 +157,77 @@ static void leave_file(struct zc_extent *e)
     __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
 }
 
-/* Registers an extent, without a message of its own.  Returns FULL if there is no room. */
+/* Ends the registrations that an extent has, or had when a part of them was ended.  CUDA_SUCCESS,
+ * or the code of one that the driver keeps. */
+static CUresult end_parts(const struct zc_extent *e)
+{
+    CUresult kept = CUDA_SUCCESS;
+    for (size_t at = 0; at < e->pinned; at += e->part) {
+        CUresult result = zc_real.cuMemHostUnregister((char *)zc_extent_base(e) + at);
+        if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+            kept = result;
+    }
+    return kept;
+}
+
+/* Registers the next bytes of an extent in parts.  The pages of fresh memory come in by threads
+ * ahead of the driver, which takes them one by one while others wait for it. */
+static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
+{
+    char *base = (char *)zc_extent_base(e) + e->pinned;
+    struct zc_fill fill;
+    CUresult result = CUDA_SUCCESS;
+    if (fresh)
+        zc_workers_fill(&fill, base, bytes, false);
+    for (size_t at = 0, n; result == CUDA_SUCCESS && at < bytes; at += n) {
+        n = bytes - at < e->part ? bytes - at : e->part;
+        if (fresh)
+            zc_workers_filled(&fill, at + n);
+        result = zc_real.cuMemHostRegister_v2(
+            base + at, n, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        e->pinned += result == CUDA_SUCCESS ? n : 0;
+    }
+    if (fresh)
+        zc_workers_end_fill(&fill);
+    return result;
+}
+
+/* Where the kernel has no more pages, it ends a process, and the driver's own cuMemHostAlloc fails.
+ */
+static CUresult make_registrations(struct zc_extent *e, size_t bytes)
+{
+    bool fresh = e->owner && !e->slot[0].dirty, asks = fresh && bytes >= ZC_BLOCK_PART;
+    CUresult result = CUDA_SUCCESS;
+    e->pinned = 0;
+    while (result == CUDA_SUCCESS && e->pinned < bytes) {
+        size_t left = bytes - e->pinned, next = fresh && left > AHEAD ? AHEAD : left;
+        result = asks && zc_available() < left ? SHORT : make_parts(e, next, fresh);
+    }
+    if (result != CUDA_SUCCESS)
+        end_parts(e);
+    return result;
+}
+
+/* Registers an extent, without a message of its own: all of it for libc's blocks, which may get it
+ * by a registered pool; of a block for the program's cuMemHostAlloc what that would make resident.
+ * Returns FULL if there is no room. */
 static CUresult enrol(struct zc_extent *e)
 {
     CUcontext context = NULL;
+    size_t span = zc_extent_span(e);
+    bool block = e->owner && e->use == ZC_EXTENT_BLOCK;
+    size_t bytes = block ? zc_page_end(e->slot[0].size) : span;
     CUresult result = zc_real.cuCtxGetCurrent(&context);
     if (result != CUDA_SUCCESS || !context)
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_CONTEXT;
-    if (!room_for_one())
+    e->part = block ? ZC_BLOCK_PART : span;
+    if (!room_for(parts_of(e, bytes)))
         return FULL;
     bring_near(e);
     leave_file(e);
-    result =
-        zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e),
-                                     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    result = make_registrations(e, bytes);
     if (result != CUDA_SUCCESS)
-        __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_sub(&registrations, parts_of(e, bytes), __ATOMIC_RELAXED);
     e->context = context;
     return result;
 }
@@ -325,8 +391,9 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
     zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : pin);
     if (result == CUDA_SUCCESS)
         return result;
-    *why =
-        result == FULL ? "registrations are 75 % of vm.max_map_count" : "cuMemHostRegister refuses";
+    *why = result == FULL    ? "registrations are 75 % of vm.max_map_count"
+           : result == SHORT ? "the host has not so much memory left"
+                             : "cuMemHostRegister refuses";
     return result;
 }
 
@@ -347,14 +414,25 @@ bool zc_pinned_unregister(struct zc_extent *e)
 {
     bool lent = zc_context_lend(e->context);
     CUstreamCaptureMode before = zc_capture_relax();
-    CUresult result = zc_real.cuMemHostUnregister((void *)zc_extent_base(e));
+    CUresult result = end_parts(e);
     zc_capture_restore(before);
     zc_context_leave(lent);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+    if (result != CUDA_SUCCESS)
         return false;
-    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
     __atomic_store_n(&e->graphed, false, __ATOMIC_RELEASE);
     return true;
+}
+
+CUresult zc_pinned_sync(CUdeviceptr address, bool on)
+{
+    const struct zc_extent *e = zc_hostheap_extent(address);
+    CUresult result = CUDA_SUCCESS;
+    int value = on;
+    for (size_t at = 0; result == CUDA_SUCCESS && at < e->pinned; at += e->part)
+        result = zc_real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                                               zc_extent_base(e) + at);
+    return result;
 }
 
 void zc_pinned_in_graph(struct zc_extent *e)
@@ -557,7 +635,7 @@ static void forget_registration(struct zc_extent *e, void *context)
 {
     if (pin_of(e) != ZC_PIN_DONE || e->context != context || !zc_hostheap_mine(e))
         return;
-    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
     zc_pinned_let_go(e, ZC_PIN_NONE);
 }
 
@@ -602,9 +680,8 @@ static CUresult make_block(const struct zc_want *want, struct zc_backing *out, c
  * its context.  Other blocks in a slab may still want the attribute. */
 static CUresult unmake_block(struct zc_backing *backing, bool gone)
 {
-    int none = 0;
     if (backing->synced && !gone && zc_hostheap_extent(backing->base)->use == ZC_EXTENT_BLOCK)
-        zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, backing->base);
+        zc_pinned_sync(backing->base, false);
     zc_hostheap_put((void *)backing->base);
     return CUDA_SUCCESS;
 }

@@ -37,6 +37,10 @@ void zc_pinned_let_go(struct zc_extent *extent, enum zc_extent_pin pin);
  * extent stays as it was.  Not during a capture. */
 CUresult zc_pinned_now(struct zc_extent *extent, const char **why);
 
+/* Sets SYNC_MEMOPS of the memory that a block of cuMemHostAlloc is registered with: a slab for all
+ * of its blocks.  Returns the driver's code. */
+CUresult zc_pinned_sync(CUdeviceptr address, bool on);
+
 /*
  * A graph is given a copy of the extent: NULL for none.  The driver keeps what kind of memory it
  * found then, so a registration lasts as long as the block: launches would use addresses that the

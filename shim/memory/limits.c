@@ -17,9 +17,6 @@
 #include "memory/cgroup.h"
 #include "memory/quota.h"
 
-/* One registration of 512 GiB or more fails on driver 580. */
-#define REGISTRATION_MAX ((uint64_t)512 << 30)
-
 /* When fewer mappings are left, a single call may need more than that. */
 #define MAPS_NEAR 8
 
@@ -247,10 +244,6 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
 {
     struct zc_quota *quota = limits_quota_now(place, device);
     bool pinned = quota->parent == &limits.pinned;
-    if (pinned && bytes >= REGISTRATION_MAX) {
-        *why = "the driver pins less than 512 GiB in one piece";
-        return false;
-    }
     if (zc_quota_take(quota, bytes))
         return true;
     *why = pinned                      ? "over max_pinned"

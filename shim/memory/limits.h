@@ -5,6 +5,9 @@
 
 #include "memory/place.h"
 
+/* One registration of so much fails on driver 580. */
+#define ZC_REGISTRATION_MAX ((uint64_t)512 << 30)
+
 /* Resolves the limits of a policy, at the first large request to libc or the first CUDA call.
  * Later calls do nothing.  Reads files of /proc and /sys; keeps errno. */
 void zc_limits_start(const struct zc_policy *policy);

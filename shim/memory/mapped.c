@@ -2,6 +2,7 @@
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
 #include "driver/stream.h"
 #include "memory/device.h"
+#include "memory/limits.h"
 #include "memory/pages.h"
 #include "memory/place.h"
 
@@ -12,6 +13,9 @@
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     size_t margin = zc_before(out);
+    *why = "the driver pins less than 512 GiB in one piece";
+    if (want->size >= ZC_REGISTRATION_MAX)
+        return CUDA_ERROR_NOT_SUPPORTED;
     void *pages = zc_pages_make(want->size, margin, zc_node_wanted(want->rule, want->device));
     if (!pages) {
         *why = "the kernel gives no pages";

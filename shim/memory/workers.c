@@ -10,14 +10,18 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/wait.h"
 
-#define WORKERS_MAX 16
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
 #define STACK ((size_t)256 << 10)
 
 /* Bytes that are worth a thread, which costs about as much to start as copying 128 KiB. */
 #define WORTH ((size_t)4 << 20)
+
+/* A thread that fills memory takes so much at a time at most, and has the kernel bring in a huge
+ * page's worth at a time, since the kernel keeps other threads from mapping memory meanwhile. */
+#define FILL_STEP_MAX ((size_t)16 << 20)
 
 /* A part of a task. */
 struct share {
@@ -37,6 +41,17 @@ static void touch(void *memory, size_t at, size_t n)
 {
     for (size_t i = at; i < at + n; i += PAGE)
         ((volatile char *)memory)[i] = 0;
+}
+
+static void populate(void *memory, size_t at, size_t n)
+{
+    for (size_t i = at, end = at + n, step; i < end; i += step) {
+        step = end - i < HUGE_PAGE ? end - i : HUGE_PAGE;
+        if (!zc_workers_reach((char *)memory + i, step, true) && errno == EINVAL) {
+            touch(memory, i, end - i); /* The kernel does not know the advice. */
+            return;
+        }
+    }
 }
 
 /* The kernel gives memory of files huge pages only where it is told to, and then only where
@@ -127,12 +142,12 @@ bool zc_workers_aside(void (*run)(void *arg), void *arg)
 /* The caller works too, and does the shares for which no thread could be started. */
 void zc_workers_split(zc_workers_fn *run, void *task, size_t n, size_t worth, size_t unit)
 {
-    struct share shares[WORKERS_MAX];
+    struct share shares[ZC_WORKERS_MAX];
     size_t count = n / worth, most = zc_workers_cpus(), started = 0;
     if (count > most)
         count = most;
-    if (count > WORKERS_MAX)
-        count = WORKERS_MAX;
+    if (count > ZC_WORKERS_MAX)
+        count = ZC_WORKERS_MAX;
     if (count < 2) {
         run(task, 0, n);
         return;
@@ -169,10 +184,78 @@ void zc_workers_copy(void *dst, const void *src, size_t n)
     zc_workers_split(copy_part, &ranges, n, WORTH, PAGE);
 }
 
-/* Two threads that touch one huge page would clear it twice. */
+/* Does a step.  False if there are none left. */
+static bool fill_step(struct zc_fill *f, unsigned who)
+{
+    /* Before the step is taken, so that zc_workers_filled() never misses it. */
+    __atomic_store_n(&f->at[who], __atomic_load_n(&f->next, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
+    size_t mine = __atomic_fetch_add(&f->next, f->step, __ATOMIC_SEQ_CST);
+    if (mine < f->n)
+        f->run(f->memory, mine, f->n - mine < f->step ? f->n - mine : f->step);
+    __atomic_store_n(&f->at[who], SIZE_MAX, __ATOMIC_SEQ_CST);
+    zc_wait_step(&f->news);
+    return mine < f->n;
+}
+
+static void *fill_main(void *arg)
+{
+    struct zc_fill *f = arg;
+    unsigned who = 1 + __atomic_fetch_add(&f->turn, 1, __ATOMIC_RELAXED);
+    while (fill_step(f, who))
+        ;
+    return NULL;
+}
+
+void zc_workers_fill(struct zc_fill *f, void *memory, size_t n, bool file)
+{
+    size_t most = zc_workers_cpus();
+    most = most < ZC_WORKERS_MAX ? most : ZC_WORKERS_MAX;
+    /* Two threads that touch one huge page would clear it twice. */
+    size_t step = n / most / 2 / HUGE_PAGE * HUGE_PAGE;
+    step = step < HUGE_PAGE ? HUGE_PAGE : step < FILL_STEP_MAX ? step : FILL_STEP_MAX;
+    *f =
+        (struct zc_fill){.memory = memory, .run = file ? collapse : populate, .n = n, .step = step};
+    memset(f->at, 0xff, sizeof(f->at));
+    while (f->threads + 1 < most && (f->threads + 1) * step < n &&
+           zc_workers_start(&f->thread[f->threads], fill_main, f))
+        f->threads++;
+}
+
+/* Of what was begun, the first byte that is not there yet. */
+static size_t fill_done(const struct zc_fill *f)
+{
+    size_t least = __atomic_load_n(&f->next, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < ZC_WORKERS_MAX; i++) {
+        size_t at = __atomic_load_n(&f->at[i], __ATOMIC_SEQ_CST);
+        least = at < least ? at : least;
+    }
+    return least;
+}
+
+void zc_workers_filled(struct zc_fill *f, size_t n)
+{
+    for (;;) {
+        uint32_t before = __atomic_load_n(&f->news, __ATOMIC_SEQ_CST);
+        if (fill_done(f) >= n)
+            return;
+        if (__atomic_load_n(&f->next, __ATOMIC_SEQ_CST) >= n || !fill_step(f, 0))
+            zc_wait(&f->news, before);
+    }
+}
+
+void zc_workers_end_fill(struct zc_fill *f)
+{
+    __atomic_store_n(&f->next, f->n, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < f->threads; i++)
+        zc_workers_end(f->thread[i]);
+}
+
 void zc_workers_prefault(void *memory, size_t n, bool file)
 {
-    zc_workers_split(file ? collapse : touch, memory, n, HUGE_PAGE, HUGE_PAGE);
+    struct zc_fill fill;
+    zc_workers_fill(&fill, memory, n, file);
+    zc_workers_filled(&fill, n);
+    zc_workers_end_fill(&fill);
 }
 
 void zc_workers_zero(void *memory, size_t n)

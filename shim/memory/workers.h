@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Does the part [at, at + n) of a task. */
 typedef void zc_workers_fn(void *task, size_t at, size_t n);
@@ -16,8 +17,28 @@ void zc_workers_split(zc_workers_fn *run, void *task, size_t n, size_t worth, si
 /* memcpy(3), by several threads from 8 MiB on.  Ranges must not overlap. */
 void zc_workers_copy(void *dst, const void *src, size_t n);
 
-/* Writes one byte to each page of fresh memory that begins at a huge page; by several threads from
- * 4 MiB on.  Memory of a `file` becomes huge pages, whole ones to the end. */
+/*
+ * Memory whose pages threads bring in from its first byte to its last, while the caller goes on
+ * behind them.  The memory begins at a huge page, and keeps its content; but before Linux 5.14 a
+ * byte of each page becomes 0.  Memory of a `file` becomes huge pages, whole ones to the end.
+ * zc_workers_filled() helps until the first n bytes are there; zc_workers_end_fill() must follow,
+ * and begins nothing more.
+ */
+#define ZC_WORKERS_MAX 16
+struct zc_fill {
+    void *memory;
+    zc_workers_fn *run;
+    size_t n, step, next;      /* `next`: first byte that nobody has begun.  Atomic. */
+    size_t at[ZC_WORKERS_MAX]; /* What each does ends behind it; SIZE_MAX: nothing.  Atomic. */
+    uint32_t news, turn;       /* Counts the steps that are done, and the threads.  Atomic. */
+    unsigned threads;          /* Beside the caller. */
+    pthread_t thread[ZC_WORKERS_MAX];
+};
+void zc_workers_fill(struct zc_fill *fill, void *memory, size_t n, bool file);
+void zc_workers_filled(struct zc_fill *fill, size_t n);
+void zc_workers_end_fill(struct zc_fill *fill);
+
+/* All three. */
 void zc_workers_prefault(void *memory, size_t n, bool file);
 
 /* memset(3) to 0, by several threads from 8 MiB on. */

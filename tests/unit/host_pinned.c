@@ -3,6 +3,7 @@
 #include "host_test.h"
 
 #include <sys/syscall.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "host/memfile.h"
@@ -36,7 +37,7 @@ static CUresult CUDAAPI get_current(CUcontext *context)
 static CUresult CUDAAPI do_register(void *p, size_t bytes, unsigned flags)
 {
     assert_int_equal((uintptr_t)p % ZC_HOST_UNIT, 0);
-    assert_int_equal(bytes % ZC_HOST_UNIT, 0);
+    assert_int_equal(bytes % 4096, 0);
     assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     registered += answer == CUDA_SUCCESS;
     return answer;
@@ -392,6 +393,84 @@ static void what_could_not_be_registered_once_is_tried_again(void **state)
     zc_hostheap_put(p);
 }
 
+static size_t parts[8]; /* Bytes of the registrations in turn. */
+
+/* Refuses the one behind so many others. */
+static unsigned refused_behind;
+static CUresult CUDAAPI register_part(void *p, size_t bytes, unsigned flags)
+{
+    if (registered == refused_behind)
+        return CUDA_ERROR_UNKNOWN;
+    parts[registered] = bytes;
+    return do_register(p, bytes, flags);
+}
+
+static void *asked_by_parts(size_t bytes, unsigned refuse_behind, CUresult expected)
+{
+    refused_behind = refuse_behind;
+    zc_real.cuMemHostRegister_v2 = register_part;
+    const struct zc_host_want want = {
+        .size = bytes, .alignment = 4096, .node = -1, .zero = true, .owner = current};
+    struct zc_slot *slot;
+    const char *why;
+    void *p = zc_hostheap_get(&want, &slot, &why);
+    assert_int_equal(zc_pinned_now(extent_of(p), &why), expected);
+    zc_real.cuMemHostRegister_v2 = do_register;
+    available = UINT64_MAX;
+    return p;
+}
+
+static void a_block_of_the_drivers_is_registered_in_parts_and_no_byte_more(void **state)
+{
+    (void)state;
+    void *p = asked_by_parts(512 * MIB + 5000, 8, CUDA_SUCCESS);
+    assert_int_equal(registered, 3);
+    assert_int_equal(parts[0], 256 * MIB);
+    assert_int_equal(parts[1], 256 * MIB);
+    assert_int_equal(parts[2], 8192);
+    assert_true(zc_pinned_unregister(extent_of(p)));
+    assert_int_equal(unregistered, 3);
+    __atomic_store_n(&extent_of(p)->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    zc_hostheap_put(p);
+}
+
+static void a_part_that_is_refused_ends_the_others(void **state)
+{
+    (void)state;
+    void *p = asked_by_parts(600 * MIB, 2, CUDA_ERROR_UNKNOWN);
+    assert_int_equal(registered, 2);
+    assert_int_equal(unregistered, 2);
+    zc_hostheap_put(p);
+}
+
+/* Its pages would be the last ones, and the kernel would end a process. */
+static void memory_that_the_host_does_not_have_is_not_brought_in(void **state)
+{
+    (void)state;
+    unsigned char there;
+    available = 300 * MIB - 1;
+    const char *p = asked_by_parts(300 * MIB, 0, CUDA_ERROR_NOT_READY);
+    assert_int_equal(registered, 0);
+    for (size_t at = 0; at < 300 * MIB; at += 100 * MIB) {
+        assert_int_equal(mincore((void *)(p + at), 4096, &there), 0);
+        assert_int_equal(there & 1, 0);
+    }
+    zc_hostheap_put((void *)p);
+}
+
+static void memory_of_libc_gets_nothing_that_is_registered_in_parts(void **state)
+{
+    (void)state;
+    void *p = asked_by_parts(520 * MIB, 8, CUDA_SUCCESS);
+    zc_hostheap_put(p);
+    void *q = host_get(520 * MIB);
+    assert_ptr_not_equal(extent_of(p), extent_of(q));
+    zc_hostmem_put(q);
+    assert_ptr_equal(asked_by_parts(515 * MIB, 8, CUDA_SUCCESS), p);
+    assert_int_equal(registered, 3);
+    zc_hostheap_put(p);
+}
+
 static void libc_does_not_know_what_the_driver_was_asked_for(void **state)
 {
     (void)state;
@@ -479,6 +558,11 @@ int main(void)
         cmocka_unit_test_setup(what_the_driver_was_asked_for_shares_no_extent_with_libc, fresh),
         cmocka_unit_test_setup(memory_that_another_context_registered_is_left_in_the_pool, fresh),
         cmocka_unit_test_setup(what_could_not_be_registered_once_is_tried_again, fresh),
+        cmocka_unit_test_setup(a_block_of_the_drivers_is_registered_in_parts_and_no_byte_more,
+                               fresh),
+        cmocka_unit_test_setup(a_part_that_is_refused_ends_the_others, fresh),
+        cmocka_unit_test_setup(memory_that_the_host_does_not_have_is_not_brought_in, fresh),
+        cmocka_unit_test_setup(memory_of_libc_gets_nothing_that_is_registered_in_parts, fresh),
         cmocka_unit_test_setup(libc_does_not_know_what_the_driver_was_asked_for, fresh),
         cmocka_unit_test_setup(a_size_that_overflows_is_refused, fresh),
         cmocka_unit_test_setup(a_private_view_is_registered_where_there_is_room_for_its_pages,

@@ -75,6 +75,32 @@ static void every_page_is_touched(void **state)
     }
 }
 
+/* What the caller goes on behind is there; what it does not wait for may not be, and stays so. */
+static void pages_come_in_from_the_first_to_the_last_and_keep_their_content(void **state)
+{
+    (void)state;
+    static unsigned char present[MOST / 4096];
+    struct zc_fill fill;
+    unsigned char *p = memory(MOST + HUGE);
+    p += -(uintptr_t)p % HUGE;
+    memset(p + MIB, 7, MIB);
+    zc_workers_fill(&fill, p, MOST, false);
+    for (size_t n = MIB; n < MOST; n += 23 * MIB) {
+        zc_workers_filled(&fill, n);
+        assert_int_equal(mincore(p, MOST, present), 0);
+        for (size_t i = 0; i < n / 4096; i++)
+            if (!(present[i] & 1))
+                fail_msg("page %zu of %zu bytes is not there", i, n);
+    }
+    zc_workers_end_fill(&fill);
+    assert_int_equal(mincore(p, MOST, present), 0);
+    unsigned char after[sizeof(present)];
+    assert_int_equal(mincore(p, MOST, after), 0);
+    assert_memory_equal(after, present, sizeof(present));
+    assert_true(p[MIB] == 7 && !memcmp(p + MIB, p + MIB + 1, MIB - 1));
+    assert_int_equal(p[2 * MIB], 0);
+}
+
 /* In huge pages, or one by one where the kernel makes none of files. */
 static void memory_of_a_file_is_touched_too(void **state)
 {
@@ -127,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_and_clears_are_whole),
         cmocka_unit_test(every_page_is_touched),
+        cmocka_unit_test(pages_come_in_from_the_first_to_the_last_and_keep_their_content),
         cmocka_unit_test(memory_of_a_file_is_touched_too),
         cmocka_unit_test(a_thread_starts_with_more_local_storage_than_stack_and_takes_no_signal),
     };

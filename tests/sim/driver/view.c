@@ -106,18 +106,18 @@ static bool fill(struct sim_view *view, const struct sim_maps *maps, int fd, uin
     return fine;
 }
 
-static char *closed_room(char *at, size_t bytes)
-{
-    return sim_mmap(at, bytes, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
-}
+/* Aliases lie so far below their pages, where nothing is there yet. So those of pages side by side
+ * are side by side as well, and kernels run over the border, as on hardware. */
+#define ALIAS_BELOW ((uintptr_t)1 << 45)
 
-/* Room for the alias, with the file mapped all over it where there is one. */
-static bool place(struct sim_view *view, size_t bytes, int fd, char *at)
+/* Room for the alias of the pages at `first`, with the file mapped all over it where there is one.
+ */
+static bool place(struct sim_view *view, const char *first, size_t bytes, int fd, char *at)
 {
-    char *p = fd < 0 ? closed_room(at, bytes)
-                     : sim_mmap(at, bytes, PROT_READ | PROT_WRITE,
-                                MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
+    char *near = at ? at : (char *)((uintptr_t)first - ALIAS_BELOW);
+    int rights = fd < 0 ? PROT_NONE : PROT_READ | PROT_WRITE;
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    char *p = sim_mmap(near, bytes, rights, flags | (at ? MAP_FIXED : 0), fd, 0);
     if (p == MAP_FAILED)
         return false;
     *view = (struct sim_view){.alias = p, .bytes = bytes, .placed = at != NULL};
@@ -137,7 +137,7 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
     }
     *view = (struct sim_view){0};
     bool fine = !own || (fd = file_new(SIM_VIEW_NAME)) >= 0;
-    fine = fine && place(view, bytes, fd, at) && fill(view, &maps, fd, (uintptr_t)first);
+    fine = fine && place(view, first, bytes, fd, at) && fill(view, &maps, fd, (uintptr_t)first);
     int rights = PROT_READ | (sim_wrong(SIM_UPGRADE) ? PROT_WRITE : 0);
     fine = fine && (!read_only || sim_mprotect(view->alias, bytes, rights) == 0);
     if (fd >= 0)
@@ -162,7 +162,8 @@ bool sim_view_keep(struct sim_view *view, size_t at, size_t bytes)
 void sim_view_close(struct sim_view *view)
 {
     if (view->placed)
-        closed_room(view->alias, view->bytes);
+        sim_mmap(view->alias, view->bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     else if (view->alias)
         sim_munmap(view->alias, view->bytes);
     *view = (struct sim_view){0};

@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Pinned memory that libzc registers in parts of 256 MiB: the program sees one block, whatever
+# crosses the borders, and all of it or nothing.
+
+load common.bash
+
+PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/pinned_parts
+HOST='api = cudaMallocHost, cudaHostAlloc
+place = pinned'
+
+setup() {
+    need_built "$LIBZC" "$PROGRAM"
+    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
+}
+
+# Runs a scenario bare and in the place `pinned`; what it prints must be the same: same SCENARIO
+same() {
+    run -0 --separate-stderr timeout 120 "$PROGRAM" "$1"
+    local bare=$output
+    rm -f "$ZC_LOG" "$SIM_TRACE"
+    run -0 --separate-stderr under_policy "$HOST" timeout 120 "$PROGRAM" "$1"
+    diff <(cat <<<"$bare") <(cat <<<"$output")
+    [[ -z $stderr ]]
+}
+
+# Prints the place of the request, and why it is not the first one of the list.
+place() {
+    jq -r 'select(.type == "alloc" and .api == "cuMemHostAlloc") | "\(.place) \(.why // "-")"' \
+        "$ZC_LOG"
+}
+
+# How often the driver was asked: calls NAME
+calls() {
+    grep -c "^$1 " "$SIM_TRACE" || true
+}
+
+@test "the driver gets a block in parts, and copies cross them whole" {
+    same whole
+    [[ $(place) == 'pinned -' ]]
+    [[ $(calls cuMemHostRegister_v2) -eq 3 ]]
+}
+
+@test "blocks come that the driver can't pin in one piece" {
+    export SIM_PIN_MIB=300
+    run -1 timeout 120 "$PROGRAM" whole
+    [[ $output == *"cuMemHostAlloc"*"2"* ]]
+    rm -f "$ZC_LOG" "$SIM_TRACE"
+    run -0 under_policy "$HOST" timeout 120 "$PROGRAM" whole
+    [[ $output == *"it is right: 1"* && $(place) == 'pinned -' ]]
+}
+
+@test "where the driver refuses a part, it has none, and the request is as bare" {
+    export SIM_FAIL=cuMemHostRegister_v2:2:3
+    same whole
+    [[ $(place) == *' pinned: cuMemHostRegister refuses' ]]
+    [[ $(calls cuMemHostRegister_v2) -eq 3 && $(calls cuMemHostUnregister) -eq 2 ]]
+}
+
+@test "questions about a block are answered for the whole, wherever in it they point" {
+    same answers
+}
+
+@test "copies and sets over a border do what they do inside of a part" {
+    same copies
+}

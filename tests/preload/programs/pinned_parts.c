@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Pinned memory that is larger than a part in which libzc registers it: what calls make of ranges
+ * that cross the borders of parts must not depend on who made the memory. */
+#include "ask.h"
+
+#define MIB ((size_t)1 << 20)
+#define PART (256 * MIB)
+#define SIZE (2 * PART + 40 * MIB)
+#define ACROSS (4 * MIB)
+
+static char *block;
+static CUdeviceptr device; /* ACROSS bytes. */
+
+static void start(void)
+{
+    context = start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc(&device, ACROSS));
+    CHECK(cuMemHostAlloc((void **)&block, SIZE, CU_MEMHOSTALLOC_PORTABLE));
+    memset(block + PART - ACROSS, 1, 2 * ACROSS);
+}
+
+static void end(void)
+{
+    SHOW(cuMemFreeHost(block));
+    end_gpu(0);
+}
+
+static void answers(void)
+{
+    static const size_t places[] = {0, PART - 1, PART, 2 * PART, SIZE - 1};
+    CUdeviceptr at = 0, base;
+    CUipcMemHandle ipc;
+    unsigned flags = 77;
+    int value = 1;
+    start();
+    base = (CUdeviceptr)block;
+    SHOW(cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base + PART));
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        printf("at %zu\n", places[i]);
+        show_attributes(base + places[i]);
+        show_pointer_attributes(base + places[i], base);
+        show_many_attributes(base + places[i], base);
+        show_range(base + places[i], base);
+        SHOW(cuMemHostGetDevicePointer(&at, block + places[i], 0));
+        relative("device pointer", at, base, 0);
+        SHOW(cuMemHostGetFlags(&flags, block + places[i]));
+        printf("flags %u\n", flags);
+        SHOW(cuMemHostUnregister(block + places[i]));
+        SHOW(cuMemHostRegister(block + places[i], 1, 0));
+    }
+    SHOW(cuIpcGetMemHandle(&ipc, base + PART));
+    SHOW(cuMemFreeHost(block + PART));
+    end();
+}
+
+/* What the device has of the range, and the range of the device, after a call. */
+static void show_both(const char *what, CUresult result, const char *at, size_t bytes)
+{
+    static char back[ACROSS];
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemcpyDtoH(back, device, bytes));
+    printf("%s: code %d, on the device %d, in the range %d %d\n", what, (int)result,
+           all_are(back, back[0], bytes) ? back[0] : -1, at[0], all_are(at, at[0], bytes));
+}
+
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        memset(at, ++turn, bytes);                                                                 \
+        CHECK(cuMemsetD8(device, 100, bytes));                                                     \
+        CHECK(cuCtxSynchronize());                                                                 \
+        show_both(#call, call, at, bytes);                                                         \
+    } while (0)
+
+static CUDA_MEMCPY3D box(char *at, size_t bytes, bool out)
+{
+    CUDA_MEMCPY3D c = {.WidthInBytes = bytes / 4, .Height = 2, .Depth = 2};
+    c.srcPitch = c.dstPitch = bytes / 4;
+    c.srcHeight = c.dstHeight = 2;
+    c.srcMemoryType = out ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    c.dstMemoryType = out ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    c.srcHost = out ? at : NULL;
+    c.dstHost = out ? NULL : at;
+    c.srcDevice = out ? 0 : device;
+    c.dstDevice = out ? device : 0;
+    return c;
+}
+
+static CUresult captured(char *at, size_t bytes)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CUresult result = cuMemcpyHtoDAsync(device, at, bytes, stream);
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    return result;
+}
+
+static CUresult batch(char *at, size_t bytes)
+{
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUdeviceptr to[2] = {device + bytes / 2, device};
+    CUdeviceptr from[2] = {(CUdeviceptr)at + bytes / 4, (CUdeviceptr)at};
+    size_t sizes[2] = {bytes / 2, bytes / 2}, first = 0;
+#if CUDA_VERSION >= 13000
+    return cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first, 1, stream);
+#else
+    size_t failed;
+    return cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first, 1, &failed, stream);
+#endif
+}
+
+static void copies_at(char *at, size_t bytes)
+{
+    CUdeviceptr range = (CUdeviceptr)at;
+    CUDA_MEMCPY3D out = box(at, bytes, true), in = box(at, bytes, false);
+    int turn = 0;
+    TRY(cuMemcpyHtoD(device, at, bytes));
+    TRY(cuMemcpyHtoDAsync(device, at, bytes, stream));
+    TRY(cuMemcpyDtoH(at, device, bytes));
+    TRY(cuMemcpyDtoHAsync(at, device, bytes, stream));
+    TRY(cuMemcpy(device, range, bytes));
+    TRY(cuMemcpyAsync(range, device, bytes, stream));
+    TRY(cuMemcpyDtoD(range, device, bytes));
+    TRY(cuMemcpyDtoDAsync(device, range, bytes, stream));
+    TRY(cuMemcpyPeer(device, context, range, context, bytes));
+    TRY(cuMemcpy3D(&out));
+    TRY(cuMemcpy3DAsync(&in, stream));
+    TRY(cuMemsetD8(range, 50, bytes));
+    TRY(cuMemsetD32Async(range, 0x33333333, bytes / 4, stream));
+    TRY(cuMemsetD2D8(range, bytes / 2, 52, bytes / 2, 2));
+    TRY(captured(at, bytes));
+    TRY(batch(at, bytes));
+    TRY(cuMemcpyHtoD(device, at, bytes + SIZE));
+}
+
+static void copies(void)
+{
+    start();
+    copies_at(block + PART - ACROSS / 2, ACROSS);
+    copies_at(block + PART - 4, 64);
+    copies_at(block + 2 * PART - 8192, 64 << 10);
+    copies_at(block + PART, ACROSS);
+    end();
+}
+
+/* A copy over all of the block, which has two borders. */
+static void whole(void)
+{
+    CUdeviceptr all;
+    start();
+    CHECK(cuMemAlloc(&all, SIZE));
+    for (size_t i = 0; i < SIZE; i += 4096)
+        block[i] = (char)(i >> 20);
+    CHECK(cuMemcpyHtoDAsync(all, block, SIZE, stream));
+    CHECK(cuMemsetD8Async((CUdeviceptr)block, 0, SIZE, stream));
+    CHECK(cuMemcpyDtoHAsync(block, all, SIZE, stream));
+    CHECK(cuStreamSynchronize(stream));
+    bool right = true;
+    for (size_t i = 0; i < SIZE; i += 4096)
+        right = right && block[i] == (char)(i >> 20);
+    printf("it is right: %d\n", right);
+    fill((CUdeviceptr)block + PART - 4096, 9, 8192, stream);
+    CHECK(cuStreamSynchronize(stream));
+    printf("a kernel wrote over the border: %d\n", all_are(block + PART - 4096, 9, 8192));
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"answers", answers}, {"copies", copies}, {"whole", whole}};
+    return RUN_SCENARIO(all, argc, argv);
+}
