@@ -75,8 +75,8 @@ differences() {
     diff "$BATS_FILE_TMPDIR/all" "$BATS_FILE_TMPDIR/watched"
 }
 
-# Runs view_facts, address_facts or border_facts on the simulated GPU, with the environment of the
-# arguments.
+# Runs view_facts, address_facts, border_facts or parts_facts on the simulated GPU, with the
+# environment of the arguments.
 views_simulated() {
     need_built "$ZC_BUILD/tests/gpu/$1-shared" "$SIM/kernels/view_facts.so"
     sim_env view_facts
@@ -111,6 +111,10 @@ compare_views() {
 
 @test "the driver crashes or refuses where it does on hardware, at borders of host handles" {
     compare_views border_facts </dev/null
+}
+
+@test "two registrations side by side are one to kernels, and two to copies and questions" {
+    compare_views parts_facts </dev/null
 }
 
 # What madvise(2) discards comes back from the file, and the GPU keeps it: where the program's call

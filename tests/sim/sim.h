@@ -4,7 +4,7 @@
  *
  * Nothing here exists in a real driver. All functions may be called from any thread; none of them
  * needs cuInit. The environment gives the same controls to unmodified programs: SIM_DEVICES,
- * SIM_MEMORY_MIB, SIM_PIN_MIB, SIM_DELAY_US, SIM_KERNEL_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS,
+ * SIM_MEMORY_MIB, SIM_PIN_MIB, SIM_DELAY_US, SIM_KERNEL_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT,
  * SIM_TRACE, SIM_COPIES, SIM_MANAGED and SIM_LEAKS, and:
  *
  * SIM_HMM=1, SIM_ATS=1
