@@ -6,6 +6,7 @@
 
 #include "base/life.h"
 #include "copy/pipeline.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
 #include "host/maps.h"
 #include "host/pinned.h"
@@ -28,28 +29,36 @@ static bool is_pageable(const struct zc_operand *b)
 }
 
 /* A stream of another device can't record the pipeline's events. */
+static bool waits_here(const struct zc_copy *c)
+{
+    return !c->async || zc_stream_here(c->stream, c->flavour);
+}
+
 uint32_t zc_parallel_facts(const struct zc_copy *c)
 {
     bool in = is_pageable(&c->src) && zc_operand_on_device(&c->dst, c->bytes);
     bool right = in || (is_pageable(&c->dst) && zc_operand_on_device(&c->src, c->bytes));
-    right = right && zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL &&
-            (in || !c->async || zc_stream_here(c->stream, c->flavour));
+    right =
+        right && zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL && (in || waits_here(c));
     return ZC_FACT_IF(THREADS, right) | ZC_FACT_IF(INWARD, right && in);
 }
 
 static bool at_once(const struct zc_copy *c)
 {
-    return !c->async ||
-           (zc_stream_here(c->stream, c->flavour) && zc_stream_idle(c->stream, c->flavour));
+    return waits_here(c) && (!c->async || zc_stream_idle(c->stream, c->flavour));
 }
 
 bool zc_parallel_first(const struct zc_copy *c)
 {
-    if (c->bytes < FIRST_MIN || c->shape != ZC_SHAPE_LINE || zc_copy_peers(c) || zc_life_closing())
-        return false;
     const struct zc_operand *host = c->src.extent ? &c->src : &c->dst;
-    return host->extent && zc_operand_on_device(host == &c->src ? &c->dst : &c->src, c->bytes) &&
-           zc_pinned_first(host->extent, c->bytes) && at_once(c) && zc_workers_cpus() >= FIRST_CPUS;
+    bool stuck = zc_pinned_stuck(host->extent);
+    if ((c->bytes < FIRST_MIN && !stuck) || c->shape != ZC_SHAPE_LINE || zc_copy_peers(c) ||
+        zc_life_closing() || !host->extent ||
+        !zc_operand_on_device(host == &c->src ? &c->dst : &c->src, c->bytes))
+        return false;
+    if (stuck)
+        return !zc_capture_any() && (at_once(c) || (host == &c->dst && waits_here(c)));
+    return zc_pinned_first(host->extent, c->bytes) && at_once(c) && zc_workers_cpus() >= FIRST_CPUS;
 }
 
 /* True if a fault ends the process, whichever thread has it. */

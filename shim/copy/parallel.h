@@ -18,7 +18,8 @@ static inline bool zc_parallel_large(const struct zc_copy *c)
 /* The same for the first copy of a large block of the host heap, which would register the block
  * before: threads make such a copy in the time that registering takes, so that is left to the next
  * one.  The block is registered where the call must not wait for its stream, or the process has few
- * processors.  Asks the driver. */
+ * processors.  And for a block of any size whose registration is stuck (host/pinned.h).  Asks the
+ * driver. */
 bool zc_parallel_first(const struct zc_copy *c);
 
 /* ZC_FACT_THREADS and ZC_FACT_INWARD, of such a copy.  Asks the driver. */

@@ -8,6 +8,7 @@
 #include "driver/capture.h"
 #include "driver/stream.h"
 #include "host/hostheap.h"
+#include "host/pinned.h"
 #include "memory/workers.h"
 
 /* Sends one part of the copy through a slot.  Without a slot the driver copies it, and the call
@@ -22,8 +23,10 @@ static CUresult send_part(const struct zc_copy *c, size_t at, size_t n)
         zc_workers_copy(staging, from, n);
         from = staging;
     }
-    CUresult result =
-        ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(c->dst.address + at, from, n, c->stream);
+    CUresult result = !staging && zc_pinned_stuck(c->src.extent)
+                          ? CUDA_ERROR_OUT_OF_MEMORY
+                          : ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(c->dst.address + at,
+                                                                           from, n, c->stream);
     if (staging && result == CUDA_SUCCESS)
         event = zc_stream_mark(c->stream, c->flavour);
     if (result == CUDA_SUCCESS && !event)

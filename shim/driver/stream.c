@@ -182,11 +182,27 @@ static bool rests_in(CUcontext context, unsigned most_ms)
     return rest;
 }
 
-bool zc_stream_all_rest(CUcontext first, unsigned most_ms)
+static bool others_rest(CUcontext but, unsigned most_ms)
 {
-    bool known, rest = rests_in(first, most_ms);
+    bool known, rest = true;
     CUcontext context = zc_context_at(0, &known);
     for (unsigned i = 1; rest && context; context = zc_context_at(i++, &known))
-        rest = context == first || rests_in(context, most_ms);
+        rest = context == but || rests_in(context, most_ms);
     return rest && known;
+}
+
+bool zc_stream_all_rest(CUcontext first, unsigned most_ms)
+{
+    return rests_in(first, most_ms) && others_rest(first, most_ms);
+}
+
+bool zc_stream_may_wait(CUcontext waited, unsigned most_ms)
+{
+    if (!zc_await_any() || zc_capture_any())
+        return true;
+    bool mine = zc_driver_lock();
+    bool rest = others_rest(waited, most_ms);
+    if (mine)
+        zc_driver_unlock();
+    return rest;
 }

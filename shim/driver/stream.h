@@ -42,6 +42,13 @@ bool zc_stream_rests(unsigned most_ms);
  * all devices, and one of them may wait for what the program does next. */
 bool zc_stream_all_rest(CUcontext first, unsigned most_ms);
 
+/* True if a call may wait for all devices, in a call of the program's that waits for `waited`
+ * alone, or with NULL for none: no other stream has work that may wait for the program, or all come
+ * to rest in `most_ms`.  In doubt false; true during captures, where nobody can tell.  Takes
+ * driver/lock.h.
+ */
+bool zc_stream_may_wait(CUcontext waited, unsigned most_ms);
+
 /* Identifies a stream among those that have the same handle in other threads or contexts, or had it
  * before. */
 struct zc_stream_ident {

@@ -109,6 +109,8 @@ static CUresult leave(struct zc_copy *c)
         result = zc_place_retreat(c->dst.block, c->fn, graph, ZC_RETREAT_WRITTEN);
     if (result == CUDA_SUCCESS && graph)
         result = zc_place_retreat(c->src.block, c->fn, graph, ZC_RETREAT_GRAPH);
+    if (result == CUDA_SUCCESS)
+        result = zc_sides_settle(c);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_sides_open(c);

@@ -66,10 +66,13 @@ static bool carry_out(struct zc_copy *c)
         zc_staged_send(c);
         return true;
     case ZC_WAY_THREADS:
-        return zc_sides_by_threads(c);
+        if (zc_sides_by_threads(c))
+            return true;
+        __attribute__((fallthrough));
     case ZC_WAY_FORWARD:
     case ZC_WAY_FORWARD_WAIT:
-        return false;
+        c->result = zc_sides_settle(c);
+        return c->result != CUDA_SUCCESS;
     default:
         zc_cpu_copy(c);
         return true;

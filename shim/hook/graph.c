@@ -317,26 +317,27 @@ static struct zc_graph_copy *snapshot(CUgraphExec handle, size_t *count_out, boo
     return copies;
 }
 
-/* Other blocks than when the graph was made may be at its addresses. */
-static CUresult retreat_all(enum zc_fn fn, const struct zc_graph_copy *nodes, size_t count)
+/* Other blocks than when the graph was made may be at its addresses, and other pages behind those.
+ * *late: see zc_side_launched(). */
+static CUresult make_ready(enum zc_fn fn, const struct zc_graph_copy *nodes, size_t count,
+                           bool watched, const struct zc_rule **late)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < 2 * count && result == CUDA_SUCCESS; i++) {
         CUdeviceptr address = i % 2 ? nodes[i / 2].src : nodes[i / 2].dst;
-        const struct zc_block *block = address ? zc_block_find(address) : NULL;
-        result = zc_place_retreat(block, fn, true, ZC_RETREAT_GRAPH);
+        if (watched && address)
+            result = zc_place_retreat(zc_block_find(address), fn, true, ZC_RETREAT_GRAPH);
+        if (result == CUDA_SUCCESS)
+            result = zc_side_launched(address, fn, i % 2 ? late : NULL);
     }
     return result;
 }
 
 /* Behind a launch, until sources that look pageable may be overwritten.  Where streams wait for the
  * program, that might last for ever. */
-static CUresult wait_for_sources(const struct zc_graph_copy *nodes, size_t count, CUstream stream,
+static CUresult wait_for_sources(const struct zc_rule *rule, CUstream stream,
                                  enum zc_flavour flavour)
 {
-    const struct zc_rule *rule = NULL;
-    for (size_t i = 0; i < count && !rule; i++)
-        rule = zc_side_read_late(nodes[i].src);
     if (!rule || zc_life_closing() || zc_capture_holds(stream, flavour))
         return CUDA_SUCCESS;
     if (!zc_await_any())
@@ -356,6 +357,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     bool awaits = false;
     struct zc_launch_graph graph;
     graph.count = 0;
+    const struct zc_rule *late = NULL;
     struct zc_graph_copy *nodes = snapshot(exec, &count, &awaits, &graph);
     const struct zc_launch launch = {.fn = entry->fn,
                                      .flavour = entry->flavour,
@@ -365,14 +367,14 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     bool watched = __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED);
     CUresult result = watched ? zc_launch_prepare(&launch) : CUDA_SUCCESS;
     uint64_t start = zc_ticks();
-    if (result == CUDA_SUCCESS && watched)
-        result = retreat_all(entry->fn, nodes, count);
+    if (result == CUDA_SUCCESS)
+        result = make_ready(entry->fn, nodes, count, watched, &late);
     if (result == CUDA_SUCCESS && awaits)
         result = zc_place_quiesce(entry->fn);
     if (result == CUDA_SUCCESS)
         result = ZC_HOLDING_STILL(real(exec, stream));
     if (result == CUDA_SUCCESS)
-        result = wait_for_sources(nodes, count, stream, entry->flavour);
+        result = wait_for_sources(late, stream, entry->flavour);
     uint64_t ticks = zc_ticks() - start;
     if (watched)
         zc_launch_done(&launch);

@@ -69,8 +69,8 @@
 #define FORK_BYTES_MS ((uint64_t)2 << 20)
 #define FORK_MS 100u
 
-/* How long a call that libzc does not know waits for the GPU where streams may wait for the
- * program. */
+/* How long a call that can't go on beside a registration waits for the GPU where streams may wait
+ * for the program. */
 #define RESTS_MS 5000u
 
 static ZC_OWN uint64_t registrations; /* Atomic. */
@@ -270,12 +270,12 @@ enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
     return (enum zc_extent_pin)pin;
 }
 
-/* The CPU has other pages there now than those that are registered, which a copy would take.  After
- * a fork the pages are registered anew; those whose mappings the program has changed are from here
- * on a matter of program, CPU and kernel alone, as pageable memory is. */
+/* After a fork the pages are registered anew; those whose mappings the program has changed are from
+ * here on a matter of program, CPU and kernel alone, as pageable memory is. */
 static void end_stale(struct zc_extent *e)
 {
-    if (!zc_hostheap_mine(e))
+    bool may_end = zc_hostheap_mine(e) && !zc_pinned_lasts(e) && zc_stream_may_wait(NULL, 0);
+    if (!may_end)
         return;
     enum zc_extent_pin pin = zc_pinned_hold(e);
     if (pin == ZC_PIN_DONE && zc_pinned_unregister(e))
@@ -284,6 +284,18 @@ static void end_stale(struct zc_extent *e)
         __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
     bool odd = __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
     zc_pinned_let_go(e, pin == ZC_PIN_NONE && odd ? ZC_PIN_REFUSED : pin);
+}
+
+void zc_pinned_settle(struct zc_extent *e)
+{
+    if (e && __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE))
+        end_stale(e);
+}
+
+bool zc_pinned_stuck(const struct zc_extent *e)
+{
+    return e && __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE) && pin_of(e) == ZC_PIN_DONE &&
+           zc_hostheap_mine(e);
 }
 
 static bool worth(const struct zc_extent *e, uint64_t copied)
@@ -337,13 +349,13 @@ void zc_pinned_put_off(struct zc_extent *e, uint64_t bytes)
     __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
 }
 
-/* The rule of a block in the extent whose asynchronous copies libzc has to complete while it is
- * registered, or NULL. */
-static const struct zc_rule *staged_in(const struct zc_extent *e)
+/* The rule of a block in the extent, or NULL; with `staged` of one whose asynchronous copies libzc
+ * has to complete while it is registered. */
+static const struct zc_rule *rule_in(const struct zc_extent *e, bool staged)
 {
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++) {
         int rule = e->slot[i].size ? e->slot[i].rule : -1;
-        if (rule >= 0 && zc_rules()->rules[rule].async == ZC_ASYNC_STAGED)
+        if (rule >= 0 && (!staged || zc_rules()->rules[rule].async == ZC_ASYNC_STAGED))
             return &zc_rules()->rules[rule];
     }
     return NULL;
@@ -359,17 +371,15 @@ static bool has_room(const struct zc_extent *e)
 static bool may_register(const struct zc_extent *e, uint64_t copied)
 {
     return worth(e, copied) && has_room(e) && !zc_capture_any() && !zc_life_closing() &&
-           !(__atomic_load_n(&forgone, __ATOMIC_SEQ_CST) && staged_in(e));
+           !(__atomic_load_n(&forgone, __ATOMIC_SEQ_CST) && rule_in(e, true));
 }
 
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 {
-    if (__atomic_load_n(&e->stale, __ATOMIC_ACQUIRE))
-        end_stale(e);
     enum zc_extent_pin pin = settled(e);
     uint32_t none = ZC_PIN_NONE;
     if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))
-        return pin == ZC_PIN_DONE && zc_hostheap_mine(e);
+        return pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_stuck(e);
     uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
     if (!may_register(e, copied))
         return false;
@@ -458,6 +468,16 @@ bool zc_pinned_freed(uint64_t address, size_t bytes)
     return at < end && zc_hostheap_owns(at);
 }
 
+CUresult zc_pinned_may_yield(uint64_t address, size_t bytes, enum zc_fn fn)
+{
+    uint64_t at = address, end = address + bytes;
+    for (struct zc_extent *e; (e = next_in(&at, end));)
+        if (!e->owner && pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) &&
+            !zc_stream_may_wait(NULL, RESTS_MS))
+            return zc_pinned_refuse(e, fn, "the program registers them itself");
+    return CUDA_SUCCESS;
+}
+
 void zc_pinned_yield(uint64_t address, size_t bytes)
 {
     uint64_t at = address, end = address + bytes;
@@ -510,35 +530,22 @@ static bool is_staged(const struct zc_extent *e)
 {
     enum zc_extent_pin pin = pin_of(e);
     return !e->owner && zc_hostheap_mine(e) && (pin == ZC_PIN_DONE || pin == ZC_PIN_MAKING) &&
-           (!e->live || staged_in(e));
+           (!e->live || rule_in(e, true));
 }
 
-/* Ending a registration waits for the device.  A stream that waits for the program would make that
- * last for ever. */
-static bool rests(CUcontext context)
-{
-    if (!zc_await_any() || zc_capture_any())
-        return true;
-    bool mine = zc_driver_lock();
-    bool rest = zc_stream_all_rest(context, RESTS_MS);
-    if (mine)
-        zc_driver_unlock();
-    return rest;
-}
-
-static CUresult keep_registered(const struct zc_extent *e, enum zc_fn fn)
+CUresult zc_pinned_refuse(const struct zc_extent *e, enum zc_fn fn, const char *why)
 {
     const struct zc_policy *policy = zc_rules();
-    const struct zc_rule *rule = staged_in(e);
+    const struct zc_rule *rule = rule_in(e, false);
     CUresult code = CUDA_ERROR_NOT_SUPPORTED;
     if (!rule)
-        return CUDA_SUCCESS;
+        return code;
     zc_refusal_count(policy, rule);
     zc_message(ZC_ERROR, "refused",
-               "%s returned %u: libzc does not know it, and can't end the registration of host "
-               "blocks of rule %s (%s:%u) while a graph copies them, or a stream waits for the "
-               "program; give that rule 'place = pageable'",
-               zc_fn_name(fn), (unsigned)code, rule->name, policy->file, rule->line);
+               "%s returned %u: %s, and libzc can't end the registration of host blocks of rule "
+               "%s (%s:%u) while a graph copies them, or a stream waits for the program; give that "
+               "rule 'place = pageable'",
+               zc_fn_name(fn), (unsigned)code, why, rule->name, policy->file, rule->line);
     return code;
 }
 
@@ -550,11 +557,11 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
     if (!__atomic_load_n(&registrations, __ATOMIC_SEQ_CST))
         return CUDA_SUCCESS;
     for (struct zc_extent *e; result == CUDA_SUCCESS && (e = zc_hostheap_next(from, is_staged));) {
+        bool may_end = !zc_pinned_lasts(e) && zc_stream_may_wait(NULL, RESTS_MS);
         enum zc_extent_pin pin = zc_pinned_hold(e);
-        bool ended = pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && rests(e->context) &&
-                     zc_pinned_unregister(e);
-        if (pin == ZC_PIN_DONE && !ended)
-            result = keep_registered(e, fn);
+        bool ended = pin == ZC_PIN_DONE && may_end && zc_pinned_unregister(e);
+        if (pin == ZC_PIN_DONE && !ended && rule_in(e, true))
+            result = zc_pinned_refuse(e, fn, "libzc does not know it");
         zc_pinned_let_go(e, ended ? ZC_PIN_NONE : pin);
         from = zc_extent_base(e) + zc_extent_span(e);
     }

@@ -14,6 +14,15 @@
  * forbidden.
  */
 
+/* Before a copy of an extent whose pages the program may have changed, so that the driver would
+ * take those that it has registered: ends the registration.  Stuck: that would wait for streams
+ * that may wait for the program, or a graph relies on it; then the driver must not be given the
+ * address, and zc_pinned_refuse() returns the code for the program's call, which was explained;
+ * `why` begins the sentence.  NULL is settled and not stuck. */
+void zc_pinned_settle(struct zc_extent *extent);
+bool zc_pinned_stuck(const struct zc_extent *extent);
+CUresult zc_pinned_refuse(const struct zc_extent *extent, enum zc_fn fn, const char *why);
+
 /* True if the `bytes` at an address are in memory that libzc registered; registers it first if that
  * is worth it.  Call it with a current context, in a call of the program's.  The driver does not
  * register during a capture: the memory then stays pageable. */
@@ -83,8 +92,10 @@ static inline CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
  * driver would register what the pool keeps. */
 bool zc_pinned_freed(uint64_t address, size_t bytes);
 
-/* The program is about to register memory itself: ends libzc's registration of the extents in
+/* The program is about to register memory itself.  Returns CUDA_SUCCESS, or the code for its call
+ * where it must not, as above; then ends libzc's registration of the extents in
  * [address, address + bytes) and leaves them to the program. */
+CUresult zc_pinned_may_yield(uint64_t address, size_t bytes, enum zc_fn fn);
 void zc_pinned_yield(uint64_t address, size_t bytes);
 
 /* The program's registration ended, with its context or by a call, or the driver refused it. */

@@ -360,8 +360,11 @@ static bool freed_end_if_due(struct freed *p, void *place)
     return ended;
 }
 
+/* No place that waits is where a stream waits for the program. */
 static unsigned freed_reap(enum zc_place_id place)
 {
+    if (place != ZC_PLACE_COUNT && !zc_stream_may_wait(NULL, 0))
+        place = ZC_PLACE_COUNT;
     return freed_may_sweep() ? freed_visit_all(freed_end_if_due, &place) : 0;
 }
 
@@ -384,7 +387,7 @@ struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *w
 
 void zc_freed_reap(bool waited)
 {
-    if (waited) {
+    if (waited && zc_stream_may_wait(NULL, 0)) {
         zc_early_trim();
         zc_pinned_trim();
     }
@@ -448,8 +451,15 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
         result = zc_grow_freeing(block, note, &kept);
         *diagnosed_out = result != CUDA_SUCCESS;
     }
+    bool mine = result == CUDA_SUCCESS && !kept;
+    /* Another device may wait for the program. */
+    if (mine && zc_place_of(backing->place)->waits && !zc_stream_may_wait(backing->context, 0)) {
+        note(block);
+        freed_defer(block, NULL, NULL, NULL, ZC_LEGACY);
+        return CUDA_SUCCESS;
+    }
     /* What was kept may belong to another thread's block by now. */
-    if (result == CUDA_SUCCESS && !kept && !freed_fits(block))
+    if (mine && !freed_fits(block))
         result = zc_place_detach(backing);
     if (result != CUDA_SUCCESS) { /* Something may still use it, so it stays allocated. */
         zc_block_unclaim(block);

@@ -389,6 +389,9 @@ CUresult zc_hostmem_yield(void *p, size_t bytes, enum zc_fn fn)
         return state;
     if (zc_pinned_freed((CUdeviceptr)p, bytes))
         return zc_stream_refusal();
+    state = zc_pinned_may_yield((CUdeviceptr)p, bytes, fn);
+    if (state != CUDA_SUCCESS)
+        return state;
     zc_hostblock_hide((CUdeviceptr)p);
     zc_pinned_yield((CUdeviceptr)p, bytes);
     return CUDA_SUCCESS;

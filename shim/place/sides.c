@@ -17,6 +17,8 @@
 #include "place/placed.h"
 #include "vmm/access.h"
 
+#define CHANGED "the program has changed pages that it copies"
+
 /* The kind of an address outside of blocks.  The driver is asked only if the call does not say. */
 static enum zc_kind unknown_kind(const struct zc_operand *b)
 {
@@ -121,7 +123,7 @@ static void use_host(struct zc_operand *b, uint64_t bytes)
         return;
     b->real = zc_pinned_use(b->extent, bytes) ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
     __atomic_store_n(&b->block->real, (uint8_t)b->real, __ATOMIC_RELAXED);
-    b->staged = keeps_meaning(b);
+    b->staged = keeps_meaning(b) || zc_pinned_stuck(b->extent);
 }
 
 /* While a host block is copied, no device block may become one with it by another copy. */
@@ -147,6 +149,12 @@ void zc_sides_part(struct zc_copy *c)
     c->dst.visited = c->src.visited = NULL;
 }
 
+static void settle(const struct zc_copy *c)
+{
+    zc_pinned_settle(c->dst.extent);
+    zc_pinned_settle(c->src.extent);
+}
+
 /* The facts of a copy that threads make instead of registering its host block. */
 static uint32_t first_facts(const struct zc_copy *c)
 {
@@ -154,25 +162,42 @@ static uint32_t first_facts(const struct zc_copy *c)
            ZC_FACT_THREADS | ZC_FACT_IF(INWARD, c->src.extent);
 }
 
+static CUresult unless_stuck(const struct zc_extent *e, enum zc_fn fn)
+{
+    return zc_pinned_stuck(e) ? zc_pinned_refuse(e, fn, CHANGED) : CUDA_SUCCESS;
+}
+
+CUresult zc_sides_settle(const struct zc_copy *c)
+{
+    settle(c);
+    CUresult result = unless_stuck(c->dst.extent, c->fn);
+    return result == CUDA_SUCCESS ? unless_stuck(c->src.extent, c->fn) : result;
+}
+
 void zc_sides_in_graph(const struct zc_copy *c)
 {
+    settle(c);
     zc_pinned_in_graph(c->dst.extent);
     zc_pinned_in_graph(c->src.extent);
 }
 
-const struct zc_rule *zc_side_read_late(CUdeviceptr address)
+CUresult zc_side_launched(CUdeviceptr address, enum zc_fn fn, const struct zc_rule **late)
 {
     struct zc_operand b = {.side = ZC_SIDE_HOST, .address = address};
     if (!zc_hostheap_owns(address))
-        return NULL;
+        return CUDA_SUCCESS;
     resolve_operand(&b);
-    bool registered = b.extent && __atomic_load_n(&b.extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE;
-    return registered && keeps_meaning(&b) ? &zc_rules()->rules[b.block->rule] : NULL;
+    zc_pinned_settle(b.extent);
+    if (late && keeps_meaning(&b) &&
+        __atomic_load_n(&b.extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE)
+        *late = &zc_rules()->rules[b.block->rule];
+    return unless_stuck(b.extent, fn);
 }
 
 /* Does what is needed whoever makes the copy, and returns the facts that this settles. */
 static uint32_t make_ready(struct zc_copy *c)
 {
+    settle(c);
     c->first = zc_parallel_first(c);
     if (!c->first) {
         use_host(&c->dst, c->bytes);

@@ -72,10 +72,14 @@ static inline void zc_sides_note(const struct zc_copy *c)
 /* A graph is to make the copy. */
 void zc_sides_in_graph(const struct zc_copy *c);
 
-/* The rule of the block at an address that looks pageable to the program, where a graph reads it at
- * its turn: of pageable memory the driver reads it in the call that launches the graph.  Else
- * NULL. */
-const struct zc_rule *zc_side_read_late(CUdeviceptr address);
+/* Before the driver copies: ends registrations of pages that the CPU no longer has.  Returns the
+ * code for the program's call where that can't be, which was explained. */
+CUresult zc_sides_settle(const struct zc_copy *c);
+
+/* The same before a graph copies an address.  If `late` is not NULL the graph reads it: *late is
+ * set to the rule of memory that looks pageable to the program where it is read at its turn.  Of
+ * pageable memory the driver reads it in the call that launches the graph. */
+CUresult zc_side_launched(CUdeviceptr address, enum zc_fn fn, const struct zc_rule **late);
 
 /* The copy has ended. */
 void zc_sides_end(struct zc_copy *c);

@@ -104,8 +104,9 @@ static void backing_hide(struct zc_shared *p, size_t span)
 static bool take_pin(struct zc_extent *e)
 {
     enum zc_extent_pin pin = zc_pinned_hold(e);
-    bool taken = pin == ZC_PIN_NONE || pin == ZC_PIN_REFUSED ||
-                 (pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && zc_pinned_unregister(e));
+    bool taken =
+        pin == ZC_PIN_NONE || pin == ZC_PIN_REFUSED ||
+        (pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && comes_to_rest() && zc_pinned_unregister(e));
     if (!taken)
         zc_pinned_let_go(e, pin);
     return taken;

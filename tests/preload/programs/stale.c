@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* Host blocks whose pages the program changes after they were copied, and copies of them then:
+ * while a stream waits for the program, on one device or another, by batches and by graphs. */
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "program.h"
+
+#define BYTES ((size_t)4 << 20)
+#define PAGE ((size_t)4096)
+#define PITCH ((size_t)64 << 10)
+
+static char *h;
+static CUdeviceptr d;
+static CUstream waiting, other;
+static struct gate gate;
+
+/* A host block that was copied often enough to be registered, and a device block. */
+static void begin(void)
+{
+    EXPECT(posix_memalign((void **)&h, PAGE, BYTES) == 0);
+    memset(h, 1, BYTES);
+    CHECK(cuMemAlloc(&d, BYTES));
+    CHECK(cuStreamCreate(&waiting, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+}
+
+static char *page(size_t i)
+{
+    return (char *)(((uintptr_t)h + PAGE - 1) / PAGE * PAGE) + i * PAGE;
+}
+
+static void give_away(void)
+{
+    EXPECT(madvise(page(3), 5 * PAGE, MADV_DONTNEED) == 0);
+}
+
+/* Behind a fork the kernel may give the parent pages of its own. */
+static void fork_and_write(void)
+{
+    if (fork() == 0)
+        _exit(0);
+    wait(NULL);
+    memset(page(3), 7, 5 * PAGE);
+}
+
+static void end(void)
+{
+    gate_open(&gate);
+    CHECK(cuCtxSynchronize());
+    free(h);
+    CHECK(cuMemFree(d));
+    end_gpu(0);
+}
+
+static void show(const char *what, const char *at)
+{
+    size_t other_bytes = 0;
+    for (size_t i = 0; i < BYTES; i++)
+        other_bytes += at[i] != 1;
+    printf("%s: %zu bytes differ, %d in them\n", what, other_bytes, at[page(4) - h]);
+}
+
+static void show_device(const char *what)
+{
+    static char got[BYTES];
+    CHECK(cuMemcpyDtoHAsync(got, d, BYTES, other));
+    CHECK(cuStreamSynchronize(other));
+    show(what, got);
+}
+
+static void fill_device(int value)
+{
+    CHECK(cuMemsetD8Async(d, (unsigned char)value, BYTES, other));
+    CHECK(cuStreamSynchronize(other));
+}
+
+/* Lines go both ways, whole and in parts, in a stream or not. */
+static void copy_lines(void)
+{
+    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, other));
+    CHECK(cuStreamSynchronize(other));
+    show_device("up");
+    fill_device(1);
+    CHECK(cuMemcpyHtoD(d, h, BYTES / 2));
+    show_device("half up");
+    fill_device(3);
+    CHECK(cuMemcpyDtoHAsync(page(4), d, PAGE, other));
+    CHECK(cuStreamSynchronize(other));
+    show("a page down", h);
+    CHECK(cuMemcpyDtoH(h, d, BYTES));
+    show("down", h);
+}
+
+static void lines(void)
+{
+    begin();
+    gate_close(&gate, waiting);
+    give_away();
+    copy_lines();
+    end();
+}
+
+static void forked(void)
+{
+    begin();
+    gate_close(&gate, waiting);
+    fork_and_write();
+    copy_lines();
+    end();
+}
+
+/* The stream of the copy waits itself. */
+static void behind(void)
+{
+    begin();
+    gate_close(&gate, other);
+    give_away();
+    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, other));
+    memset(h, 9, BYTES);
+    gate_open(&gate);
+    show_device("behind");
+    end();
+}
+
+static void rows(void)
+{
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcPitch = PITCH,
+                          .dstPitch = PITCH,
+                          .WidthInBytes = PITCH / 2,
+                          .Height = BYTES / PITCH};
+    begin();
+    gate_close(&gate, waiting);
+    give_away();
+    copy.srcHost = h;
+    copy.dstDevice = d;
+    SHOW(cuMemcpy2DAsync(&copy, other));
+    gate_open(&gate);
+    show_device("rows");
+    end();
+}
+
+static void batch(void)
+{
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    begin();
+    CUdeviceptr from = (CUdeviceptr)h;
+    size_t bytes = BYTES, first = 0;
+    give_away();
+#if CUDA_VERSION >= 13000
+    CHECK(cuMemcpyBatchAsync(&d, &from, &bytes, 1, &how, &first, 1, other));
+#else
+    size_t failed;
+    CHECK(cuMemcpyBatchAsync(&d, &from, &bytes, 1, &how, &first, 1, &failed, other));
+#endif
+    show_device("batch");
+    gate.open = 1;
+    end();
+}
+
+static void launch(CUgraph graph, const char *what)
+{
+    CUgraphExec exec;
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, other));
+    show_device(what);
+    memset(page(20), 8, PAGE);
+    give_away();
+    CHECK(cuGraphLaunch(exec, other));
+    show_device("again");
+    fork_and_write();
+    CHECK(cuGraphLaunch(exec, other));
+    show_device("forked");
+}
+
+static void captured(void)
+{
+    CUgraph graph;
+    begin();
+    CHECK(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, other));
+    CHECK(cuStreamEndCapture(other, &graph));
+    launch(graph, "captured");
+    gate.open = 1;
+    end();
+}
+
+static void node(void)
+{
+    CUgraph graph;
+    CUgraphNode added;
+    CUcontext context;
+    begin();
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = h,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = d,
+                          .WidthInBytes = BYTES,
+                          .Height = 1,
+                          .Depth = 1};
+    give_away();
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuGraphAddMemcpyNode(&added, graph, NULL, 0, &copy, context));
+    launch(graph, "node");
+    gate.open = 1;
+    end();
+}
+
+/* The program registers the block itself while a stream waits. */
+static void registers(void)
+{
+    begin();
+    gate_close(&gate, waiting);
+    SHOW(cuMemHostRegister(h, BYTES, 0));
+    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, other));
+    gate_open(&gate);
+    show_device("registered");
+    SHOW(cuMemHostUnregister(h));
+    end();
+}
+
+/* A stream of another device waits while blocks of this one are freed. */
+static void elsewhere(void)
+{
+    CUdeviceptr more[3];
+    CUcontext here = start_gpu(0), there = start_gpu(1);
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSetCurrent(here));
+    begin();
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemAlloc(&more[i], BYTES));
+    CHECK(cuCtxSetCurrent(there));
+    gate_close(&gate, stream);
+    CHECK(cuCtxSetCurrent(here));
+    free(h);
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemFree(more[i]));
+    h = malloc(BYTES);
+    memset(h, 1, BYTES);
+    show("freed", h);
+    end();
+    CHECK(cuCtxSetCurrent(there));
+    end_gpu(1);
+}
+
+/* A kernel waits for the program, which copies a block into a device block of its size; parts of it
+ * were copied elsewhere before. */
+static void kernel(void)
+{
+    CUdeviceptr part;
+    EXPECT(posix_memalign((void **)&h, PAGE, BYTES) == 0);
+    memset(h, 1, BYTES);
+    CHECK(cuStreamCreate(&waiting, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc(&part, BYTES / 8));
+    CHECK(cuMemcpyHtoD(part, h, BYTES / 8));
+    CHECK(cuMemcpyHtoD(part, h, BYTES / 8));
+    gate_close_by_kernel(&gate, waiting);
+    CHECK(cuMemAlloc(&d, BYTES));
+    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, other));
+    show_device("beside a kernel");
+    gate_open(&gate);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemFree(part));
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {{"lines", lines},         {"forked", forked},
+                                          {"behind", behind},       {"rows", rows},
+                                          {"batch", batch},         {"captured", captured},
+                                          {"node", node},           {"registers", registers},
+                                          {"elsewhere", elsewhere}, {"kernel", kernel}};
+    start_gpu(0);
+    return RUN_SCENARIO(all, argc, argv);
+}
