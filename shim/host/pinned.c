@@ -473,7 +473,7 @@ CUresult zc_pinned_may_yield(uint64_t address, size_t bytes, enum zc_fn fn)
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));)
         if (!e->owner && pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) &&
-            !zc_stream_may_wait(NULL, RESTS_MS))
+            (zc_pinned_lasts(e) || !zc_stream_may_wait(NULL, RESTS_MS)))
             return zc_pinned_refuse(e, fn, "the program registers them itself");
     return CUDA_SUCCESS;
 }

@@ -209,6 +209,35 @@ static void an_explicit_graph_follows_its_edges_and_can_be_updated(void **state)
     ok(cuStreamDestroy_v2(s));
 }
 
+/* Measured on an H200: whatever lies at the addresses then. */
+static void a_copy_fails_once_the_registration_that_it_was_made_with_has_ended(void **state)
+{
+    enum { BYTES = 65536 };
+    CUstream s = stream();
+    CUgraph g;
+    CUgraphExec e;
+    CUdeviceptr d;
+    char *h = aligned_alloc(4096, BYTES);
+    (void)state;
+    ok(cuMemAlloc_v2(&d, BYTES));
+    ok(cuMemHostRegister_v2(h, BYTES, 0));
+    ok(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    ok(cuMemcpyHtoDAsync_v2(d, h, BYTES, s));
+    ok(cuStreamEndCapture(s, &g));
+    ok(cuGraphInstantiateWithFlags(&e, g, 0));
+    ok(cuGraphLaunch(e, s));
+    ok(cuStreamSynchronize(s));
+    ok(cuMemHostUnregister(h));
+    ok(cuMemHostRegister_v2(h, BYTES, 0));
+    ok(cuGraphLaunch(e, s));
+    assert_int_equal(CUDA_ERROR_LAUNCH_FAILED, cuStreamSynchronize(s));
+    assert_int_equal(CUDA_ERROR_LAUNCH_FAILED, cuCtxSynchronize());
+    ok(cuGraphExecDestroy(e));
+    ok(cuGraphDestroy(g));
+    ok(cuDevicePrimaryCtxReset_v2(0));
+    free(h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +248,7 @@ int main(void)
         sim_test(the_legacy_stream_is_out_of_bounds_while_a_blocking_stream_captures),
         sim_test(captured_allocations_keep_their_address_and_live_within_a_launch),
         sim_test(an_explicit_graph_follows_its_edges_and_can_be_updated),
+        sim_test(a_copy_fails_once_the_registration_that_it_was_made_with_has_ended),
     };
     return sim_main(tests);
 }

@@ -101,6 +101,38 @@ void sim_graph_free(struct sim_graph *g)
     free(g);
 }
 
+static CUdeviceptr copied(const struct sim_work *w, int to)
+{
+    const CUDA_MEMCPY3D *s = &w->u.copy.shape;
+    if ((to ? s->dstMemoryType : s->srcMemoryType) == CU_MEMORYTYPE_HOST)
+        return (CUdeviceptr)(to ? s->dstHost : s->srcHost);
+    return to ? s->dstDevice : s->srcDevice;
+}
+
+static unsigned long long registered_at(CUdeviceptr va)
+{
+    const struct sim_block *b = va ? sim_block_find(va) : NULL;
+    return b && b->kind == SIM_REGISTERED ? b->id : 0;
+}
+
+void sim_node_remember(struct sim_work *w)
+{
+    for (int i = 0; i < 2 && w->kind == SIM_WORK_COPY; i++)
+        w->u.copy.registered[i] = registered_at(copied(w, i));
+}
+
+bool sim_node_lost(const struct sim_work *w)
+{
+    bool lost = false;
+    sim_relock();
+    for (int i = 0; i < 2; i++) {
+        unsigned long long id = w->u.copy.registered[i];
+        lost = lost || (id && registered_at(copied(w, i)) != id);
+    }
+    sim_unlock();
+    return lost;
+}
+
 CUresult sim_node_add(struct sim_graph *g, struct sim_node *const *deps, size_t count,
                       struct sim_work *work, struct sim_node **out)
 {
@@ -116,6 +148,7 @@ CUresult sim_node_add(struct sim_graph *g, struct sim_node *const *deps, size_t 
     struct sim_node *n = calloc(1, sizeof *n);
     n->graph = g;
     n->work = *work;
+    sim_node_remember(&n->work);
     n->enabled = true;
     n->deps = malloc((count + 1) * sizeof *n->deps);
     if (count)

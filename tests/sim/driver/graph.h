@@ -82,6 +82,12 @@ struct sim_node *sim_node_of(CUgraphNode handle);
 CUresult sim_node_add(struct sim_graph *graph, struct sim_node *const *deps, size_t count,
                       struct sim_work *work, struct sim_node **out);
 
+/* A copy's node keeps where registered memory was when the node was made: once that registration
+ * has ended its launch fails, also where the memory is registered anew (719, measured on an H200).
+ */
+void sim_node_remember(struct sim_work *work);
+bool sim_node_lost(const struct sim_work *work);
+
 /* Adds or removes one dependency. */
 void sim_node_link(struct sim_node *node, struct sim_node *dep);
 bool sim_node_unlink(struct sim_node *node, const struct sim_node *dep);

@@ -115,5 +115,6 @@ CUresult sim_node_set_work(struct sim_node *node, struct sim_work *work)
     }
     sim_work_free(&node->work);
     node->work = *work;
+    sim_node_remember(&node->work);
     return CUDA_SUCCESS;
 }

@@ -51,6 +51,8 @@ struct sim_work {
             void *landing; /* where the bytes for a target that the CPU will write are packed, the
                               caller's, or NULL */
             int device;    /* of the stream's context */
+            unsigned long long registered[2]; /* of a node: BUFFER_ID of registered memory that it
+                                                 copies from and to, or 0 */
         } copy;
         struct {
             CUDA_MEMSET_NODE_PARAMS shape; /* destination, value, extent */

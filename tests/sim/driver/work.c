@@ -37,7 +37,7 @@ CUresult sim_work_run(struct sim_work *w, struct sim_context *ctx)
     case SIM_WORK_KERNEL:
         return sim_kernel_run(w, ctx->device);
     case SIM_WORK_COPY:
-        return sim_copy_run(w);
+        return sim_node_lost(w) ? CUDA_ERROR_LAUNCH_FAILED : sim_copy_run(w);
     case SIM_WORK_SET:
         return sim_set_run(w);
     case SIM_WORK_HOST:
