@@ -16,7 +16,8 @@ setup() {
     export SIM_DEVICES=2 ZC_LOG=off
 }
 
-# Runs a scenario bare, and then under each policy, which must print the same: same SCENARIO POLICY...
+# Runs a scenario bare, and then under each policy, which must print the same:
+# same SCENARIO POLICY...
 same() {
     local rules
     run -0 timeout 30 "$PROGRAMS/stale" "$1"
