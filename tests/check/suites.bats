@@ -3,10 +3,11 @@
 # `make check-suites`: what it says of a suite that was made for this, on the simulated GPU.
 
 load ../preload/common
+load ../packages
 
 setup_file() {
     bats_require_minimum_version 1.5.0
-    export PYTHONPATH=$PWD/build/deps/python PYTHONDONTWRITEBYTECODE=1
+    export PYTHONPATH=$PACKAGES PYTHONDONTWRITEBYTECODE=1
     python3 -c 'import pytest' 2>/dev/null || return 0
     need_built "$LIBZC" "$SIM/libcuda.so.1"
     sim_env gather
@@ -22,7 +23,7 @@ setup_file() {
 }
 
 setup() {
-    python3 -c 'import pytest' 2>/dev/null || skip "no pytest"
+    need_packages pytest
     said=$(<"$BATS_FILE_TMPDIR/said")
 }
 

@@ -4,6 +4,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load ../packages
+
 setup_file() {
     # A build of its own, in a folder of its own, by the compiler that the rest is not tested with.
     unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
@@ -298,4 +300,39 @@ bare_path() {
     cp tests/run.sh "$BATS_TEST_TMPDIR/my tests/tests"
     run -2 "$BATS_TEST_TMPDIR/my tests/tests/run.sh"
     [[ $output == *"without blanks"* ]]
+}
+
+@test "deps gets Python's packages one by one where they can't be had together, and says which" {
+    bare_path
+    printf '#!/bin/sh\n' >"$BATS_TEST_TMPDIR/bin/apt-get"
+    # No pip has ray for this Python, and only for that reason nothing of the rest.
+    cat >"$BATS_TEST_TMPDIR/bin/python3" <<'SH'
+#!/bin/bash
+case "$*" in
+    *"-m pip install"*\ ray*) exit 1 ;;
+    *"-m pip install"*) for last; do :; done; echo "$last" >>"$GOT" ;;
+    -c*) [[ $* != *$'\n'* && $* != *" ray" ]] ;;
+esac
+SH
+    chmod +x "$BATS_TEST_TMPDIR"/bin/{apt-get,python3}
+    export GOT=$BATS_TEST_TMPDIR/got DEPS=$BATS_TEST_TMPDIR/deps
+    mkdir -p "$DEPS/perfetto" "$DEPS/bin" "$DEPS/cuda/include" "$DEPS/cuda/bin"
+    touch "$DEPS/perfetto/index.html" "$DEPS/cuda/include/cuda.h"
+    printf '#!/bin/sh\n' | tee "$DEPS/bin/promtool" >"$DEPS/cuda/bin/nvcc"
+    chmod +x "$DEPS/bin/promtool" "$DEPS/cuda/bin/nvcc"
+    run -0 env PATH="$BATS_TEST_TMPDIR/bin:$PATH" CUDA_HOME=/nonexistent bash scripts/deps.sh
+    [[ $output == *"deps: what needs ray will not be tested"* ]]
+    grep -qx ipykernel "$GOT"
+    grep -qx ipykernel "$DEPS/python/modules"
+    run -1 grep -x ray "$DEPS/python/modules"
+}
+
+@test "a test whose package deps got fails without it, and is skipped where deps has none" {
+    PACKAGES=$BATS_TEST_TMPDIR
+    skip() { echo "skipped: $1"; }
+    run -0 need_packages no_such_module
+    [[ $output == *"skipped: no no_such_module: make deps" ]]
+    echo no_such_module >"$PACKAGES/modules"
+    run -1 need_packages no_such_module
+    [[ $output == *"No module named 'no_such_module'" ]]
 }

@@ -3,11 +3,12 @@
 # zc export: counters of processes for Prometheus, and the dashboard that shows them.
 
 load programs
+load ../packages
 
 setup() {
     need_gpu_programs
     TREE=$PWD
-    export PATH=$PATH:$PWD/build/deps/bin ZC_SUMMARY=0 READER=$PWD/build/deps/python
+    export PATH=$PATH:$PWD/build/deps/bin ZC_SUMMARY=0
     cd "$BATS_TEST_TMPDIR"
 }
 
@@ -23,7 +24,7 @@ check_text() {
     else
         echo "# no promtool" >&3
     fi
-    PYTHONPATH=$READER python3 - "$1" <<'PYTHON'
+    PYTHONPATH=$PACKAGES python3 - "$1" <<'PYTHON'
 import sys
 try:
     from prometheus_client.parser import text_string_to_metric_families as parsed
@@ -113,9 +114,7 @@ print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode(), end="")' 
 }
 
 @test "OpenTelemetry's SDK sends what a scrape has, and a last time at the end" {
-    PYTHONPATH=$READER python3 -c 'import opentelemetry.exporter.otlp, prometheus_client' \
-        2>/dev/null || skip "no OpenTelemetry (make deps)"
-    export PYTHONPATH=$READER
+    need_packages opentelemetry.exporter.otlp prometheus_client
     ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -137 "$KILLED" 4
     # A host that is no Unicode and as long as a line, as a hostile log may have it.
     sed -i '1s/"host":"[^"]*"/"host":"h\\ud800'"$(printf '%099999d')"'"/' a.jsonl

@@ -3,6 +3,7 @@
 # Gates for CI: pytest --zc with limit_copies, and zc report --markdown.
 
 load programs
+load ../packages
 
 setup() {
     need_gpu_programs
@@ -13,8 +14,8 @@ setup() {
 
 # A suite whose tests copy, and pytest with the plugin as the wheel's entry point gives it.
 suite() {
-    export PYTHONPATH=$TOP/build/deps/python:$TOP/scripts TMPDIR=$BATS_TEST_TMPDIR
-    python3 -c 'import pytest' || skip "no pytest: make deps"
+    export PYTHONPATH=$TOP/scripts TMPDIR=$BATS_TEST_TMPDIR
+    need_packages pytest
     cat >conftest.py <<'PYTHON'
 import ctypes, os, pytest
 print("conftest in", os.getpid())

@@ -3,11 +3,12 @@
 # zc jupyter and %load_ext libzc: notebooks that run in a real kernel, without a browser.
 
 load programs
+load ../packages
 
 setup() {
     need_gpu_programs
-    export PYTHONPATH=$PWD/build/deps/python ZC_BUILD=$PWD/$ZC_BUILD PYTHONDONTWRITEBYTECODE=1
-    python3 -c 'import ipykernel, nbclient' || skip "no ipykernel or nbclient: make deps"
+    export PYTHONPATH='' ZC_BUILD=$PWD/$ZC_BUILD PYTHONDONTWRITEBYTECODE=1
+    need_packages ipykernel nbclient
     LOADED=$PWD/scripts
     cd "$BATS_TEST_TMPDIR"
     export HOME=$PWD JUPYTER_DATA_DIR=$PWD/data XDG_STATE_HOME=$PWD/state JUPYTER_PLATFORM_DIRS=1

@@ -4,6 +4,7 @@
 # installed: each rank has a log that knows it.
 
 load programs
+load ../packages
 
 setup() {
     need_gpu_programs
@@ -123,8 +124,8 @@ wait_for() {
 }
 
 @test "Ray, by the variables of its runtime environment" {
-    export PYTHONPATH=$PWD/build/deps/python RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=disabled
-    python3 -c 'import ray' 2>/dev/null || skip "no ray"
+    export RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=disabled
+    need_packages ray
     run -0 python3 tests/tools/examples.py docs/launch.md "$BATS_TEST_TMPDIR/run" none
     cd "$BATS_TEST_TMPDIR/run"
     echo 'ray.get([work.remote(folder) for folder in ("one", "two")])' >>ray_app.py
@@ -186,8 +187,7 @@ EOF
 }
 
 @test "the Kubernetes manifest has the form that the API wants" {
-    export PYTHONPATH=build/deps/python
-    python3 -c 'import kubernetes_validate' 2>/dev/null || skip "no kubernetes-validate"
+    need_packages kubernetes_validate
     run -0 python3 tests/tools/examples.py docs/launch.md "$BATS_TEST_TMPDIR/run" none
     run -0 python3 - "$BATS_TEST_TMPDIR/run/zc-job.yaml" <<'EOF'
 import sys, kubernetes_validate, yaml

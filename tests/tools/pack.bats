@@ -3,6 +3,7 @@
 # zc pack: logs as Parquet, and the queries of docs/report.md on them.
 
 load common
+load ../packages
 
 setup() {
     need_python
@@ -10,7 +11,7 @@ setup() {
 }
 
 @test "all that logs tell is in the tables, whole, cut and killed ones alike" {
-    python3 -c 'import pyarrow, duckdb' 2>/dev/null || skip "no pyarrow or duckdb (make deps)"
+    need_packages pyarrow duckdb
     mkdir "$BATS_TEST_TMPDIR/logs"
     cp $LOGS/pipeline.jsonl $LOGS/gather-mapped.jsonl $LOGS/corrupt.jsonl $LOGS/cut.jsonl \
         $LOGS/future.jsonl $LOGS/empty.jsonl "$BATS_TEST_TMPDIR/logs"

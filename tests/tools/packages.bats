@@ -3,6 +3,7 @@
 # The wheel, the Debian package and the image: built, installed where nothing else is, and used.
 
 load programs
+load ../packages
 
 setup_file() {
     bats_require_minimum_version 1.5.0
@@ -123,8 +124,8 @@ print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864
     local metadata=$BATS_TEST_TMPDIR/METADATA
     python3 -m zipfile -e "$PACKED/libzc-$VERSION"-*.whl "$BATS_TEST_TMPDIR"
     mv "$BATS_TEST_TMPDIR/libzc-$VERSION.dist-info/METADATA" "$metadata"
-    PYTHONPATH=build/deps/python python3 -c 'import packaging.metadata' || skip "make deps"
-    PYTHONPATH=build/deps/python run -0 python3 -c '
+    need_packages packaging
+    run -0 python3 -c '
 import sys
 from packaging.metadata import parse_email
 fields, unknown = parse_email(open(sys.argv[1], encoding="utf-8").read())

@@ -4,11 +4,12 @@
 # recipes, where the files come from; and the forms of issues.
 
 load common
+load ../packages
 
 FORMS=.github/ISSUE_TEMPLATE
 
 # Runs Python with the packages that `make deps` gets: yaml, jsonschema.
-py() { PYTHONPATH=$PWD/build/deps/python python3 "$@"; }
+py() { PYTHONPATH=$PACKAGES python3 "$@"; }
 
 setup_file() {
     bats_require_minimum_version 1.5.0
@@ -75,7 +76,7 @@ PYTHON
 
 setup() {
     need_python
-    py -c 'import yaml' || skip "make deps"
+    need_packages yaml
     VERSION=$(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)
     URL=https://example.org/somebody/libzc
 }

@@ -4,6 +4,7 @@
 # by a Tcl interpreter, the manifest by Kubernetes' schema, rules by promtool, names of metrics.
 
 load programs
+load ../packages
 
 setup() {
     need_python
@@ -45,8 +46,7 @@ TCL
 }
 
 @test "the DaemonSet has the form that the API wants, and its command is one of zc's" {
-    export PYTHONPATH=build/deps/python
-    python3 -c 'import kubernetes_validate' 2>/dev/null || skip "no kubernetes-validate"
+    need_packages kubernetes_validate
     blocks kubernetes.md
     run -0 python3 - "$BATS_TEST_TMPDIR/zc-export.yaml" "$VERSION" <<'PYTHON'
 import sys, kubernetes_validate, yaml
