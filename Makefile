@@ -161,8 +161,8 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 # What zc tries on GPUs.  Of the library it has these files alone, because it is bare itself; and
 # its ioctl(2) is the driver's as well.
 ZC_VIEWS_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/views/*.c)) shim/base/file.c \
-                  shim/base/memory.c shim/base/text.c shim/base/wait.c \
-                  shim/host/pagemap.c shim/memory/workers.c)
+                  shim/base/memory.c shim/base/text.c \
+                  shim/host/pagemap.c shim/memory/thread.c)
 $(B)/zc-views: $(ZC_VIEWS_OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) -pie -rdynamic $(SHIPPED_LDFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl

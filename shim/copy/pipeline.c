@@ -14,6 +14,7 @@
 #include "copy/bypass.h"
 #include "copy/ring.h"
 #include "driver/stream.h"
+#include "memory/crew.h"
 #include "memory/workers.h"
 
 #define PART ((size_t)8 << 20)    /* Bytes of a part. */
@@ -26,15 +27,17 @@
 #define BUFFERS_MAX (SLOTS_MAX * ZC_RING_SLOT / PART)
 #define PIECES_MAX (SLOTS_MAX * ZC_RING_SLOT / PIECE)
 #define EVENTS_MAX (BUFFERS_MAX + 2 * PART / SMALL) /* Most parts in the ring. */
-#define THREADS_MAX 14 /* With more threads the link is the bottleneck. */
+#define THREADS_MAX ((size_t)14) /* With more threads the link is the bottleneck. */
 
 /* One H200: up to here threads fill the ring faster past the caches, by a tenth to a half.  From
  * 128 MiB on the copy engine reads faster what they left there (tests/gpu/MEASURED.md). */
 #define PAST_CACHES_MAX ((size_t)64 << 20)
 
-/* One copy in progress.  Fields that are not atomic belong to the calling thread. */
+/* One copy in progress.  Fields that are not atomic belong to the calling thread, but for those
+ * that are set before other threads are started. */
 struct job {
-    const struct zc_pipeline *p;
+    struct zc_crew crew;
+    struct zc_pipeline p;
     size_t bytes;               /* Bytes of the copy. */
     size_t ring;                /* Bytes of all buffers. */
     size_t buffers;             /* PART bytes each. */
@@ -46,9 +49,8 @@ struct job {
     unsigned parts_sent;        /* Number of parts up to `sent`. */
     unsigned parts_passed;      /* Number of parts up to `passed`. */
     uint32_t moved[PIECES_MAX]; /* How often a thread moved each piece of the ring.  Atomic. */
-    size_t next;                /* The next free thread begins here.  Atomic. */
+    size_t next;                /* The next piece begins here.  Atomic. */
     size_t open;                /* Threads may move bytes up to here.  Atomic. */
-    bool stop;                  /* Something failed: threads end.  Atomic. */
     bool unreachable;           /* The CPU may not access the program's memory.  Atomic. */
 };
 
@@ -61,7 +63,7 @@ static size_t at_most(size_t n, size_t most)
 static size_t part_at(const struct job *job, size_t at)
 {
     size_t rest = job->bytes - at;
-    bool small = job->p->in ? at < PART : rest < 2 * PART;
+    bool small = job->p.in ? at < PART : rest < 2 * PART;
     return at_most(rest, small ? SMALL : PART - at % PART);
 }
 
@@ -75,55 +77,56 @@ static uint32_t *moved_at(struct job *job, size_t at)
     return &job->moved[at % job->ring / PIECE];
 }
 
-static bool pipeline_stopped(const struct job *job)
-{
-    return __atomic_load_n(&job->stop, __ATOMIC_RELAXED);
-}
-
-static void pipeline_stop(struct job *job)
-{
-    __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
-}
-
 /* Whether a thread may touch this piece of the program's memory: a fault in a thread with blocked
  * signals would end the process.  Where the kernel does not say, populating tells. */
 static bool piece_reach(struct job *job, char *host, size_t n)
 {
-    if (job->p->reachable || zc_workers_reach(host, n, !job->p->in))
+    if (job->p.reachable || zc_workers_reach(host, n, !job->p.in))
         return true;
     __atomic_store_n(&job->unreachable, true, __ATOMIC_RELAXED);
-    pipeline_stop(job);
+    zc_crew_over(&job->crew);
     return false;
 }
 
-/* A thread's work: takes one piece after the other. */
-static void *move_pieces(void *arg)
+static void piece_move(struct job *job, char *host, size_t at, size_t n)
 {
-    struct job *job = arg;
-    size_t at;
-    while ((at = __atomic_fetch_add(&job->next, PIECE, __ATOMIC_RELAXED)) < job->bytes) {
-        size_t n = at_most(job->bytes - at, PIECE);
-        char *host = job->p->host + at, *ring = ring_at(job, at);
-        bool reached = piece_reach(job, host, n);
-        while (__atomic_load_n(&job->open, __ATOMIC_ACQUIRE) < at + n && !pipeline_stopped(job))
-            sched_yield();
-        if (!reached || pipeline_stopped(job))
-            break;
-        if (!job->p->in)
-            zc_bypass_copy(host, ring, n);
-        else if (job->bytes <= PAST_CACHES_MAX)
-            zc_bypass_copy(ring, host, n);
-        else
-            __builtin_memcpy(ring, host, n);
-        __atomic_store_n(moved_at(job, at), (uint32_t)(at / job->ring) + 1, __ATOMIC_RELEASE);
-    }
-    return NULL;
+    char *ring = ring_at(job, at);
+    if (!job->p.in)
+        zc_bypass_copy(host, ring, n);
+    else if (job->bytes <= PAST_CACHES_MAX)
+        zc_bypass_copy(ring, host, n);
+    else
+        __builtin_memcpy(ring, host, n);
+    __atomic_store_n(moved_at(job, at), (uint32_t)(at / job->ring) + 1, __ATOMIC_RELEASE);
+}
+
+/* Nobody takes a piece before its data, or its place in the ring, is there: the others would wait
+ * for a thread that waits. */
+static bool next_piece(struct zc_crew *crew, unsigned who)
+{
+    (void)who;
+    struct job *job = (struct job *)crew;
+    size_t at = __atomic_load_n(&job->next, __ATOMIC_RELAXED), n;
+    do {
+        if (at >= job->bytes) {
+            zc_crew_over(crew);
+            return false;
+        }
+        n = at_most(job->bytes - at, PIECE);
+        if (__atomic_load_n(&job->open, __ATOMIC_ACQUIRE) < at + n)
+            return false;
+    } while (!__atomic_compare_exchange_n(&job->next, &at, at + PIECE, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    if (!piece_reach(job, job->p.host + at, n))
+        return false;
+    piece_move(job, job->p.host + at, at, n);
+    return true;
 }
 
 /* True if threads have filled the next part to send, or emptied its place. */
 static bool part_sendable(struct job *job, size_t n)
 {
-    uint32_t times = (uint32_t)(job->sent / job->ring) + (job->p->in ? 1 : 0);
+    uint32_t times = (uint32_t)(job->sent / job->ring) + (job->p.in ? 1 : 0);
     for (size_t at = job->sent; at < job->sent + n; at += PIECE)
         if (__atomic_load_n(moved_at(job, at), __ATOMIC_ACQUIRE) < times)
             return false;
@@ -132,12 +135,12 @@ static bool part_sendable(struct job *job, size_t n)
 
 static CUresult part_transfer(const struct job *job, size_t n)
 {
-    const struct zc_copy *c = job->p->c;
+    const struct zc_copy *c = job->p.c;
     char *ring = ring_at(job, job->sent);
-    CUdeviceptr device = job->p->device + job->sent;
+    CUdeviceptr device = job->p.device + job->sent;
     CUresult result =
-        job->p->in ? ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(device, ring, n, c->stream)
-                   : ZC_FLAVOURED(c->flavour, cuMemcpyDtoHAsync_v2)(ring, device, n, c->stream);
+        job->p.in ? ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(device, ring, n, c->stream)
+                  : ZC_FLAVOURED(c->flavour, cuMemcpyDtoHAsync_v2)(ring, device, n, c->stream);
     return result != CUDA_SUCCESS ? result
                                   : ZC_FLAVOURED(c->flavour, cuEventRecord)(
                                         job->event[job->parts_sent % job->events], c->stream);
@@ -146,7 +149,7 @@ static CUresult part_transfer(const struct job *job, size_t n)
 /* Gives the next part to the copy engine, if it is ready.  False if nothing was done. */
 static bool send_part(struct job *job)
 {
-    struct zc_copy *c = job->p->c;
+    struct zc_copy *c = job->p.c;
     size_t n = part_at(job, job->sent);
     if (n == 0 || c->result != CUDA_SUCCESS || job->parts_sent - job->parts_passed == job->events ||
         !part_sendable(job, n))
@@ -163,7 +166,7 @@ static bool send_part(struct job *job)
  * nothing was done. */
 static bool land_part(struct job *job)
 {
-    struct zc_copy *c = job->p->c;
+    struct zc_copy *c = job->p.c;
     if (job->passed == job->sent)
         return false;
     CUresult result = zc_real.cuEventQuery(job->event[job->parts_passed % job->events]);
@@ -173,53 +176,30 @@ static bool land_part(struct job *job)
     }
     job->passed += part_at(job, job->passed);
     job->parts_passed++;
-    __atomic_store_n(&job->open, job->passed + (job->p->in ? job->ring : 0), __ATOMIC_RELEASE);
+    __atomic_store_n(&job->open, job->passed + (job->p.in ? job->ring : 0), __ATOMIC_RELEASE);
     return true;
 }
 
+static bool pipeline_failed(const struct job *job)
+{
+    return job->p.c->result != CUDA_SUCCESS || __atomic_load_n(&job->unreachable, __ATOMIC_RELAXED);
+}
+
+/* The calling thread starts the others, feeds the copy engine, and moves pieces in the time that is
+ * left.  A copy from the device is on the link before the threads have started. */
 static void pipeline_drive(struct job *job)
 {
-    const struct zc_copy *c = job->p->c;
-    while (job->passed < job->bytes && c->result == CUDA_SUCCESS && !pipeline_stopped(job)) {
-        bool sent = send_part(job);
-        if (c->result == CUDA_SUCCESS && !land_part(job) && !sent)
+    struct zc_copy *c = job->p.c;
+    while (!job->p.in && send_part(job))
+        ;
+    while (job->passed < job->bytes && !pipeline_failed(job)) {
+        bool sent = send_part(job), grown = zc_crew_grow(&job->crew);
+        if (c->result == CUDA_SUCCESS && !land_part(job) && !sent && !grown &&
+            !next_piece(&job->crew, 0))
             sched_yield();
     }
-}
-
-/* The first parts are sent while the other threads start. */
-static size_t start_threads(struct job *job, pthread_t *threads)
-{
-    size_t wanted = at_most(job->bytes / A_THREAD_FOR + 1, THREADS_MAX), started = 0;
-    size_t cpus = zc_workers_cpus();
-    if (wanted >= cpus)
-        wanted = cpus > 1 ? cpus - 1 : 1;
-    while (started < wanted && zc_workers_start(&threads[started], move_pieces, job)) {
-        started++;
-        while (send_part(job))
-            ;
-    }
-    return started;
-}
-
-/* A copy from the device is on the link before the threads have started.  False if the driver has
- * to make the copy, all of it. */
-static bool run_with_threads(struct job *job)
-{
-    struct zc_copy *c = job->p->c;
-    pthread_t threads[THREADS_MAX];
-    while (!job->p->in && send_part(job))
+    while (!pipeline_failed(job) && next_piece(&job->crew, 0))
         ;
-    size_t started = start_threads(job, threads);
-    if (started)
-        pipeline_drive(job);
-    if (c->result != CUDA_SUCCESS)
-        pipeline_stop(job);
-    for (size_t i = 0; i < started; i++)
-        zc_workers_end(threads[i]);
-    if (!started || pipeline_stopped(job))
-        zc_stream_drain(c->stream, c->flavour);
-    return started && !job->unreachable;
 }
 
 static size_t take_slots(struct job *job, unsigned *slots)
@@ -249,17 +229,35 @@ static bool make_events(struct job *job)
     return true;
 }
 
+static void pipeline_run(struct job *job)
+{
+    struct zc_copy *c = job->p.c;
+    pipeline_drive(job);
+    zc_crew_wait(&job->crew);
+    if (pipeline_failed(job))
+        zc_stream_drain(c->stream, c->flavour);
+}
+
 bool zc_pipeline_run(const struct zc_pipeline *p)
 {
-    struct job job = {.p = p, .bytes = p->c->bytes};
     unsigned slots[SLOTS_MAX];
-    size_t taken = take_slots(&job, slots);
-    job.open = p->in ? job.ring : 0;
-    bool done = taken && make_events(&job) && run_with_threads(&job);
-    for (unsigned i = 0; i < job.events; i++)
-        zc_real.cuEventDestroy_v2(job.event[i]);
+    size_t threads = at_most(p->c->bytes / A_THREAD_FOR + 1, THREADS_MAX);
+    struct job *job = zc_crew_make(sizeof(*job), next_piece, threads);
+    if (!job)
+        return false;
+    job->p = *p;
+    job->bytes = p->c->bytes;
+    size_t taken = take_slots(job, slots);
+    job->open = p->in ? job->ring : 0;
+    bool ready = taken && make_events(job);
+    if (ready)
+        pipeline_run(job);
+    for (unsigned i = 0; i < job->events; i++)
+        zc_real.cuEventDestroy_v2(job->event[i]);
     for (size_t i = 0; i < taken; i++)
         zc_ring_give(slots[i], NULL, NULL);
-    p->c->copies = done ? job.parts_sent : p->c->copies;
+    bool done = ready && !job->unreachable;
+    p->c->copies = done ? job->parts_sent : p->c->copies;
+    zc_crew_put(&job->crew);
     return done;
 }

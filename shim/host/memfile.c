@@ -13,7 +13,7 @@
 #include "host/extent.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
-#include "memory/workers.h"
+#include "memory/thread.h"
 
 #define OPEN (PROT_READ | PROT_WRITE)
 
@@ -87,7 +87,7 @@ void zc_memfile_open(struct zc_extent *e)
                            -1, 0);
     if (f.view == MAP_FAILED)
         return;
-    if (zc_workers_aside(make_file, &f) && f.inode) {
+    if (zc_thread_aside(make_file, &f) && f.inode) {
         __atomic_fetch_add(&opened, 1, __ATOMIC_RELAXED);
         e->view = f.view;
         e->inode = f.inode;

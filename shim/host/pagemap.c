@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "memory/workers.h"
+#include "memory/thread.h"
 
 #define RUNS 128u    /* Most that are asked for at once; on the caller's stack, */
 #define ENTRIES 512u /* and so are these. */
@@ -190,7 +190,7 @@ bool zc_pagemap_works(const char **why)
     uint32_t known = __atomic_load_n(&pagemap.answer, __ATOMIC_RELAXED);
     struct probe p = {0};
     if (!known) {
-        known = zc_workers_aside(pagemap_probe, &p) && p.found && !p.others ? 2 : 1;
+        known = zc_thread_aside(pagemap_probe, &p) && p.found && !p.others ? 2 : 1;
         __atomic_store_n(&pagemap.answer, known, __ATOMIC_RELAXED);
     }
     *why = "the kernel does not tell which pages of a private view were written";

@@ -175,20 +175,20 @@ static CUresult end_parts(const struct zc_extent *e)
 static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
 {
     char *base = (char *)zc_extent_base(e) + e->pinned;
-    struct zc_fill fill;
+    struct zc_fill *fill = NULL;
     CUresult result = CUDA_SUCCESS;
     if (fresh)
-        zc_workers_fill(&fill, base, bytes, false);
+        fill = zc_workers_fill(base, bytes, false);
     for (size_t at = 0, n; result == CUDA_SUCCESS && at < bytes; at += n) {
         n = bytes - at < e->part ? bytes - at : e->part;
         if (fresh)
-            zc_workers_filled(&fill, at + n);
+            zc_workers_filled(fill, at + n);
         result = zc_real.cuMemHostRegister_v2(
             base + at, n, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
         e->pinned += result == CUDA_SUCCESS ? n : 0;
     }
     if (fresh)
-        zc_workers_end_fill(&fill);
+        zc_workers_end_fill(fill);
     return result;
 }
 

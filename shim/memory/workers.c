@@ -11,24 +11,26 @@
 
 #include "base/memory.h"
 #include "base/wait.h"
+#include "memory/crew.h"
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define STACK ((size_t)256 << 10)
 
 /* Bytes that are worth a thread, which costs about as much to start as copying 128 KiB. */
 #define WORTH ((size_t)4 << 20)
+#define PARTS 4 /* Of a thread, one after the other. */
 
 /* A thread that fills memory takes so much at a time at most, and has the kernel bring in a huge
  * page's worth at a time, since the kernel keeps other threads from mapping memory meanwhile. */
 #define FILL_STEP_MAX ((size_t)16 << 20)
 
-/* A part of a task. */
-struct share {
+/* A task whose parts are taken by whoever is free. */
+struct task {
+    struct zc_crew crew;
     zc_workers_fn *run;
     void *task;
-    size_t at, n;
-    pthread_t thread;
+    size_t n, step;
+    size_t next; /* First byte that nobody has taken.  Atomic. */
 };
 
 /* Memory to be written, and for copies that to be read. */
@@ -65,106 +67,35 @@ static void collapse(void *memory, size_t at, size_t n)
     }
 }
 
-static void *thread_main(void *arg)
+static bool next_part(struct zc_crew *crew, unsigned who)
 {
-    const struct share *share = arg;
-    share->run(share->task, share->at, share->n);
-    return NULL;
-}
-
-/* The processors that this process may run on, which respects a container's CPU set. */
-size_t zc_workers_cpus(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) != 0)
-        return 1;
-    return (size_t)CPU_COUNT(&set);
-}
-
-/* glibc keeps 40 MiB of stacks of ended threads.  Unmapping one of the usual 8 MiB interrupts all
- * processors, about 70 us a thread.  So ours are small, unless the process has more thread-local
- * storage than fits. */
-bool zc_workers_start(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-    pthread_attr_t attr;
-    sigset_t all, old;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    int error = pthread_create(thread, &attr, run, arg);
-    if (error == EINVAL)
-        error = pthread_create(thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    return error == 0;
-}
-
-void zc_workers_end(pthread_t thread)
-{
-    int cancelled;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
-    pthread_join(thread, NULL);
-    pthread_setcancelstate(cancelled, NULL);
-}
-
-struct aside {
-    void (*run)(void *arg);
-    void *arg;
-    bool done;
-};
-
-/* Of <linux/close_range.h> and <asm/unistd.h>, for older headers; all architectures have one
- * number. */
-#define CALL_CLOSE_RANGE 436
-#define UNSHARE (1u << 1)
-
-/* What is closed here stays open in the table that it was copied from. */
-static void *aside_main(void *arg)
-{
-    struct aside *a = arg;
-    a->done = syscall(CALL_CLOSE_RANGE, 0u, ~0u, UNSHARE) == 0;
-    if (a->done)
-        a->run(a->arg);
-    return NULL;
-}
-
-bool zc_workers_aside(void (*run)(void *arg), void *arg)
-{
-    struct aside a = {run, arg, false};
-    pthread_t thread;
-    if (!zc_workers_start(&thread, aside_main, &a))
+    (void)who;
+    struct task *t = (struct task *)crew;
+    size_t at = __atomic_fetch_add(&t->next, t->step, __ATOMIC_RELAXED);
+    if (at >= t->n) {
+        zc_crew_over(crew);
         return false;
-    zc_workers_end(thread);
-    return a.done;
+    }
+    t->run(t->task, at, t->n - at < t->step ? t->n - at : t->step);
+    return true;
 }
 
-/* The caller works too, and does the shares for which no thread could be started. */
 void zc_workers_split(zc_workers_fn *run, void *task, size_t n, size_t worth, size_t unit)
 {
-    struct share shares[ZC_WORKERS_MAX];
-    size_t count = n / worth, most = zc_workers_cpus(), started = 0;
-    if (count > most)
-        count = most;
-    if (count > ZC_WORKERS_MAX)
-        count = ZC_WORKERS_MAX;
-    if (count < 2) {
+    size_t threads = n / worth;
+    struct task *t = threads < 2 ? NULL : zc_crew_make(sizeof(*t), next_part, threads - 1);
+    if (!t) {
         run(task, 0, n);
         return;
     }
-    size_t step = (n / count + unit - 1) / unit * unit;
-    for (size_t at = step; at < n; at += step) {
-        struct share *s = &shares[started];
-        *s = (struct share){.run = run, .task = task, .at = at, .n = n - at < step ? n - at : step};
-        if (!zc_workers_start(&s->thread, thread_main, s)) {
-            run(task, at, n - at);
-            break;
-        }
-        started++;
-    }
-    run(task, 0, step);
-    for (size_t i = 0; i < started; i++)
-        zc_workers_end(shares[i].thread);
+    t->run = run;
+    t->task = task;
+    t->n = n;
+    t->step = (n / threads / PARTS + unit - 1) / unit * unit;
+    while (zc_crew_grow(&t->crew) || next_part(&t->crew, 0))
+        ;
+    zc_crew_wait(&t->crew);
+    zc_crew_put(&t->crew);
 }
 
 static void copy_part(void *task, size_t at, size_t n)
@@ -184,48 +115,56 @@ void zc_workers_copy(void *dst, const void *src, size_t n)
     zc_workers_split(copy_part, &ranges, n, WORTH, PAGE);
 }
 
-/* Does a step.  False if there are none left. */
-static bool fill_step(struct zc_fill *f, unsigned who)
+/* Memory that is filled in its order. */
+struct zc_fill {
+    struct zc_crew crew;
+    void *memory;
+    zc_workers_fn *run;
+    size_t n, step, next;       /* `next`: first byte that nobody has begun.  Atomic. */
+    size_t at[ZC_CREW_MAX + 1]; /* What each does ends behind it; SIZE_MAX: nothing.  Atomic. */
+    uint32_t news;              /* Counts the steps that are done.  Atomic. */
+};
+
+static bool fill_step(struct zc_crew *crew, unsigned who)
 {
+    struct zc_fill *f = (struct zc_fill *)crew;
     /* Before the step is taken, so that zc_workers_filled() never misses it. */
     __atomic_store_n(&f->at[who], __atomic_load_n(&f->next, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
     size_t mine = __atomic_fetch_add(&f->next, f->step, __ATOMIC_SEQ_CST);
     if (mine < f->n)
         f->run(f->memory, mine, f->n - mine < f->step ? f->n - mine : f->step);
+    else
+        zc_crew_over(crew);
     __atomic_store_n(&f->at[who], SIZE_MAX, __ATOMIC_SEQ_CST);
     zc_wait_step(&f->news);
     return mine < f->n;
 }
 
-static void *fill_main(void *arg)
+struct zc_fill *zc_workers_fill(void *memory, size_t n, bool file)
 {
-    struct zc_fill *f = arg;
-    unsigned who = 1 + __atomic_fetch_add(&f->turn, 1, __ATOMIC_RELAXED);
-    while (fill_step(f, who))
-        ;
-    return NULL;
-}
-
-void zc_workers_fill(struct zc_fill *f, void *memory, size_t n, bool file)
-{
-    size_t most = zc_workers_cpus();
-    most = most < ZC_WORKERS_MAX ? most : ZC_WORKERS_MAX;
     /* Two threads that touch one huge page would clear it twice. */
-    size_t step = n / most / 2 / HUGE_PAGE * HUGE_PAGE;
+    size_t step = n / (ZC_CREW_MAX + 1) / 2 / HUGE_PAGE * HUGE_PAGE;
     step = step < HUGE_PAGE ? HUGE_PAGE : step < FILL_STEP_MAX ? step : FILL_STEP_MAX;
-    *f =
-        (struct zc_fill){.memory = memory, .run = file ? collapse : populate, .n = n, .step = step};
+    struct zc_fill *f = zc_crew_make(sizeof(*f), fill_step, n / step);
+    if (!f) {
+        (file ? collapse : populate)(memory, 0, n);
+        return NULL;
+    }
+    f->memory = memory;
+    f->run = file ? collapse : populate;
+    f->n = n;
+    f->step = step;
     memset(f->at, 0xff, sizeof(f->at));
-    while (f->threads + 1 < most && (f->threads + 1) * step < n &&
-           zc_workers_start(&f->thread[f->threads], fill_main, f))
-        f->threads++;
+    while (zc_crew_grow(&f->crew) && f->crew.due)
+        ;
+    return f;
 }
 
 /* Of what was begun, the first byte that is not there yet. */
 static size_t fill_done(const struct zc_fill *f)
 {
     size_t least = __atomic_load_n(&f->next, __ATOMIC_SEQ_CST);
-    for (unsigned i = 0; i < ZC_WORKERS_MAX; i++) {
+    for (unsigned i = 0; i <= ZC_CREW_MAX; i++) {
         size_t at = __atomic_load_n(&f->at[i], __ATOMIC_SEQ_CST);
         least = at < least ? at : least;
     }
@@ -234,28 +173,29 @@ static size_t fill_done(const struct zc_fill *f)
 
 void zc_workers_filled(struct zc_fill *f, size_t n)
 {
-    for (;;) {
+    while (f) {
         uint32_t before = __atomic_load_n(&f->news, __ATOMIC_SEQ_CST);
         if (fill_done(f) >= n)
             return;
-        if (__atomic_load_n(&f->next, __ATOMIC_SEQ_CST) >= n || !fill_step(f, 0))
+        if (!zc_crew_grow(&f->crew) &&
+            (__atomic_load_n(&f->next, __ATOMIC_SEQ_CST) >= n || !fill_step(&f->crew, 0)))
             zc_wait(&f->news, before);
     }
 }
 
 void zc_workers_end_fill(struct zc_fill *f)
 {
-    __atomic_store_n(&f->next, f->n, __ATOMIC_SEQ_CST);
-    for (unsigned i = 0; i < f->threads; i++)
-        zc_workers_end(f->thread[i]);
+    if (!f)
+        return;
+    zc_crew_wait(&f->crew);
+    zc_crew_put(&f->crew);
 }
 
 void zc_workers_prefault(void *memory, size_t n, bool file)
 {
-    struct zc_fill fill;
-    zc_workers_fill(&fill, memory, n, file);
-    zc_workers_filled(&fill, n);
-    zc_workers_end_fill(&fill);
+    struct zc_fill *fill = zc_workers_fill(memory, n, file);
+    zc_workers_filled(fill, n);
+    zc_workers_end_fill(fill);
 }
 
 void zc_workers_zero(void *memory, size_t n)

@@ -2,7 +2,6 @@
 /* Short-lived threads for work on large ranges of host memory. */
 #pragma once
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,8 +9,8 @@
 /* Does the part [at, at + n) of a task. */
 typedef void zc_workers_fn(void *task, size_t at, size_t n);
 
-/* Does a task of n bytes by the calling thread and others, each with a share of at least `worth`
- * bytes that is a multiple of `unit`, but for the last one. */
+/* Does a task of n bytes by the calling thread and, for each `worth` bytes, one more, in parts of
+ * multiples of `unit`, but for the last one.  Waits for no thread that the kernel has not run. */
 void zc_workers_split(zc_workers_fn *run, void *task, size_t n, size_t worth, size_t unit);
 
 /* memcpy(3), by several threads from 8 MiB on.  Ranges must not overlap. */
@@ -22,19 +21,11 @@ void zc_workers_copy(void *dst, const void *src, size_t n);
  * behind them.  The memory begins at a huge page, and keeps its content; but before Linux 5.14 a
  * byte of each page becomes 0.  Memory of a `file` becomes huge pages, whole ones to the end.
  * zc_workers_filled() helps until the first n bytes are there; zc_workers_end_fill() must follow,
- * and begins nothing more.
+ * and begins nothing more.  NULL, which both of them take: there was no memory for more, and
+ * everything is there.
  */
-#define ZC_WORKERS_MAX 16
-struct zc_fill {
-    void *memory;
-    zc_workers_fn *run;
-    size_t n, step, next;      /* `next`: first byte that nobody has begun.  Atomic. */
-    size_t at[ZC_WORKERS_MAX]; /* What each does ends behind it; SIZE_MAX: nothing.  Atomic. */
-    uint32_t news, turn;       /* Counts the steps that are done, and the threads.  Atomic. */
-    unsigned threads;          /* Beside the caller. */
-    pthread_t thread[ZC_WORKERS_MAX];
-};
-void zc_workers_fill(struct zc_fill *fill, void *memory, size_t n, bool file);
+struct zc_fill;
+struct zc_fill *zc_workers_fill(void *memory, size_t n, bool file);
 void zc_workers_filled(struct zc_fill *fill, size_t n);
 void zc_workers_end_fill(struct zc_fill *fill);
 
@@ -50,23 +41,3 @@ void zc_workers_zero(void *memory, size_t n);
  * MADV_POPULATE_READ).
  */
 bool zc_workers_reach(void *memory, size_t n, bool write);
-
-/*
- * Starts a thread of libzc's, to be ended by zc_workers_end(); `run` must not need much stack.  All
- * signals are blocked in it, because the program's handlers must not run in a thread that the
- * program does not know.  False if no thread can be started.
- */
-bool zc_workers_start(pthread_t *thread, void *(*run)(void *), void *arg);
-
-/* Waits for a thread that is about to end.  It spins, because waking up takes longer. */
-void zc_workers_end(pthread_t thread);
-
-/*
- * Runs a function in a thread of libzc's whose table of descriptors is its own, and empty: what it
- * opens no other thread can close, or take for its own.  `run` writes no message.  False, without
- * having run it, if no thread can be started, and before Linux 5.9.
- */
-bool zc_workers_aside(void (*run)(void *arg), void *arg);
-
-/* Processors that the calling thread may run on. */
-size_t zc_workers_cpus(void);

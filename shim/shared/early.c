@@ -17,7 +17,7 @@
 #include "ledger/rules.h"
 #include "memory/cgroup.h"
 #include "memory/device.h"
-#include "memory/workers.h"
+#include "memory/thread.h"
 #include "shared/reach.h"
 
 #define ENTRIES 32 /* Most blocks that are looked after at a time. */
@@ -297,7 +297,7 @@ void zc_early_want(struct zc_extent *e)
                                          __ATOMIC_RELAXED))
             continue;
         early_fill(w, e);
-        if (early_begin() && !zc_workers_start(&thread, early_run, NULL))
+        if (early_begin() && !zc_thread_start(&thread, early_run, NULL))
             __atomic_store_n(&early.running, 0, __ATOMIC_SEQ_CST); /* The next block tries again. */
         break;
     }

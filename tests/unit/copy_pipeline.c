@@ -2,6 +2,7 @@
 /* Copies through the ring, with a copy engine of this program's: every byte arrives, whatever
  * fails. */
 #include "host_test.h"
+#include "late_threads.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -265,6 +266,22 @@ static void without_events_nothing_is_done(void **state)
     assert_int_equal(asked, before);
 }
 
+static void a_copy_arrives_without_threads_that_do_not_run(void **state)
+{
+    (void)state;
+    struct zc_copy c;
+    late_threads_hold(true);
+    memcpy(host + 5, wanted, MOST);
+    assert_true(run(&c, MOST, true, true));
+    assert_memory_equal(device, wanted, MOST);
+    memset(host, 2, MOST + 10);
+    assert_true(run(&c, MOST, false, true));
+    assert_memory_equal(host + 5, wanted, MOST);
+    late_threads_hold(false);
+    late_threads_wait(1); /* The engine. */
+    assert_memory_equal(host + 5, wanted, MOST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +289,7 @@ int main(void)
         cmocka_unit_test_setup(a_copy_that_the_driver_refuses_ends_with_its_error, fresh),
         cmocka_unit_test_setup(memory_out_of_reach_is_left_to_the_driver, fresh),
         cmocka_unit_test_setup(without_events_nothing_is_done, fresh),
+        cmocka_unit_test_setup(a_copy_arrives_without_threads_that_do_not_run, fresh),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);

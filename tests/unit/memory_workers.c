@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Short-lived threads: what they copy, clear and touch, and how they start. */
+#include "memory/thread.h"
 #include "memory/workers.h"
 
 #include <setjmp.h>
@@ -80,19 +81,18 @@ static void pages_come_in_from_the_first_to_the_last_and_keep_their_content(void
 {
     (void)state;
     static unsigned char present[MOST / 4096];
-    struct zc_fill fill;
     unsigned char *p = memory(MOST + HUGE);
     p += -(uintptr_t)p % HUGE;
     memset(p + MIB, 7, MIB);
-    zc_workers_fill(&fill, p, MOST, false);
+    struct zc_fill *fill = zc_workers_fill(p, MOST, false);
     for (size_t n = MIB; n < MOST; n += 23 * MIB) {
-        zc_workers_filled(&fill, n);
+        zc_workers_filled(fill, n);
         assert_int_equal(mincore(p, MOST, present), 0);
         for (size_t i = 0; i < n / 4096; i++)
             if (!(present[i] & 1))
                 fail_msg("page %zu of %zu bytes is not there", i, n);
     }
-    zc_workers_end_fill(&fill);
+    zc_workers_end_fill(fill);
     assert_int_equal(mincore(p, MOST, present), 0);
     unsigned char after[sizeof(present)];
     assert_int_equal(mincore(p, MOST, after), 0);
@@ -138,9 +138,9 @@ static void a_thread_starts_with_more_local_storage_than_stack_and_takes_no_sign
     sigset_t mask, before, after;
     sigemptyset(&mask);
     pthread_sigmask(SIG_BLOCK, NULL, &before);
-    assert_true(zc_workers_start(&thread, mask_of_thread, &mask));
+    assert_true(zc_thread_start(&thread, mask_of_thread, &mask));
     pthread_sigmask(SIG_BLOCK, NULL, &after);
-    zc_workers_end(thread);
+    zc_thread_end(thread);
     for (int sig = 1; sig <= SIGSYS; sig++) {
         assert_int_equal(sigismember(&after, sig), sigismember(&before, sig));
         if (sig != SIGKILL && sig != SIGSTOP)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads of libzc's own, and the processors that they may run on. */
+#include "memory/thread.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define STACK ((size_t)256 << 10)
+
+/* The processors that this process may run on, which respects a container's CPU set. */
+size_t zc_thread_cpus(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return 1;
+    return (size_t)CPU_COUNT(&set);
+}
+
+/* glibc keeps 40 MiB of stacks of ended threads.  Unmapping one of the usual 8 MiB interrupts all
+ * processors, about 70 us a thread.  So ours are small, unless the process has more thread-local
+ * storage than fits. */
+bool zc_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    int error = pthread_create(thread, &attr, run, arg);
+    if (error == EINVAL)
+        error = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return error == 0;
+}
+
+void zc_thread_end(pthread_t thread)
+{
+    int cancelled;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
+    pthread_join(thread, NULL);
+    pthread_setcancelstate(cancelled, NULL);
+}
+
+struct aside {
+    void (*run)(void *arg);
+    void *arg;
+    bool done;
+};
+
+/* Of <linux/close_range.h> and <asm/unistd.h>, for older headers; all architectures have one
+ * number. */
+#define CALL_CLOSE_RANGE 436
+#define UNSHARE (1u << 1)
+
+/* What is closed here stays open in the table that it was copied from. */
+static void *aside_main(void *arg)
+{
+    struct aside *a = arg;
+    a->done = syscall(CALL_CLOSE_RANGE, 0u, ~0u, UNSHARE) == 0;
+    if (a->done)
+        a->run(a->arg);
+    return NULL;
+}
+
+bool zc_thread_aside(void (*run)(void *arg), void *arg)
+{
+    struct aside a = {run, arg, false};
+    pthread_t thread;
+    if (!zc_thread_start(&thread, aside_main, &a))
+        return false;
+    zc_thread_end(thread);
+    return a.done;
+}
