@@ -34,16 +34,14 @@ void zc_text_json(struct zc_text *t, const char *s);
 /* Appends a character in UTF-8. */
 void zc_text_utf8(struct zc_text *t, uint32_t c);
 
-/* Appends blanks up to column `width`, counted from `start`; for the summary's tables. */
-void zc_text_pad(struct zc_text *t, size_t start, size_t width);
-
 /* Replaces control characters from `start` on by '?': escapes and line ends in a file's name must
  * not reach the terminal. */
 void zc_text_disarm(struct zc_text *t, size_t start);
 
-/* A small printf: %s %u (unsigned) %d (int) %U (uint64_t) %D (int64_t) %x (uint64_t, hex) %X
- * (uint32_t, eight hex digits) %p (pointer) %B (uint64_t, as a readable size) %e (int, an errno
- * value as text) %c %%.  No flags, no widths. */
+/* A small printf: %s %u (unsigned) %d (int) %U (uint64_t) %x (uint64_t, hex) %X (uint32_t, eight
+ * hex digits) %p (pointer) %B (uint64_t, as a readable size) %N (uint64_t, in at most six columns)
+ * %t (uint64_t, nanoseconds as a readable time) %e (int, an errno value as text) %%.  A width fills
+ * up with blanks, before the text or with '-' behind it. */
 void zc_text_fmt(struct zc_text *t, const char *fmt, ...);
 void zc_text_vfmt(struct zc_text *t, const char *fmt, __builtin_va_list ap);
 
