@@ -12,8 +12,6 @@
 #include <unistd.h>
 
 #define LINE 64u                  /* Alignment of mappings' contents and of larger objects. */
-#define RUN 4096u                 /* Taken from a chunk at a time for small objects. */
-#define RUN_OBJECT 1024u          /* Largest object that comes out of a run. */
 #define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
 #define CHUNK_MAX ((size_t)8 << 20)
 #define LARGE ((size_t)32 << 10) /* Objects of at least this size have mappings of their own. */
@@ -36,16 +34,11 @@ struct mapping {
 };
 _Static_assert(sizeof(struct mapping) <= LINE, "objects start one line into a mapping");
 
-struct run {
-    char *at, *end; /* The rest of the class's run. */
-};
-
 static ZC_LOCK(arena_lock, ZC_RANK_ARENA);
 static struct {
     struct mapping *mappings;
     struct mapping *spares;
-    struct run chunk;            /* The rest of the current chunk. */
-    struct run runs[16 + 4 * 2]; /* By class, for objects up to RUN_OBJECT. */
+    uintptr_t at, end; /* The rest of the current chunk. */
     struct hole *holes[CLASSES];
     struct hole *orphans; /* Freed in a signal handler that interrupted the arena.  Atomic. */
     size_t mapped;        /* Atomic. */
@@ -113,34 +106,20 @@ static struct mapping *new_chunk(void)
     return mapping_new(bytes < CHUNK_MAX ? bytes : CHUNK_MAX, CLASSES);
 }
 
-/* Takes `bytes`, a multiple of LINE, from the current chunk or a new one. */
-static char *chunk_carve(size_t bytes)
+/* Takes a whole object from the current chunk or a new one. */
+static void *from_chunk(size_t bytes)
 {
-    if ((size_t)(arena.chunk.end - arena.chunk.at) < bytes) {
+    size_t unit = bytes > 256 || bytes % LINE == 0 ? LINE : 16;
+    uintptr_t at = (arena.at + unit - 1) & ~(unit - 1);
+    if (at + bytes > arena.end) {
         struct mapping *m = new_chunk();
         if (m == NULL)
             return NULL;
-        arena.chunk.at = (char *)m + LINE;
-        arena.chunk.end = (char *)m + m->bytes;
+        at = (uintptr_t)m + LINE;
+        arena.end = (uintptr_t)m + m->bytes;
     }
-    char *memory = arena.chunk.at;
-    arena.chunk.at += bytes;
-    return memory;
-}
-
-static void *from_run(unsigned size_class, size_t bytes)
-{
-    struct run *run = &arena.runs[size_class];
-    if ((size_t)(run->end - run->at) < bytes) {
-        char *start = chunk_carve(RUN);
-        if (start == NULL)
-            return NULL;
-        run->at = start;
-        run->end = start + RUN;
-    }
-    void *memory = run->at;
-    run->at += bytes;
-    return memory;
+    arena.at = at + bytes;
+    return (void *)at;
 }
 
 static void *from_mapping(unsigned size_class, size_t bytes)
@@ -182,10 +161,8 @@ void *zc_arena_get(size_t bytes)
         arena.holes[size_class] = hole->next;
         clear_bytes(hole, sizeof(*hole));
         memory = hole;
-    } else if (whole <= RUN_OBJECT) {
-        memory = from_run(size_class, whole);
     } else if (whole < LARGE) {
-        memory = chunk_carve(whole);
+        memory = from_chunk(whole);
     } else {
         memory = from_mapping(size_class, whole);
     }
@@ -255,8 +232,8 @@ char *zc_arena_ahead(char **end_out)
     zc_arena_put(zc_arena_get(1), 1); /* Makes sure that there is a chunk. */
     if (!zc_lock_take(&arena_lock))
         return NULL;
-    char *at = arena.chunk.at;
-    *end_out = (size_t)(arena.chunk.end - at) < AHEAD ? arena.chunk.end : at + AHEAD;
+    char *at = (char *)arena.at;
+    *end_out = arena.end - arena.at < AHEAD ? (char *)arena.end : at + AHEAD;
     zc_lock_drop(&arena_lock);
     return at;
 }

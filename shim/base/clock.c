@@ -12,8 +12,6 @@
 #define SPAN_NS 100000ull /* Shortest span from which the rate is computed. */
 #define TRIES 5
 
-enum source { UNKNOWN, COUNTER, MONOTONIC };
-
 /* Ticks and nanoseconds read at the same moment. */
 struct pair {
     uint64_t ticks; /* 0: not read yet. */
@@ -22,7 +20,7 @@ struct pair {
 
 bool zc_clock_counter;
 static struct {
-    enum source source; /* Atomic; every thread would store the same value. */
+    bool known; /* zc_clock_counter is.  Atomic, as that; every thread would store the same. */
     struct pair mark;
     uint64_t mult; /* Atomic. */
 } rate;
@@ -61,20 +59,20 @@ static bool counter_is_constant(void)
 }
 #endif
 
-static enum source find_source(void)
+static bool find_counter(void)
 {
-    enum source found = counter_is_constant() ? COUNTER : MONOTONIC;
-    __atomic_store_n(&rate.source, found, __ATOMIC_RELAXED);
-    __atomic_store_n(&zc_clock_counter, found == COUNTER, __ATOMIC_RELAXED);
+    bool found = counter_is_constant();
+    __atomic_store_n(&zc_clock_counter, found, __ATOMIC_RELAXED);
+    __atomic_store_n(&rate.known, true, __ATOMIC_RELAXED);
     return found;
 }
 
 uint64_t zc_ticks_slow(void)
 {
-    enum source s = __atomic_load_n(&rate.source, __ATOMIC_RELAXED);
-    if (__builtin_expect(s == UNKNOWN, 0))
-        s = find_source();
-    return __builtin_expect(s == COUNTER, 1) ? read_counter() : clock_ns(CLOCK_MONOTONIC);
+    bool counter = __atomic_load_n(&rate.known, __ATOMIC_RELAXED)
+                       ? __atomic_load_n(&zc_clock_counter, __ATOMIC_RELAXED)
+                       : find_counter();
+    return counter ? read_counter() : clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Takes the best of a few readings: a thread preempted between the two clocks reads a wrong
@@ -119,20 +117,10 @@ static void measure_rate(void)
 
 void zc_clock_calibrate(void)
 {
-    if (find_source() == MONOTONIC) {
+    if (find_counter())
+        measure_rate();
+    else
         set_mult((uint64_t)1 << 32);
-        return;
-    }
-#if defined(__aarch64__)
-    uint64_t hertz;
-
-    __asm__("mrs %0, cntfrq_el0" : "=r"(hertz));
-    if (hertz != 0) {
-        set_mult((NS_PER_S << 32) / hertz);
-        return;
-    }
-#endif
-    measure_rate();
 }
 
 uint64_t zc_clock_mult(void)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct {
@@ -66,33 +67,13 @@ const char *zc_log_host(void)
     return names.host.nodename[0] != 0 ? names.host.nodename : "?";
 }
 
-static void two_digits(struct zc_text *t, unsigned v)
-{
-    if (v < 10)
-        zc_text_raw(t, "0", 1);
-    zc_text_u64(t, v);
-}
-
-/* localtime(3) reads the time zone's file and may allocate.  So the days are split here, in the
- * proleptic Gregorian calendar, counted from 1 March so that the leap day comes last. */
 void zc_log_utc(struct zc_text *t, uint64_t seconds)
 {
-    uint64_t days = seconds / 86400 + 719468; /* Since 1 March of the year 0. */
-    unsigned second = (unsigned)(seconds % 86400);
-    uint64_t era = days / 146097;
-    unsigned day = (unsigned)(days % 146097);
-    unsigned year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
-    unsigned yday = day - (365 * year + year / 4 - year / 100);
-    unsigned month = (5 * yday + 2) / 153; /* 0: March. */
-
-    zc_text_u64(t, era * 400 + year + (month >= 10));
-    two_digits(t, month < 10 ? month + 3 : month - 9);
-    two_digits(t, yday - (153 * month + 2) / 5 + 1);
-    zc_text_raw(t, "T", 1);
-    two_digits(t, second / 3600);
-    two_digits(t, second / 60 % 60);
-    two_digits(t, second % 60);
-    zc_text_raw(t, "Z", 1);
+    char text[24];
+    struct tm utc;
+    time_t time = (time_t)seconds;
+    if (gmtime_r(&time, &utc) && strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &utc))
+        zc_text_str(t, text);
 }
 
 static void known_or_0(struct zc_text *path, int64_t number)

@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/text.h"
 #include "log/ranges.h"
 
@@ -52,37 +51,11 @@ static const char *narrow(const wchar_t *wide, char buf[ZC_RANGE_NAME])
     return zc_text_cstr(&text);
 }
 
-/* Kept names, in memory that no fork clears. */
-struct names {
-    size_t used; /* Atomic. */
-    char text[((size_t)64 << 10) - sizeof(size_t)];
-};
-static struct names *names; /* Those that have room.  Atomic. */
-
-static char *room_for(size_t bytes)
-{
-    for (;;) {
-        struct names *now = __atomic_load_n(&names, __ATOMIC_ACQUIRE);
-        size_t at = now ? __atomic_fetch_add(&now->used, bytes, __ATOMIC_RELAXED) : 0;
-        if (now && at + bytes <= sizeof(now->text))
-            return now->text + at;
-        void *more = zc_memory_map(NULL, sizeof(*names), PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (more == MAP_FAILED)
-            return NULL;
-        if (!__atomic_compare_exchange_n(&names, &now, more, false, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_RELAXED))
-            zc_memory_unmap(more, sizeof(*names));
-    }
-}
-
 /* A domain's handle, or a text's, is a copy of its name, as far as ranges show it.  Programs and
  * their forked children keep them to their end. */
 static const char *kept(const char *name)
 {
-    size_t length = name ? strnlen(name, ZC_RANGE_NAME - 1) : 0;
-    char *copy = name ? room_for(length + 1) : NULL;
-    return copy ? memcpy(copy, name, length) : NULL;
+    return name ? strndup(name, ZC_RANGE_NAME - 1) : NULL;
 }
 
 static const char *domain_create_wide(const wchar_t *name)

@@ -4,22 +4,16 @@
 
 #include <string.h>
 
-#include "base/list.h"
+#include "base/arena.h"
 #include "base/own.h"
 
 /* The last sites of the table stand for one module each: calls that find no other site keep the
  * module, which rules may need. */
 #define MODULES 32u
 
-/* An entry of the table of ids. */
-struct entry {
-    uint32_t key;      /* FNV-1a of all frames and Python functions. */
-    uint32_t index;    /* Index into the table. */
-    UT_hash_handle hh; /* uthash's handle. */
-};
-
 static ZC_OWN struct {
-    struct entry *entries;                            /* By key.  With zc_counters_lock(). */
+    uint32_t key[ZC_COUNTERS_SITES]; /* By index: FNV-1a of all frames and Python functions.  With
+                                      * zc_counters_lock(). */
     struct zc_python_path *python[ZC_COUNTERS_SITES]; /* By index.  Atomic. */
     int16_t rule[ZC_COUNTERS_SITES];                  /* By index: of the last request, + 1. */
     uint64_t met[(ZC_COUNTERS_SITES + 63) / 64];      /* Bits for zc_site_is_new().  Atomic. */
@@ -63,24 +57,15 @@ static uint32_t id_with(uint32_t id, const struct zc_python_path *path)
     return id != 0 ? id : 1;
 }
 
-/* Adds a site; 0 if there are `limit` already, or no memory for its entry. */
+/* Adds a site; 0 if there are `limit` already. */
 static uint32_t site_new(uint32_t key, uint32_t id, const struct zc_frame *frames, unsigned n,
                          uint32_t limit)
 {
     uint32_t index = zc_site_count();
     if (index >= limit)
         return 0;
-    struct entry *entry = zc_arena_get(sizeof(*entry));
-    if (entry == NULL)
-        return 0;
-    entry->key = key;
-    entry->index = index;
-    HASH_ADD(hh, sites.entries, key, sizeof(entry->key), entry);
-    if (entry->hh.tbl == NULL) {
-        zc_arena_put(entry, sizeof(*entry));
-        return 0;
-    }
     struct zc_site *site = &zc_counters()->site[index];
+    sites.key[index] = key;
     memcpy(site->frame, frames, n * sizeof(*frames));
     site->nframes = n;
     site->id = id;
@@ -93,16 +78,14 @@ static uint32_t find_or_make(const struct zc_frame *frames, unsigned n, uint32_t
                              struct zc_python_path **path)
 {
     uint32_t id = id_of_frames(frames, n), key = id, index;
-    struct entry *entry;
     if (*path != NULL) {
         (*path)->native = id;
         key = id_with(id, *path);
         id = id_with(id_of_frames(frames, (*path)->before), *path);
     }
-
-    HASH_FIND(hh, sites.entries, &key, sizeof(key), entry);
-    if (entry != NULL)
-        return entry->index;
+    for (index = 1; index < zc_site_count(); index++)
+        if (sites.key[index] == key)
+            return index;
     index = site_new(key, id, frames, n, limit);
     if (index != 0) {
         __atomic_store_n(&sites.python[index], *path, __ATOMIC_RELEASE);
