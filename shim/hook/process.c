@@ -30,7 +30,6 @@
 #include "ledger/site_path.h"
 #include "ledger/unwind.h"
 #include "log/log.h"
-#include "log/meta.h"
 #include "log/summary.h"
 #include "place/fallback.h"
 #include "place/hostmem.h"

@@ -56,7 +56,9 @@ static void end_field(struct zc_line *line, size_t start)
 
 void zc_line_begin(struct zc_line *line, char *buf, size_t cap, const char *type)
 {
-    *line = (struct zc_line){.text = zc_text_on(buf, cap - RESERVE)};
+    line->text = zc_text_on(buf, cap - RESERVE);
+    line->cut = false;
+    line->skipped = 0;
     zc_text_raw(&line->text, "{", 1);
     zc_line_str(line, "type", type);
     zc_line_u64(line, "time_ns", zc_wall_ns());

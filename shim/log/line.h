@@ -12,9 +12,10 @@
 #define ZC_LINE_MAX 4096
 
 struct zc_line {
-    struct zc_text text; /* The text so far; its cap leaves room for closing brackets. */
-    bool cut;            /* A field did not fit: it and all later ones are missing. */
-    unsigned skipped;    /* Nested objects and arrays opened since then, to be closed. */
+    struct zc_text text;   /* The text so far; its cap leaves room for closing brackets. */
+    bool cut;              /* A field did not fit: it and all later ones are missing. */
+    unsigned skipped;      /* Nested objects and arrays opened since then, to be closed. */
+    char own[ZC_LINE_MAX]; /* The buffer of lines that zc_log_begin() starts. */
 };
 
 /* Starts {"type":TYPE,"time_ns":NOW in buf; cap is at least 256. */

@@ -6,10 +6,6 @@
 #include "base/lock.h"
 #include "ledger/site.h"
 #include "log/log.h"
-#include "log/modules.h"
-#include "policy/policy.h"
-
-#include <stddef.h>
 
 /* The fields that identify a block, in every line about it. */
 static void block_fields(struct zc_line *line, const struct zc_block *block)
@@ -70,11 +66,9 @@ void zc_line_traffic(struct zc_line *line, const struct zc_cell sum[ZC_DIR_COUNT
 
 void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *request)
 {
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
-    if (zc_log_level() < ZC_LOG_ALLOCS)
+    if (!zc_log_begin(&line, ZC_LOG_ALLOCS, "alloc"))
         return;
-    zc_line_begin(&line, buf, sizeof(buf), "alloc");
     block_fields(&line, block);
     zc_line_str(&line, "asked_kind", zc_kind_name((enum zc_kind)block->asked));
     zc_line_str(&line, "real_kind", zc_kind_name((enum zc_kind)block->real));
@@ -95,11 +89,9 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
 
 void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why)
 {
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
-    if (zc_log_level() < ZC_LOG_ALLOCS || block == NULL)
+    if (block == NULL || !zc_log_begin(&line, ZC_LOG_ALLOCS, "hint"))
         return;
-    zc_line_begin(&line, buf, sizeof(buf), "hint");
     zc_line_u64(&line, "block", block->id);
     zc_line_str(&line, "prefetch", prefetch);
     zc_line_str(&line, "why", why);
@@ -109,11 +101,9 @@ void zc_log_hint(const struct zc_block *block, const char *prefetch, const char 
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
                  uint64_t waited)
 {
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
-    if (zc_log_level() < ZC_LOG_ALLOCS)
+    if (!zc_log_begin(&line, ZC_LOG_ALLOCS, "move"))
         return;
-    zc_line_begin(&line, buf, sizeof(buf), "move");
     zc_line_u64(&line, "block", block->id);
     zc_line_str(&line, "to", to_host ? "host" : "device");
     zc_line_u64(&line, "bytes", block->size);
@@ -134,11 +124,9 @@ void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
 
 void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts *counts)
 {
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
-    if (zc_log_level() < ZC_LOG_ALLOCS)
+    if (!zc_log_begin(&line, ZC_LOG_ALLOCS, "pair"))
         return;
-    zc_line_begin(&line, buf, sizeof(buf), "pair");
     zc_line_id(&line, "device_block", names->device_block);
     zc_line_id(&line, "host_block", names->host_block);
     zc_line_site(&line, "device_site", names->device_site);
@@ -152,12 +140,10 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
 
 static void with_traffic(const char *type, const struct zc_block *block, bool live)
 {
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
     struct zc_cell sum[ZC_DIR_COUNT] = {0};
-    if (zc_log_level() < ZC_LOG_ALLOCS)
+    if (!zc_log_begin(&line, ZC_LOG_ALLOCS, type))
         return;
-    zc_line_begin(&line, buf, sizeof(buf), type);
     block_fields(&line, block);
     if (live)
         zc_line_bool(&line, "live", true);
@@ -180,9 +166,9 @@ void zc_log_live_block(const struct zc_block *block)
 __attribute__((noinline)) static void write_transfer(const struct zc_transfer *t,
                                                      const struct zc_log_call *call)
 {
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
-    zc_line_begin(&line, buf, sizeof(buf), "transfer");
+    if (!zc_log_begin(&line, ZC_LOG_EVENTS, "transfer"))
+        return;
     zc_line_str(&line, "function", call->function);
     zc_line_flow(&line, &zc_flow_asked, t->asked);
     zc_line_flow(&line, &zc_flow_real, t->real);
@@ -244,9 +230,9 @@ static void python_fields(struct zc_line *line, const struct zc_python_path *pat
 __attribute__((noinline)) static void write_site(const struct zc_site *site,
                                                  const struct zc_python_path *path)
 {
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
-    zc_line_begin(&line, buf, sizeof(buf), "site");
+    if (!zc_log_begin(&line, ZC_LOG_SUMMARY, "site"))
+        return;
     zc_line_hex(&line, "site", site->id, 8);
     zc_line_open(&line, "frames", '[');
     for (uint32_t i = 0; i < site->nframes && i < ZC_SITE_FRAMES; i++)
@@ -269,11 +255,9 @@ void zc_log_site(uint32_t site_index)
 void zc_log_warn(enum zc_severity severity, const char *code, const char *text)
 {
     static const char *const names[] = {"note", "warning", "error"};
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
-    if (zc_log_level() < ZC_LOG_SUMMARY)
+    if (!zc_log_begin(&line, ZC_LOG_SUMMARY, "warn"))
         return;
-    zc_line_begin(&line, buf, sizeof(buf), "warn");
     zc_line_str(&line, "severity", names[severity]);
     zc_line_str(&line, "code", code);
     zc_line_str(&line, "text", text);

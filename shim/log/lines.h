@@ -49,6 +49,14 @@ void zc_log_move(const struct zc_block *block, bool to_host, const char *why, ui
  * at ALLOCS and EVENTS before its first alloc or copy, else before the summary. */
 void zc_log_site(uint32_t site_index);
 
+/*
+ * Writes a `module` line for each module in the site's frames that has none yet: its path from the
+ * loader, and its build id.  If two loaded objects share a name, the line has neither, because a
+ * frame does not say which one it means.  At most 256 modules of a process get lines.  Asks the
+ * loader, whose lock is not held while a line is written.  Call without a lock.
+ */
+void zc_log_modules(const struct zc_site *site);
+
 /* Names of the fields of a flow. */
 struct zc_flow_names {
     const char *dir;       /* Field of the direction. */

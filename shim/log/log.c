@@ -115,6 +115,14 @@ static void write_one(struct zc_line *line, bool last)
     errno = saved;
 }
 
+bool zc_log_begin(struct zc_line *line, enum zc_log_level least, const char *type)
+{
+    if (zc_log_level() < least)
+        return false;
+    zc_line_begin(line, line->own, sizeof(line->own), type);
+    return true;
+}
+
 void zc_log_write(struct zc_line *line)
 {
     write_one(line, false);

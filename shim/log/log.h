@@ -32,6 +32,9 @@ static inline enum zc_log_level zc_log_level(void)
     return (enum zc_log_level)__atomic_load_n(&zc_log_level_now, __ATOMIC_RELAXED);
 }
 
+/* Starts a line of a type, in its own buffer; false below a level. */
+bool zc_log_begin(struct zc_line *line, enum zc_log_level least, const char *type);
+
 /*
  * Ends the line and appends it to the file with one write(2), under a lock.  Keeps errno.
  * Does nothing without a file.  A write that fails (disk full, RLIMIT_FSIZE, descriptor closed by
@@ -50,6 +53,28 @@ uint64_t zc_log_lost(void);
 int zc_log_error(void);
 
 const char *zc_log_path(void); /* Path of the log, even after it ended; NULL if none. */
+
+#define ZC_LOG_GPUS 16 /* Most devices that `meta` lists. */
+
+struct zc_log_gpu {
+    char pci[16];           /* cuDeviceGetPCIBusId's text; "" if unknown. */
+    unsigned char uuid[16]; /* cuDeviceGetUuid_v2's bytes: of a MIG instance its own. */
+    bool known;             /* The UUID is. */
+};
+
+/* The contents of `meta`.  Strings may be NULL if unknown, which gives null.  They belong to the
+ * caller, and are needed only during the call. */
+struct zc_log_meta {
+    const char *policy_file;             /* Path of the policy; NULL for none. */
+    uint64_t policy_hash;                /* FNV-1a of its text. */
+    const char *gpu;                     /* Name of device 0. */
+    int driver;                          /* cuDriverGetVersion's number, 0 unknown. */
+    int devices;                         /* Device count, -1 unknown. */
+    struct zc_log_gpu gpus[ZC_LOG_GPUS]; /* Of the first `devices`. */
+};
+
+/* Writes the first line.  Earlier messages follow as `warn` lines. */
+void zc_log_meta(const struct zc_log_meta *meta);
 
 /* For the child of fork(2): closes the inherited descriptor. */
 void zc_log_reset(void);

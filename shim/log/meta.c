@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The log's first line: program, machine and policy. */
 #include "log/lines.h"
-#include "log/meta.h"
 
 #include "base/file.h"
 #include "base/job.h"
@@ -106,11 +105,9 @@ static void policy_field(struct zc_line *line, const struct zc_log_meta *meta)
 void zc_log_meta(const struct zc_log_meta *meta)
 {
     int saved = errno;
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
-    if (zc_log_level() == ZC_LOG_OFF)
+    if (!zc_log_begin(&line, ZC_LOG_SUMMARY, "meta"))
         return;
-    zc_line_begin(&line, buf, sizeof(buf), "meta");
     zc_line_u64(&line, "schema", SCHEMA);
     zc_line_str(&line, "libzc", ZC_VERSION);
     zc_line_i64(&line, "pid", getpid());

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The files of the modules in frames, for readers that turn offsets into functions. */
-#include "log/modules.h"
+#include "log/lines.h"
 
 #include "base/hash.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "ledger/reentry.h"
-#include "log/log.h"
 
-#include <limits.h>
 #include <link.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define MODULES 256 /* A power of two. */
@@ -27,7 +24,7 @@ struct search {
     char path[PATH_MAX];  /* Path of the last one, from the loader. */
     uint8_t id[BUILD_ID]; /* Its build id. */
     unsigned id_bytes;    /* 0 if it has none. */
-    char line[ZC_LINE_MAX];
+    struct zc_line line;
 };
 
 /* True for the first caller with this name.  Names with equal hashes are taken for the same, which
@@ -110,14 +107,15 @@ static void module_write(struct search *search)
 {
     char id[2 * BUILD_ID + 1];
     struct zc_text text = zc_text_on(id, sizeof(id));
-    struct zc_line line;
+    struct zc_line *line = &search->line;
     for (unsigned i = 0; search->found == 1 && i < search->id_bytes; i++)
         zc_text_hex(&text, search->id[i], 2);
-    zc_line_begin(&line, search->line, sizeof(search->line), "module");
-    zc_line_str(&line, "module", search->name);
-    zc_line_str(&line, "build_id", text.len > 0 ? zc_text_cstr(&text) : NULL);
-    zc_line_str(&line, "path", known_path(search));
-    zc_log_write(&line);
+    if (!zc_log_begin(line, ZC_LOG_SUMMARY, "module"))
+        return;
+    zc_line_str(line, "module", search->name);
+    zc_line_str(line, "build_id", text.len > 0 ? zc_text_cstr(&text) : NULL);
+    zc_line_str(line, "path", known_path(search));
+    zc_log_write(line);
 }
 
 /* Not inlined: a thread's stack may have 16 KiB, of which a path and a line would take half. */

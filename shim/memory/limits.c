@@ -13,7 +13,7 @@
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
-#include "log/budgets.h"
+#include "log/summary.h"
 #include "memory/cgroup.h"
 #include "memory/quota.h"
 

@@ -9,7 +9,6 @@
 #include "base/job.h"
 #include "base/options.h"
 #include "base/path.h"
-#include "log/meta.h"
 
 static struct zc_log_meta meta;
 

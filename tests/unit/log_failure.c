@@ -11,7 +11,6 @@
 
 #include "forbid_test.h"
 #include "log/log.h"
-#include "log/meta.h"
 
 static struct zc_log_meta meta;
 

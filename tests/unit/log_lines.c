@@ -8,7 +8,6 @@
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "log/lines.h"
-#include "log/meta.h"
 #include "policy/policy.h"
 
 static struct zc_log_meta meta;
