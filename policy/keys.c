@@ -41,10 +41,8 @@ const struct zc_word zc_async_words[] = {
 };
 
 const struct zc_word zc_prefetch_words[] = {
-    {"none", 0},
+    {"none", ZC_PREFETCH_NONE},
     {"alloc", ZC_PREFETCH_ALLOC},
-    {"copy", ZC_PREFETCH_COPY},
-    {"launch", ZC_PREFETCH_LAUNCH},
     {NULL, 0},
 };
 

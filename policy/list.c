@@ -91,24 +91,20 @@ static bool read_word(struct zc_parser *parser, const struct zc_key *key, struct
     return zc_value_word(parser, key, item, out);
 }
 
-/* Words whose bits are put together; a word without bits ("none") stands alone. */
+/* Words whose bits are put together. */
 bool zc_value_word_set(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                        void *field)
 {
     unsigned *set = field;
-    struct zc_slice list = value, item;
-    bool none = false;
+    struct zc_slice item;
 
-    while (zc_slice_next_item(&list, &item)) {
+    while (zc_slice_next_item(&value, &item)) {
         unsigned bits;
 
         if (!read_word(parser, key, item, &bits))
             return false;
         *set |= bits;
-        none |= bits == 0;
     }
-    if (none && zc_slice_item_count(value) > 1)
-        return zc_fault(parser, value, "%s: 'none' stands alone", key->name);
     return true;
 }
 

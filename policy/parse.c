@@ -213,7 +213,7 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
 {
     static const struct {
         enum zc_section section;        /* That had it. */
-        const char *name, *value, *why; /* No value: the key itself is gone. */
+        const char *name, *value, *why; /* A word of values; NULL: the key itself is gone. */
     } gone[] = {
         {ZC_SECTION_RULE, "conflict", NULL,
          "host block and device block have their own content wherever they differ"},
@@ -224,7 +224,9 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
         {ZC_SECTION_RULE, "peers", NULL,
          "the devices that the program lets in by cudaDeviceEnablePeerAccess reach the block"},
         {ZC_SECTION_RULE, "advise", NULL,
-         "managed pages go where 'prefetch', or their use, sends them"},
+         "managed pages are sent to the device by the request, but for 'prefetch = none'"},
+        {ZC_SECTION_RULE, "prefetch", "copy", "the request sends managed pages to the device"},
+        {ZC_SECTION_RULE, "prefetch", "launch", "the request sends managed pages to the device"},
         {ZC_SECTION_RULE, "free", NULL,
          "a free waits for the work that runs, as the driver's does"},
         {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},
@@ -237,7 +239,7 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
 
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
         if (parser->section != gone[i].section || !zc_slice_is(name, gone[i].name) ||
-            (gone[i].value && !zc_slice_is(value, gone[i].value)))
+            (gone[i].value && !memmem(value.at, value.n, gone[i].value, strlen(gone[i].value))))
             continue;
         struct zc_slice *what = gone[i].value ? &value : &name;
         zc_fault_at(parser, ZC_SEVERITY_WARNING, parser->line,

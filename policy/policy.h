@@ -142,10 +142,8 @@ enum zc_report_free { ZC_REPORT_FREE_DEVICE, ZC_REPORT_FREE_POLICY };
 /* How much the log holds. */
 enum zc_policy_log_level { ZC_LOG_LEVEL_SUMMARY, ZC_LOG_LEVEL_ALLOCS, ZC_LOG_LEVEL_EVENTS };
 
-/* Bits of zc_rule.prefetch. */
-#define ZC_PREFETCH_ALLOC (1u << 0)
-#define ZC_PREFETCH_COPY (1u << 1)
-#define ZC_PREFETCH_LAUNCH (1u << 2)
+/* When managed pages are sent to the GPU. */
+enum zc_prefetch { ZC_PREFETCH_ALLOC, ZC_PREFETCH_NONE };
 
 /* `place`: the fallback list of a rule, without repetition. */
 struct zc_place_list {
@@ -222,7 +220,7 @@ struct zc_rule {
                                  * place, else the host requests */
     enum zc_access access;      /* what kernels do to the block */
     enum zc_async async;        /* pinned, shared: asynchronous copies */
-    unsigned prefetch;          /* managed: ZC_PREFETCH_* */
+    enum zc_prefetch prefetch;  /* managed: when pages are sent to the GPU */
     uint64_t chunk;             /* vmm: bytes; 0: the place decides */
     enum zc_spill spill;        /* vmm: where what does not fit goes */
     enum zc_commit commit;      /* vmm: when memory is attached */

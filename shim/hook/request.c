@@ -113,7 +113,7 @@ bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
     for (unsigned i = 0; i < ZC_BLOCK_CELLS; i++)
         like.cell[i] = NULL;
     like.site = (uint16_t)request->site;
-    if (backing && zc_spilled(backing)) {
+    if (backing && backing->spilled) {
         flags |= ZC_BLOCK_SPLIT;
         like.behind |= (uint32_t)((request->size - backing->spilled) / ZC_BLOCK_UNIT)
                        << ZC_BLOCK_BEHIND_BITS;

@@ -87,17 +87,6 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
     zc_log_write(&line);
 }
 
-void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why)
-{
-    struct zc_line line;
-    if (block == NULL || !zc_log_begin(&line, ZC_LOG_ALLOCS, "hint"))
-        return;
-    zc_line_u64(&line, "block", block->id);
-    zc_line_str(&line, "prefetch", prefetch);
-    zc_line_str(&line, "why", why);
-    zc_log_write(&line);
-}
-
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
                  uint64_t waited)
 {

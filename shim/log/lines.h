@@ -36,10 +36,6 @@ struct zc_log_call {
 /* At EVENTS; before it the frames of the call's site, once. */
 void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call);
 
-/* At ALLOCS and EVENTS: the prefetches that libzc chose for a managed block whose rule has no hint,
- * and why.  Writes nothing for NULL, a block that is gone. */
-void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why);
-
 /* At ALLOCS and EVENTS: a block was moved to host memory or to the device, and why; for how many
  * ticks, and how many launches had waited before. */
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,

@@ -11,23 +11,6 @@
 #include "ledger/block.h"
 #include "policy/policy.h"
 
-/* State of a managed block whose pages may not be on its device: see managed/hint.h. */
-struct zc_hinted {
-    uint64_t copied;                  /* Bytes that copies and sets wrote while it was away. */
-    struct zc_backing *next, *before; /* List of blocks that a launch may want. */
-};
-struct zc_hinting {
-    uint8_t prefetch : 4; /* ZC_PREFETCH_*: from the rule, or chosen. */
-    uint8_t chosen : 1;   /* `prefetch` is final; 0: the block's use will decide. */
-    uint8_t waits : 1;    /* It is in the list of blocks that a launch may want. */
-    uint8_t pages;        /* enum zc_hint_pages.  Atomic. */
-};
-enum zc_hint_pages {
-    ZC_HINT_NONE, /* The block has no hints. */
-    ZC_HINT_AWAY, /* Its pages may be elsewhere. */
-    ZC_HINT_HOME  /* They are on its device, or will be after the first use. */
-};
-
 /* The memory behind a converted block, at most 64 bytes.  A place makes it, and the block owns
  * it. */
 struct zc_backing {
@@ -35,22 +18,16 @@ struct zc_backing {
         base;    /* Address for CPU and GPU, aligned to at least 512 bytes as cuMemAlloc's is. */
     size_t size; /* Bytes of the request, as counted against the limits. */
     size_t room; /* Bytes from `base` on that the place has mapped; at least `size`. */
-    CUcontext context; /* Context of the request, or that of zc_place_home(). */
-    union {
-        struct {
-            struct zc_vmm *vmm; /* vmm, shared: reservation and physical memory. */
-            size_t spilled;     /* vmm: bytes at the end that are in host memory. */
-        };
-        struct zc_hinted hint; /* managed, for device memory. */
-    };
-    uint16_t before;           /* Pages of ZC_BLOCK_PAGE below `base` that the place has mapped. */
-    int8_t device;             /* Ordinal of the device of the request. */
-    uint8_t place;             /* enum zc_place_id. */
-    uint8_t flags;             /* For host memory: the program's CU_MEMHOSTALLOC_* flags. */
-    bool own_pages : 1;        /* mapped: libzc's own pages, registered. */
-    bool synced : 1;           /* pinned: the driver was given SYNC_MEMOPS for it. */
-    bool detached : 1;         /* The driver has taken its part back already. */
-    struct zc_hinting hinting; /* managed: the state of `hint`. */
+    CUcontext context;  /* Context of the request, or that of zc_place_home(). */
+    struct zc_vmm *vmm; /* vmm, shared: reservation and physical memory. */
+    size_t spilled;     /* vmm: bytes at the end that are in host memory, and count there. */
+    uint16_t before;    /* Pages of ZC_BLOCK_PAGE below `base` that the place has mapped. */
+    int8_t device;      /* Ordinal of the device of the request. */
+    uint8_t place;      /* enum zc_place_id. */
+    uint8_t flags;      /* For host memory: the program's CU_MEMHOSTALLOC_* flags. */
+    bool own_pages : 1; /* mapped: libzc's own pages, registered. */
+    bool synced : 1;    /* pinned: the driver was given SYNC_MEMOPS for it. */
+    bool detached : 1;  /* The driver has taken its part back already. */
 };
 
 /* Most bytes below a block that the ledger can record. */
@@ -67,12 +44,6 @@ static inline size_t zc_margin(size_t size)
 static inline size_t zc_before(const struct zc_backing *backing)
 {
     return backing->before * ZC_BLOCK_PAGE;
-}
-
-/* Bytes of a request that its place has put into host memory, and counts there. */
-static inline size_t zc_spilled(const struct zc_backing *backing)
-{
-    return backing->place == ZC_PLACE_VMM ? backing->spilled : 0;
 }
 
 /* A request to a place. */

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "driver/stream.h"
 #include "host/hostheap.h"
-#include "managed/hint.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
@@ -92,12 +91,11 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
                         struct zc_backing *out, const char **why)
 {
     *out = (struct zc_backing){.size = want->size,
+                               .spilled = spilled,
                                .place = (uint8_t)place->id,
                                .device = (int8_t)want->device,
                                .context = zc_place_home(want, place->id),
                                .flags = (uint8_t)want->flags};
-    if (spilled)
-        out->spilled = spilled;
     CUresult result = place->make(want, out, why);
     out->room = out->room > out->size ? out->room : out->size;
     return result;
@@ -215,8 +213,8 @@ static CUresult untry(struct zc_backing *backing, bool gone)
     result = place->unmake(backing, gone);
     zc_context_leave(lent);
     if (!place->counts)
-        give_limit(backing->place, backing->device, backing->size - zc_spilled(backing));
-    give_limit(ZC_PLACE_MAPPED, backing->device, zc_spilled(backing));
+        give_limit(backing->place, backing->device, backing->size - backing->spilled);
+    give_limit(ZC_PLACE_MAPPED, backing->device, backing->spilled);
     return result;
 }
 
@@ -261,7 +259,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
         bool taken = !reason && (part ? try_parts(want, part, i == 0, made, &reason)
                                       : try_place(zc_place_of(place), want, want->size, false, made,
                                                   &reason) == CUDA_SUCCESS);
-        if (!taken || zc_spilled(made))
+        if (!taken || made->spilled)
             zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
         if (taken) {
             zc_text_cstr(&text);
@@ -281,7 +279,6 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)
 {
-    zc_hint_unmake(backing);
     CUresult result = untry(backing, gone);
     zc_arena_put(backing, sizeof(*backing));
     return result;

@@ -15,7 +15,6 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/pinned.h"
-#include "managed/hint.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "place/fallback.h"
@@ -26,15 +25,14 @@
 
 /* Most entries that a call asks the driver about if it need not find them all. */
 #define LOOKED_AT 32u
-#define DEVICES_MAX 64 /* As many as vmm serves. */
-#define PART 16        /* At most 1/PART of a device's memory is kept. */
+#define PART 16 /* At most 1/PART of a device's memory is kept. */
 #define ANY_PLACE ((enum zc_place_id)(ZC_PLACE_COUNT + 1)) /* Also those that wait. */
 
 struct freed {
     struct freed *next, *before; /* Those of about its size. */
     struct freed *newer, *older; /* Kept ones of its device. */
     struct zc_backing *backing;
-    struct zc_block *quarantined;  /* The freed block; NULL if its addresses may be used again. */
+    struct zc_block *block;        /* The freed block, quarantined. */
     CUevent event;                 /* Passes with the last work that may use it; NULL for none. */
     CUcontext home;                /* Context of the event. */
     struct zc_stream_ident stream; /* For a block freed in stream order: its stream. */
@@ -42,38 +40,23 @@ struct freed {
 
 static ZC_LOCK(freed_lock, ZC_RANK_FREED);
 static ZC_OWN struct {
-    struct freed *deferred[ZC_LISTS]; /* Those not looked at come first. */
-    unsigned count;                   /* Of them.  Atomic. */
-    unsigned turn;                    /* The list that the next tidying begins with.  Atomic. */
-    struct freed *kept[ZC_LISTS];     /* The newest first. */
-    bool keeps;                       /* There has been one.  Atomic. */
-    struct freed *ages[DEVICES_MAX];  /* The same, the oldest first. */
-    uint64_t bytes[DEVICES_MAX];      /* Of them.  Atomic. */
-    uint64_t most[DEVICES_MAX];       /* Bytes to keep of a device; 0 until asked.  Atomic. */
+    struct freed *deferred[ZC_LISTS];  /* Those not looked at come first. */
+    unsigned count;                    /* Of them.  Atomic. */
+    unsigned turn;                     /* The list that the next tidying begins with.  Atomic. */
+    struct freed *kept[ZC_LISTS];      /* The newest first. */
+    bool keeps;                        /* There has been one.  Atomic. */
+    struct freed *ages[ZC_VA_DEVICES]; /* The same, the oldest first. */
+    uint64_t bytes[ZC_VA_DEVICES];     /* Of them.  Atomic. */
+    uint64_t most[ZC_VA_DEVICES];      /* Bytes to keep of a device; 0 until asked.  Atomic. */
 } freed;
 
-static struct freed *freed_make(const struct zc_block *block, struct zc_block *quarantined,
-                                CUevent event, CUcontext home)
+static struct freed *freed_make(struct zc_block *block, CUevent event, CUcontext home)
 {
     struct freed *p = zc_arena_get(sizeof(*p));
     if (p)
-        *p = (struct freed){
-            .backing = block->backing, .quarantined = quarantined, .event = event, .home = home};
+        *p =
+            (struct freed){.backing = block->backing, .block = block, .event = event, .home = home};
     return p;
-}
-
-/* False, and the entry is gone, in a signal handler that interrupted libzc; and without an
- * entry. */
-static bool freed_enter(struct freed *p)
-{
-    if (!p || !zc_lock_take(&freed_lock)) {
-        zc_arena_put(p, sizeof(*p));
-        return false;
-    }
-    DL_APPEND2(freed.deferred[zc_list_of(p->backing->size)], p, before, next);
-    zc_lock_drop(&freed_lock);
-    __atomic_fetch_add(&freed.count, 1, __ATOMIC_RELAXED);
-    return true;
 }
 
 static bool freed_any(void)
@@ -142,11 +125,17 @@ static unsigned freed_visit_all(visitor *ends, void *arg)
 static void freed_defer(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,
                         enum zc_flavour flavour)
 {
-    struct freed *p = freed_make(block, block, event, home);
+    struct freed *p = freed_make(block, event, home);
     zc_block_quarantine(block);
     if (p && event && (block->flags & ZC_BLOCK_STREAM))
         zc_stream_identify(stream, flavour, &p->stream);
-    freed_enter(p);
+    if (!p || !zc_lock_take(&freed_lock)) {
+        zc_arena_put(p, sizeof(*p));
+        return;
+    }
+    DL_APPEND2(freed.deferred[zc_list_of(p->backing->size)], p, before, next);
+    zc_lock_drop(&freed_lock);
+    __atomic_fetch_add(&freed.count, 1, __ATOMIC_RELAXED);
 }
 
 static bool freed_passed(const struct freed *p)
@@ -160,8 +149,7 @@ static struct zc_backing *freed_end(struct freed *p)
     struct zc_backing *backing = p->backing;
     if (p->event)
         zc_real.cuEventDestroy_v2(p->event);
-    if (p->quarantined)
-        zc_block_remove(p->quarantined);
+    zc_block_remove(p->block);
     zc_arena_put(p, sizeof(*p));
     return backing;
 }
@@ -180,9 +168,8 @@ static bool freed_take_if_ready(struct freed *p, void *arg)
 {
     struct taking *t = arg;
     const struct zc_backing *b = p->backing;
-    bool stream_ordered = p->quarantined && (p->quarantined->flags & ZC_BLOCK_STREAM);
-    bool fits = !t->taken && stream_ordered && b->place == t->place && b->size == t->want->size &&
-                b->device == t->want->device && b->context == t->home;
+    bool fits = !t->taken && (p->block->flags & ZC_BLOCK_STREAM) && b->place == t->place &&
+                b->size == t->want->size && b->device == t->want->device && b->context == t->home;
     if (!fits || !((p->event && zc_stream_same(&p->stream, &t->stream)) || freed_passed(p)))
         return false;
     t->taken = freed_end(p);
@@ -217,7 +204,7 @@ static struct freed *kept_find(const struct zc_want *want)
     for (unsigned i = 0; p && i < LOOKED_AT; p = p->next, i++) {
         struct zc_vmm *v = p->backing->vmm;
         if (p->backing->size == want->size && v->va.device == want->device &&
-            v->va.context == want->context && zc_vmm_suits(v, want))
+            v->va.context == want->context && v->rdma == want->rule->rdma)
             return zc_vmm_enter_small(v, want->size) ? kept_leave(p) : NULL;
     }
     return NULL;
@@ -225,7 +212,7 @@ static struct freed *kept_find(const struct zc_want *want)
 
 static uint64_t kept_bytes(int device)
 {
-    return device < DEVICES_MAX ? __atomic_load_n(&freed.bytes[device], __ATOMIC_RELAXED) : 0;
+    return device < ZC_VA_DEVICES ? __atomic_load_n(&freed.bytes[device], __ATOMIC_RELAXED) : 0;
 }
 
 static struct zc_backing *kept_take(const struct zc_want *want)
@@ -292,28 +279,9 @@ static unsigned kept_shrink(int device, uint64_t most)
 static unsigned kept_drop_all(void)
 {
     unsigned count = 0;
-    for (int d = 0; d < DEVICES_MAX; d++)
+    for (int d = 0; d < ZC_VA_DEVICES; d++)
         count += kept_shrink(d, 0);
     return count;
-}
-
-/* Keeps a block that fits and that nothing uses any more. */
-static bool kept_enter(struct freed *p)
-{
-    struct zc_backing *b = p->backing;
-    int device = b->device;
-    if (zc_access_end_copies(&b->vmm->va) != CUDA_SUCCESS || !zc_lock_take(&freed_lock))
-        return false;
-    zc_block_quarantine(p->quarantined);
-    zc_limits_give(ZC_PLACE_VMM, device, b->size);
-    zc_vmm_leave_small(b->vmm);
-    DL_PREPEND2(freed.kept[zc_list_of(b->size)], p, before, next);
-    DL_APPEND2(freed.ages[device], p, older, newer);
-    freed.bytes[device] += zc_vmm_own(b->vmm);
-    zc_lock_drop(&freed_lock);
-    __atomic_store_n(&freed.keeps, true, __ATOMIC_RELAXED);
-    kept_shrink(device, kept_most(device));
-    return true;
 }
 
 static uint64_t kept_idle(void)
@@ -332,11 +300,23 @@ static uint64_t kept_idle(void)
  */
 static bool freed_keep(struct zc_block *block)
 {
-    struct freed *p = freed_fits(block) ? freed_make(block, block, NULL, NULL) : NULL;
-    bool kept = p && kept_enter(p);
-    if (!kept)
+    struct zc_backing *b = block->backing;
+    int device = b->device;
+    struct freed *p = freed_fits(block) ? freed_make(block, NULL, NULL) : NULL;
+    if (!p || zc_access_end_copies(&b->vmm->va) != CUDA_SUCCESS || !zc_lock_take(&freed_lock)) {
         zc_arena_put(p, sizeof(*p));
-    return kept;
+        return false;
+    }
+    zc_block_quarantine(block);
+    zc_limits_give(ZC_PLACE_VMM, device, b->size);
+    zc_vmm_leave_small(b->vmm);
+    DL_PREPEND2(freed.kept[zc_list_of(b->size)], p, before, next);
+    DL_APPEND2(freed.ages[device], p, older, newer);
+    freed.bytes[device] += zc_vmm_own(b->vmm);
+    zc_lock_drop(&freed_lock);
+    __atomic_store_n(&freed.keeps, true, __ATOMIC_RELAXED);
+    kept_shrink(device, kept_most(device));
+    return true;
 }
 
 /* During a capture, and at the end of the process, the driver must not be called. */

@@ -11,14 +11,11 @@
  * A block is the old one of at most one step, and the new one of at most one.
  *
  * A program that grew an array once will grow it again.  So a block that replaced another keeps its
- * addresses (`kept`), in which the chunks that both had are still mapped.  The next block gets
- * these addresses, and maps only what was added since.
- *
- * Each time an array grows, libzc makes three driver calls, which take as long for 2 MiB as for
- * 100.  So an array that has grown once gets headroom: memory for its next small steps together
- * with the present one.  That is up to 512 MiB in all, or an eighth of a larger array if its step
- * is smaller than that.  All arrays together get at most a 256th of the device's memory, because
- * nobody else can use it.
+ * addresses (`kept`), where the chunks that both had are still mapped; the next block gets these,
+ * and maps only what was added since.  It also gets headroom, memory for its next small steps,
+ * because each step makes three driver calls, which take as long for 2 MiB as for 100.  That is up
+ * to 512 MiB in all, or an eighth of a larger array if its step is smaller than that; and of all
+ * arrays together a 256th of the device's memory, because nobody else can use it.
  *
  * All functions are called with the driver lock.
  */
@@ -42,8 +39,7 @@ static inline struct zc_growth *zc_growth_pending(struct zc_growth *g)
 /* Gives a growing block without addresses those that another block keeps, if they fit. */
 void zc_growth_enter(struct zc_vmm *v);
 
-/* Unmaps the chunks of another block in the addresses of this one, because this one needs memory of
- * its own, or does not grow from it. */
+/* Unmaps the chunks of another block in the addresses of this one. */
 CUresult zc_growth_detach(struct zc_vmm *v, const char **why);
 
 /* `old` is about to grow into `new`, and into no other block.  NULL if the driver does not unmap
@@ -60,10 +56,9 @@ void zc_growth_inherit(struct zc_growth *g, struct zc_block *block);
 /* Ends what a block that goes has in common with others.  The caller unmaps its addresses. */
 void zc_growth_leave(struct zc_vmm *v);
 
-/* The headroom that a block should get that grew from another and is about to get memory. */
+/* The headroom that a block should get which is about to get memory; and counts that of one that
+ * `held` so many bytes, and holds others now. */
 size_t zc_growth_headroom(const struct zc_vmm *v);
-
-/* A block that held so many bytes holds others now: counts its headroom. */
 void zc_growth_count(const struct zc_vmm *v, size_t held);
 
 /* The most memory that a new block of this size and context can take over from a block that it may

@@ -8,19 +8,16 @@
 /* Such blocks change only with the lock of driver/lock.h, called "the driver lock" below. */
 
 /*
- * Enters a lazy block.  Refuses what the device could not hold even if all kept blocks were given
- * back and the block took over the memory of the largest block that it might grow from.  The block
- * reuses the addresses that such a block keeps, or else gets addresses of its own.  A block that
- * grows gets a larger range, so that its successor can reuse it.  On failure returns the driver's
- * code, and the block is not entered.
+ * Enters a lazy block, at the addresses that a block keeps which it might grow from, or at its own:
+ * for one that grows so many that its successor can reuse them.  Refuses what the device could not
+ * hold even if all kept blocks were given back and the memory of the largest such block were its
+ * own.  On failure returns the driver's code, and the block is not entered.
  */
 CUresult zc_lazy_admit(struct zc_vmm *v, const char **why);
 
-/*
- * The program's own call is about to take memory of the current device.  If too little would be
- * left for what was promised, the promised memory is attached now.  Then the driver refuses exactly
- * what it would have refused without lazy blocks.
- */
+/* The program's own call is about to take memory of the current device.  If too little would be
+ * left, all that was promised is attached now: then the driver refuses exactly what it would have
+ * refused without lazy blocks. */
 void zc_lazy_before_request(int device, size_t bytes);
 
 /* Bytes of a device that the program was given and that have no memory yet. */
@@ -43,17 +40,15 @@ void zc_lazy_forget(struct zc_vmm *v);
  * memory that is not its own.  Its promised bytes stay promised. */
 void zc_lazy_suspend(struct zc_vmm *v);
 
-/* Creates all memory of a block without mapping it; and takes it back, mapped or not.  The first
- * returns the driver's code, with what there was before; so does the second where the driver does
- * not unmap. */
+/* Creates all memory of a block without mapping it; and takes it back, mapped or not.  On failure
+ * return the driver's code, with what there was before. */
 CUresult zc_lazy_create(struct zc_vmm *v);
 CUresult zc_lazy_empty(struct zc_vmm *v);
 
 /* So many promised bytes of a block no longer need memory. */
 void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes);
 
-/* Reports which block could not be made ready for a call, and the rule that made it lazy.  Returns
- * `code`. */
+/* Reports which block could not be made ready for a call, and its rule.  Returns `code`. */
 CUresult zc_lazy_diagnose(const struct zc_vmm *v, enum zc_fn fn, CUresult code, const char *why);
 
 /* True if something of the block is pending.  Needs no lock. */

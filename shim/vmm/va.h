@@ -33,8 +33,8 @@ struct zc_va_host {
     bool closed;       /* The CPU does not reach it yet. */
 };
 
-/* One reservation.  The owner of its block may change it, with the lock, because
- * other threads may change who reaches it. */
+/* One reservation.  The owner of its block changes it, with the lock, because other threads may
+ * change who reaches it. */
 struct zc_va {
     int device;             /* Ordinal of the device that has the memory. */
     bool wide : 1;          /* Much larger than its block. */
@@ -92,10 +92,9 @@ void zc_va_prepare(size_t size, size_t granularity);
 bool zc_va_holds(const struct zc_va *va, size_t from, size_t to);
 
 /*
- * The chunks are laid out from the start of the range.  Maps those that overlap [from, to) and are
- * not mapped yet, and opens them to the range's devices, with one cuMemSetAccess for neighbours. On
- * failure returns the driver's code, with the refused call in *why; a group of neighbours is then
- * mapped whole or not at all.
+ * Maps those of the chunks, laid out from the start of the range, that overlap [from, to) and are
+ * not mapped yet, and opens them to the range's devices.  On failure returns the driver's code,
+ * with the refused call in *why; neighbours are then mapped all, or none of them.
  */
 CUresult zc_va_map(struct zc_va *va, const struct zc_chunks *chunks, size_t from, size_t to,
                    const char **why);
@@ -107,8 +106,7 @@ CUresult zc_va_unmap(struct zc_va *va);
 /* Moves the record of a range to another address in memory. */
 void zc_va_move(struct zc_va *to, struct zc_va *from);
 
-/* Unmaps everything and gives the addresses back.  Returns the first refusal. */
+/* Unmaps everything and gives the addresses back; the second also the record, from the arena, and
+ * does nothing for NULL.  Return the first refusal. */
 CUresult zc_va_free(struct zc_va *va);
-
-/* The same with a record from the arena, which goes, too; nothing for NULL. */
 CUresult zc_va_drop(struct zc_va *va);

@@ -77,11 +77,9 @@ const struct zc_vmm_facts *zc_vmm_facts(int device);
 bool zc_vmm_take_guard(struct zc_vmm *v);
 
 /*
- * Makes the bytes [from, to) of a block usable: if some of them have no memory, creates all that
- * the block lacks, and `ahead` bytes more, for which other modules do not give memory back; then
- * maps and opens what is not mapped.  On failure returns the driver's code,
- * with the refused call in *why; memory that the block had stays, and is reachable as far as the
- * driver allows.
+ * Makes the bytes [from, to) of a block usable: if some of them have no memory, as zc_vmm_create();
+ * then maps and opens what is not mapped.  On failure returns the driver's code, with the refused
+ * call in *why; memory that the block had stays, and is reachable as far as the driver allows.
  */
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, const char **why);
 
@@ -96,21 +94,14 @@ static inline size_t zc_vmm_spilled(const struct zc_vmm *v)
     return (v->va.host.to - v->va.host.from) * ZC_VA_UNIT;
 }
 
-/* True if a freed block fits a request in whether other devices reach it over the bus.  How
- * much of a split block is on the device was decided for that one. */
-static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *want)
-{
-    return !zc_vmm_spilled(v) && v->rdma == want->rule->rdma;
-}
-
 /* True if the whole block has memory that its device reaches. */
 static inline bool zc_vmm_whole(const struct zc_vmm *v)
 {
     return v->held >= v->span && zc_va_holds(&v->va, 0, v->span);
 }
 
-/* Creates the memory that a block lacks, and `ahead` bytes more, without mapping it.  Returns the
- * driver's code; after a failure it has what it had before. */
+/* Creates the memory that a block lacks, and `ahead` bytes more, for which other modules do not
+ * give memory back.  Returns the driver's code; after a failure it has what it had before. */
 CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead);
 
 /* Gives back the chunks from `count` on, of which nothing is mapped.  Returns the first refusal. */
@@ -121,11 +112,8 @@ CUresult zc_vmm_drop_chunks(struct zc_vmm *v, unsigned count);
 CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t size,
                        CUmemGenericAllocationHandle *handle);
 
-/*
- * A request of up to half a granule gets a whole one, where the driver packs small blocks.  So that
- * a program with many of them finds as much memory as without libzc, they are counted while it has
- * them.  False if a device has as many as it may.
- */
+/* A request of up to half a granule gets a whole one, where the driver packs small blocks: so such
+ * blocks are counted.  False if a device has as many as it may. */
 bool zc_vmm_enter_small(struct zc_vmm *v, size_t size);
 void zc_vmm_leave_small(struct zc_vmm *v);
 

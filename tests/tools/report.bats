@@ -20,7 +20,7 @@ setup() {
     golden report-graph.txt report $LOGS/graph.jsonl
 }
 
-@test "shared blocks and prefetches that libzc chose are summed up by site" {
+@test "shared blocks, and those that moved, are summed up by site" {
     log=$BATS_TEST_TMPDIR/a.jsonl
     alloc='{"type":"alloc","api":"cuMemAlloc","size_bytes":4194304,"place":"shared","rule":"r"'
     pair='{"type":"pair","device_site":"00000001","size_bytes":4194304,"elided_copies":3'
@@ -28,7 +28,7 @@ setup() {
     printf '%s\n' '{"type":"meta","schema":1,"pid":1,"host":"h","exe":"e"}' \
         '{"type":"site","site":"00000001","frames":["e+0x10"]}' \
         "$alloc"',"block":1,"site":"00000001"}' "$alloc"',"block":2,"site":"00000002"}' \
-        '{"type":"hint","block":2,"prefetch":"launch","why":"a kernel used it first"}' \
+        '{"type":"move","block":2,"to":"host","why":"others are used before it"}' \
         "$pair"',"backing":"one","why":null}' \
         "$pair"',"backing":"own","why":"a call writes it"}' \
         '{"type":"summary","wall_ns":10000000,"moved_calls":0,"sites":[
@@ -38,7 +38,7 @@ setup() {
     echo >>"$log"
     run -0 zc report "$log"
     grep -qE '^00000001 +e\+0x10 +2 +1 +24 MiB +6 +8 KiB$' <<<"$output"
-    grep -qE '^00000002 .* 1 +launch: a kernel used it first$' <<<"$output"
+    grep -qE '^00000002 .* 1 +moved to host memory: others are used before it$' <<<"$output"
     [[ $output == *"e+0x10): 1 of 2 shared blocks had device memory of their own: a call wr"* ]]
     sed -i '/"pair"/d' "$log"
     run -0 json "[(row['blocks'], row['copied_bytes'], row['site']) for row in d['shared']]" \

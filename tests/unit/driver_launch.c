@@ -41,9 +41,9 @@ static CUresult grow(const struct zc_launch *launch)
     return answer;
 }
 
-static CUresult prefetch(const struct zc_launch *launch)
+static CUresult move(const struct zc_launch *launch)
 {
-    note('p');
+    note('m');
     last = *launch;
     return CUDA_SUCCESS;
 }
@@ -231,7 +231,7 @@ static void a_refusal_is_the_programs_answer_and_nothing_is_launched(void **stat
     (void)state;
     answer = CUDA_ERROR_OUT_OF_MEMORY;
     zc_launch_call(ZC_LAUNCH_GROW, grow);
-    zc_launch_call(ZC_LAUNCH_PREFETCH, prefetch);
+    zc_launch_call(ZC_LAUNCH_MOVE, move);
     assert_int_equal(kernel(cuLaunchKernel), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(cuGraphLaunch(NULL, STREAM), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(cuStreamWriteValue32_v2(STREAM, 0, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
@@ -242,17 +242,17 @@ static void a_refusal_is_the_programs_answer_and_nothing_is_launched(void **stat
 static void parties_come_in_their_order_and_leave_by_themselves(void **state)
 {
     (void)state;
-    zc_launch_call(ZC_LAUNCH_PREFETCH, prefetch);
+    zc_launch_call(ZC_LAUNCH_MOVE, move);
     zc_launch_call(ZC_LAUNCH_GROW, grow);
     kernel(cuLaunchKernel);
-    assert_string_equal(order, "gp");
+    assert_string_equal(order, "gm");
     zc_launch_call(ZC_LAUNCH_GROW, NULL);
     kernel(cuLaunchKernel);
-    assert_string_equal(order, "gpp");
-    zc_launch_call(ZC_LAUNCH_PREFETCH, NULL);
+    assert_string_equal(order, "gmm");
+    zc_launch_call(ZC_LAUNCH_MOVE, NULL);
     assert_int_equal(zc_launch_watch, 0);
     kernel(cuLaunchKernel);
-    assert_string_equal(order, "gpp");
+    assert_string_equal(order, "gmm");
     assert_int_equal(forwarded, 3);
 }
 

@@ -69,8 +69,8 @@ static const struct row rows[] = {
      GOOD "[rule r]\nplace = vmm device\n", 4, 9,
      "place: 'vmm device' is not one word: lists have commas, comments begin with '#'", 1, 1},
     {"words without a comma between are a fault that says so",
-     GOOD "[rule r]\nplace = managed\nprefetch = copy; launch\n", 5, 12,
-     "prefetch: 'copy; launch' is not one word: lists have commas, comments begin with '#'", 1, 1},
+     GOOD "[rule r]\nplace = device\nstream = legacy; created\n", 5, 10,
+     "stream: 'legacy; created' is not one word: lists have commas, comments begin with '#'", 1, 1},
     {"an empty item in a list of places is a fault", GOOD "[rule r]\nplace = vmm,\n", 4, 13,
      "place: empty item in the list", 1, 1},
     {"a host place is not possible for a device request",
@@ -162,8 +162,6 @@ static const struct row rows[] = {
      13, "unknown value 'full' for 'log_level' (known: summary, allocs, events)", 1, 1},
     {"an unknown word of a key names the nearest one", GOOD RULE "access = raed\n", 5, 10,
      "unknown value 'raed' for 'access' (nearest: read)", 1, 1},
-    {"a prefetch of none stands alone", GOOD "[rule r]\nplace = managed\nprefetch = none, copy\n",
-     5, 12, "prefetch: 'none' stands alone", 1, 1},
     {"a chunk of 0 is a fault", GOOD "[rule r]\nplace = vmm\nchunk = 0\n", 5, 9,
      "chunk: must be more than 0", 1, 1},
     {"a chunk is a size", GOOD "[rule r]\nplace = vmm\nchunk = 2X\n", 5, 9,
@@ -214,7 +212,12 @@ static const struct row rows[] = {
      "warning: key 'pageable_copy' is not needed any more and has no effect: pageable_copy in "
      "[defaults] is for all pageable memory",
      0, 1},
-    {"so is one that made frees return early", "[rule r]\nplace = vmm\nfree = defer\n", 3, 1,
+    {"a word of a list that there was is a warning",
+     "[rule r]\nplace = managed\nprefetch = alloc, launch\n", 3, 12,
+     "warning: value 'alloc, launch' is not needed any more and has no effect: the request sends "
+     "managed pages to the device",
+     0, 1},
+    {"a key that made frees return early", "[rule r]\nplace = vmm\nfree = defer\n", 3, 1,
      "warning: key 'free' is not needed any more and has no effect: a free waits for the work that "
      "runs, as the driver's does",
      0, 1},
@@ -222,11 +225,11 @@ static const struct row rows[] = {
      "warning: value 'deep' is not needed any more and has no effect: no level looks at what "
      "copies carry; 'events' tells of each copy",
      0, 0},
-    {"a key of another place is a warning", RULE "prefetch = copy\n", 3, 12,
+    {"a key of another place is a warning", RULE "prefetch = none\n", 3, 12,
      "warning: prefetch: has no effect, it goes with place managed", 0, 1},
     {"a key that there was is a warning", "[rule r]\nplace = managed\nadvise = read_mostly\n", 3, 1,
-     "warning: key 'advise' is not needed any more and has no effect: managed pages go where "
-     "'prefetch', or their use, sends them",
+     "warning: key 'advise' is not needed any more and has no effect: managed pages are sent "
+     "to the device by the request, but for 'prefetch = none'",
      0, 1},
     {"a word about kernels is a warning where nothing is shared", RULE "access = read\n", 3, 10,
      "warning: access: has no effect, it goes with place shared", 0, 1},

@@ -96,23 +96,6 @@ static void places_keep_their_order(void **state)
     parsed_free(parsed);
 }
 
-static void prefetch_is_a_set(void **state)
-{
-    (void)state;
-    const struct zc_rule *rule;
-    struct parsed *parsed = rule_with("managed", "prefetch = alloc, launch", &rule);
-
-    assert_int_equal(rule->prefetch, ZC_PREFETCH_ALLOC | ZC_PREFETCH_LAUNCH);
-    parsed_free(parsed);
-    parsed = rule_with("managed", "prefetch = copy", &rule);
-    assert_int_equal(rule->prefetch, ZC_PREFETCH_COPY);
-    parsed_free(parsed);
-    parsed = rule_with("managed", "prefetch = none", &rule);
-    assert_int_equal(rule->prefetch, 0);
-    assert_true((rule->given & ZC_KEY_BIT(ZC_KEY_PREFETCH)) != 0);
-    parsed_free(parsed);
-}
-
 static void numa_is_local_or_a_node(void **state)
 {
     (void)state;
@@ -166,6 +149,8 @@ static void single_words_reach_their_fields(void **state)
         {"shared", "access = readwrite", offsetof(struct zc_rule, access), ZC_ACCESS_READWRITE},
         {"pinned", "async = staged", offsetof(struct zc_rule, async), ZC_ASYNC_STAGED},
         {"pinned", "async = overlap", offsetof(struct zc_rule, async), ZC_ASYNC_OVERLAP},
+        {"managed", "prefetch = alloc", offsetof(struct zc_rule, prefetch), ZC_PREFETCH_ALLOC},
+        {"managed", "prefetch = none", offsetof(struct zc_rule, prefetch), ZC_PREFETCH_NONE},
         {"vmm", "commit = eager", offsetof(struct zc_rule, commit), ZC_COMMIT_EAGER},
         {"vmm", "commit = lazy", offsetof(struct zc_rule, commit), ZC_COMMIT_LAZY},
         {"vmm", "grow = yes", offsetof(struct zc_rule, grow), 1},
@@ -287,7 +272,6 @@ int main(void)
         cmocka_unit_test(sites_are_hexadecimal),
         cmocka_unit_test(streams_are_a_set),
         cmocka_unit_test(places_keep_their_order),
-        cmocka_unit_test(prefetch_is_a_set),
         cmocka_unit_test(numa_is_local_or_a_node),
         cmocka_unit_test(a_budget_is_bytes_or_percent),
         cmocka_unit_test(a_chunk_is_bytes),

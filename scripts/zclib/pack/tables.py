@@ -47,7 +47,6 @@ _TABLES = {
         "time_ns": NUMBER, "device_block": NUMBER, "host_block": NUMBER, "device_site": WORD,
         "host_site": WORD, "backing": WORD, "why": WORD, "size_bytes": NUMBER,
         "elided_copies": NUMBER, "elided_bytes": NUMBER, "copied_bytes": NUMBER},
-    "hints": {"time_ns": NUMBER, "block": NUMBER, "prefetch": WORD, "why": WORD},
     "moves": {"time_ns": NUMBER, "block": NUMBER, "to": WORD, "bytes": NUMBER,
               "blocked_ns": NUMBER, "waited_ns": NUMBER, "why": WORD},
     "messages": {"time_ns": NUMBER, "severity": WORD, "code": WORD, "text": TEXT},
@@ -59,7 +58,7 @@ TABLES: dict[str, dict[str, str]] = {name: {**WHOSE, **columns}
                                      for name, columns in _TABLES.items()}
 
 # Lines of the log that are rows as they are.
-LINES = {"transfer": "transfers", "pair": "pairs", "hint": "hints", "move": "moves",
-         "warn": "messages", "module": "modules", "link": "links"}
+LINES = {"transfer": "transfers", "pair": "pairs", "move": "moves", "warn": "messages",
+         "module": "modules", "link": "links"}
 # Arrays of the summary whose objects are rows as they are.
 ARRAYS = ("places", "flows", "moved_by_kind", "pageable")

@@ -63,7 +63,7 @@ class Site:
         self.places: dict[str, int] = {}
         self.rules: dict[str, int] = {}
         self.whys: dict[str, int] = {}             # Why places of a rule were passed over.
-        self.hints: dict[str, int] = {}            # Prefetches that libzc chose, with the reason.
+        self.hints: dict[str, int] = {}            # Moves of blocks, with the reason.
         self.least = self.greatest = 0             # Sizes of requests in bytes.
         self.repeated_calls = 0                    # Copies like an earlier one, level events alone.
         self.repeated_bytes = 0

@@ -69,7 +69,7 @@ class ProcessLog:
         self._handlers = {
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
-            "pair": self._pair, "hint": self._hint, "move": self._move, "warn": self._warn,
+            "pair": self._pair, "move": self._move, "warn": self._warn,
             "link": self._link, "summary": self._take_summary,
         }
 
@@ -180,12 +180,6 @@ class ProcessLog:
 
     def _pair(self, record: Record) -> None:
         self.sums.shared.setdefault(string(record, "device_site"), Shared()).add_pair(record)
-
-    def _hint(self, record: Record) -> None:
-        block = self._live.get(number(record, "block"))
-        if block is not None:
-            count_name(self._site_of(block.site).hints,
-                       f"{string(record, 'prefetch', '?')}: {string(record, 'why', '?')}", 1)
 
     def _move(self, record: Record) -> None:
         block = self._live.get(number(record, "block"))

@@ -221,7 +221,7 @@ class Text:
              units.size(row["copied_bytes"])] for row in self._data["shared"]])
 
     def _hints(self) -> None:
-        self._section("What libzc chose as blocks were used: prefetches, and moves", [
+        self._section("Blocks that moved", [
             table.text("Site", least=0), table.text("Caller"), table.Column("Times"),
             table.text("What, and why", least=20),
         ], [[row["site"], row["caller"], units.count(times), hint]
