@@ -2,7 +2,7 @@
 /*
  * Asks a driver what it says of copies and sets of several rows whose arguments are wrong, and
  * whether it has written a byte then.  Prints one line a question, so that the simulated GPU can be
- * compared with a real one.
+ * compared with a real one.  Where the driver itself crashes the line says so.
  *
  *   shape_facts      ends with status 77 where no GPU answers
  */
@@ -30,8 +30,13 @@ static CUdeviceptr src, dst, host; /* device memory twice, and pinned host memor
 static CUarray array;
 static size_t widest; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
 static char *pageable;
-static int *asked;  /* questions that were put, by all processes together */
-static int reached; /* by this one */
+static int reached; /* questions that this process has come to */
+
+/* Of all processes together. */
+static struct {
+    int count;          /* questions that were put */
+    char question[200]; /* the last one */
+} * asked;
 
 static int start(void)
 {
@@ -56,11 +61,12 @@ static int start(void)
 }
 
 /* Ones are copied or set over zeroes.  False for a question that an earlier process has put. */
-static int prepare(void)
+static int prepare(const char *question)
 {
-    if (reached++ < *asked)
+    if (reached++ < asked->count)
         return 0;
-    ++*asked;
+    asked->count++;
+    snprintf(asked->question, sizeof(asked->question), "%s", question);
     cuMemsetD8(src, 1, size);
     cuMemsetD8(dst, 0, size);
     return cuCtxSynchronize() == CUDA_SUCCESS;
@@ -129,7 +135,7 @@ static CUDA_MEMCPY3D_PEER good_peer(void)
 
 #define ASK(question, call)                                                                        \
     do {                                                                                           \
-        if (prepare())                                                                             \
+        if (prepare(question))                                                                     \
             tell(question, call);                                                                  \
     } while (0)
 #define TELL(type, good, call, change)                                                             \
@@ -313,7 +319,7 @@ int main(void)
         if (child < 0 || waitpid(child, &status, 0) != child)
             return 1;
         if (WIFSIGNALED(status))
-            printf("question %d: signal %d\n", *asked, WTERMSIG(status));
+            printf("%s: signal %d\n", asked->question, WTERMSIG(status));
         fflush(stdout);
     } while (WIFSIGNALED(status) || WEXITSTATUS(status) == ASK_ON);
     if (WEXITSTATUS(status) == 77)

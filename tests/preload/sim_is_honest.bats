@@ -192,12 +192,13 @@ copies_simulated() {
         grep -v 'event of the context' | diff <(grep -v 'event of the context' "$kept") -
 }
 
-# What differs in the lines that a real driver's answers are kept of; the others come behind them.
+# The answers of a real driver that are kept and that the simulated one does not give.  It says what
+# an H200 said; what is not kept of one was not asked there.
 shapes_and_questions_differ() {
     need_built "$ZC_BUILD/tests/gpu/$1" "$SIM/libcuda.so.1"
     LD_LIBRARY_PATH=$SIM timeout 60 "$ZC_BUILD/tests/gpu/$1" >"$BATS_TEST_TMPDIR/simulated"
-    head -n "$(wc -l <"tests/gpu/$1.h200.txt")" "$BATS_TEST_TMPDIR/simulated" |
-        diff "tests/gpu/$1.h200.txt" - | sed -n 's/^[<>] //p'
+    [[ -s tests/gpu/$1.h200.txt ]]
+    grep -vxFf "$BATS_TEST_TMPDIR/simulated" "tests/gpu/$1.h200.txt" || true
 }
 
 @test "the simulated driver takes the copies of rows that a real one takes" {
