@@ -120,6 +120,7 @@ ZC_VALUE_READER(size);
 ZC_VALUE_READER(numa);
 ZC_VALUE_READER(budget);
 ZC_VALUE_READER(limit);
+ZC_VALUE_READER(links);
 ZC_VALUE_READER(log_pattern);
 
 /* number.c: digits to numbers; NULL, or what is wrong with the text */

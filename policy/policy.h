@@ -134,6 +134,11 @@ enum zc_spill { ZC_SPILL_NONE, ZC_SPILL_HOST, ZC_SPILL_MOVE };
 enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };
 
 /* The driver copies pageable memory, or threads do with it. */
+/* `links`: the most links that a copy takes. */
+#define ZC_LINKS_OWN 1
+#define ZC_LINKS_MAX 16
+#define ZC_LINKS_IDLE 255
+
 enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
 
 /* Memory that cuMemGetInfo reports as free. */
@@ -253,6 +258,8 @@ struct zc_policy {
     struct zc_limit max_device;          /* of the device's total memory; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
     enum zc_report_free report_free;     /* DEVICE where not given */
+    unsigned links;                      /* of large copies: up to ZC_LINKS_MAX, or ZC_LINKS_IDLE;
+                                          * 0, ZC_LINKS_OWN where not given */
 
     struct zc_rule *rules; /* in the order of the file */
     size_t rule_count;     /* elements of rules */

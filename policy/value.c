@@ -190,6 +190,20 @@ bool zc_value_numa(struct zc_parser *parser, const struct zc_key *key, struct zc
     return true;
 }
 
+bool zc_value_links(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                    void *field)
+{
+    unsigned *links = field;
+    uint64_t n = zc_slice_is(value, "own") ? ZC_LINKS_OWN : ZC_LINKS_IDLE;
+
+    if (!zc_slice_is(value, "own") && !zc_slice_is(value, "idle") &&
+        (zc_number_decimal(value, &n) != NULL || n < 1 || n > ZC_LINKS_MAX))
+        return zc_fault(parser, value, "%s: %w is neither 'own', 'idle' nor a number from 1 to 16",
+                        key->name, &value);
+    *links = (unsigned)n;
+    return true;
+}
+
 /* The letters are those that log patterns of other tools use; an unknown one is a fault, because
  * the log would land in a file that nobody expects. */
 bool zc_value_log_pattern(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,

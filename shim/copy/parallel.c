@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "base/life.h"
+#include "copy/links.h"
 #include "copy/pipeline.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
@@ -102,6 +103,6 @@ bool zc_parallel_copy(struct zc_copy *c)
 /* Every copy of the program passes here, so the most common exclusions are tested first. */
 bool zc_parallel_line(const struct zc_copy *c)
 {
-    return zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL && c->shape == ZC_SHAPE_LINE &&
-           !zc_copy_peers(c) && !zc_life_closing();
+    bool wanted = zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL || zc_links_large(c);
+    return wanted && c->shape == ZC_SHAPE_LINE && !zc_copy_peers(c) && !zc_life_closing();
 }

@@ -16,6 +16,7 @@ struct zc_transfer zc_copy_transfer(const struct zc_copy *c)
                                 .outcome = ZC_MOVED,
                                 .bytes = c->bytes,
                                 .copies = c->copies,
+                                .links = c->links,
                                 .dst = c->dst.block,
                                 .src = c->src.block,
                                 .ticks = zc_ticks() - c->start,

@@ -97,6 +97,7 @@ struct zc_copy {
     bool kept;       /* The source stays ONE meanwhile (shared/transfer.h). */
     bool held;       /* Blocks stay where they are meanwhile (vmm/move.h). */
     /* The outcome. */
+    uint8_t links;                   /* Devices whose links carried it, of those 1 the own. */
     uint64_t copies;                 /* Number of copies that the driver makes. */
     uint64_t part[ZC_OUTCOME_COUNT]; /* `shared`: bytes by outcome; set if `way` is PAIR. */
 };
@@ -139,6 +140,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->way = ZC_WAY_FORWARD;
     c->facts = 0;
     c->planned = c->first = c->kept = c->held = false;
+    c->links = 1;
     c->copies = 1;
 }
 

@@ -17,6 +17,7 @@ enum zc_way {
     ZC_WAY_CPU_STAGED,   /* The same, from a buffer that has the source's bytes. */
     ZC_WAY_RING,         /* The driver, from pinned memory of libzc's (copy/staged.h). */
     ZC_WAY_THREADS,      /* The driver and threads together (copy/parallel.h). */
+    ZC_WAY_LINKS,        /* The drivers of several devices (copy/links.h). */
     ZC_WAY_COUNT,
     /* No way: some facts are to be gathered first. */
     ZC_WAY_ASK_PAIR = ZC_WAY_COUNT,
@@ -30,9 +31,10 @@ enum zc_way {
 /* Facts of a copy.  Those behind X_KNOWN are gathered only when a row asks for them. */
 enum zc_fact {
     ZC_FACT_OURS = 1 << 0,      /* libzc made the memory of a side, or answers for it. */
-    ZC_FACT_LARGE = 1 << 1,     /* Threads may make it if its memory is of the right kinds. */
-    ZC_FACT_LEAVES = 1 << 2,    /* A range leaves its block, or can't be named by the call. */
-    ZC_FACT_UNMANAGED = 1 << 3, /* A prefetch of memory that can't be prefetched. */
+    ZC_FACT_LARGE = 1 << 1,     /* THREADS or LINKS may hold, as the kinds of its memory say. */
+    ZC_FACT_LEAVES = 1 << 2,    /* A range leaves its block, can't be named by the call, or is one
+                                 * of a prefetch that can't be prefetched. */
+    ZC_FACT_LINKS = 1 << 3,     /* The links of several devices may carry it; with THREADS_KNOWN. */
     ZC_FACT_MALFORMED = 1 << 4, /* The driver refuses its shape in any memory, or may. */
     ZC_FACT_ASYNC = 1 << 5,     /* The call has a stream. */
     ZC_FACT_CAPTURE = 1 << 6,   /* Some stream is being captured. */

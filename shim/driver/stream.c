@@ -155,7 +155,7 @@ static CUresult look_for_work(CUevent *mark)
         return result;
     *mark = *mark ? *mark : zc_stream_mark_here(CU_STREAM_LEGACY, ZC_LEGACY);
     result = *mark ? zc_real.cuEventQuery(*mark) : CUDA_ERROR_NOT_SUPPORTED;
-    return result == CUDA_SUCCESS && !zc_streams_idle() ? CUDA_ERROR_NOT_READY : result;
+    return result == CUDA_SUCCESS && !zc_streams_idle(NULL) ? CUDA_ERROR_NOT_READY : result;
 }
 
 bool zc_stream_rests(unsigned most_ms)

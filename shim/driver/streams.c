@@ -73,17 +73,18 @@ static bool is_busy(CUstream stream)
     return false;
 }
 
-/* Returns their number; 0 if a context that goes has one, or without the lock. */
-static unsigned copy_streams(CUstream *copy)
+/* Returns the number of those of a context, or with NULL of all; -1 if a context that goes has one,
+ * or without the lock. */
+static int copy_streams(CUstream *copy, CUcontext context)
 {
-    unsigned n = 0;
+    int n = 0;
     if (!zc_lock_take(&streams_lock))
-        return 0;
-    while (n < streams.count && !zc_leaving(streams.at[n].context)) {
-        copy[n] = streams.at[n].stream;
-        n++;
-    }
-    n = n == streams.count ? n : 0;
+        return -1;
+    for (unsigned i = 0; i < streams.count && n >= 0; i++)
+        if (zc_leaving(streams.at[i].context))
+            n = -1;
+        else if (!context || streams.at[i].context == context)
+            copy[n++] = streams.at[i].stream;
     zc_lock_drop(&streams_lock);
     return n;
 }
@@ -93,21 +94,21 @@ bool zc_streams_known(void)
     return !streams.too_many;
 }
 
-bool zc_streams_idle(void)
+bool zc_streams_idle(CUcontext context)
 {
     CUstream copy[STREAMS_MAX];
     if (streams.too_many || !__atomic_load_n(&streams.count, __ATOMIC_RELAXED))
         return !streams.too_many;
-    unsigned n = copy_streams(copy), idle = 0;
+    int n = copy_streams(copy, context), idle = 0;
     while (idle < n && !is_busy(copy[idle]))
         idle++;
-    return n && idle == n;
+    return idle == n;
 }
 
 static void forget_ended(void)
 {
     CUstream copy[STREAMS_MAX];
-    for (unsigned i = copy_streams(copy); i-- > 0;)
+    for (int i = copy_streams(copy, NULL); i-- > 0;)
         if ((uintptr_t)copy[i] & ENDED)
             is_busy(copy[i]);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "copy/cpu.h"
 #include "copy/parallel.h"
+#include "copy/links.h"
 #include "copy/staged.h"
 #include "driver/await.h"
 #include "driver/call.h"
@@ -66,7 +67,8 @@ static bool carry_out(struct zc_copy *c)
         zc_staged_send(c);
         return true;
     case ZC_WAY_THREADS:
-        if (zc_sides_by_threads(c))
+    case ZC_WAY_LINKS:
+        if (c->way == ZC_WAY_LINKS ? zc_links_copy(c) : zc_sides_by_threads(c))
             return true;
         __attribute__((fallthrough));
     case ZC_WAY_FORWARD:
@@ -84,9 +86,9 @@ static void plan(struct zc_copy *c, bool ours, bool large)
     c->facts = ZC_FACT_IF(OURS, ours) | ZC_FACT_IF(LARGE, large) | ZC_FACT_IF(ASYNC, c->async) |
                ZC_FACT_IF(CAPTURE, zc_capture_any()) |
                ZC_FACT_IF(SHARED, ours && zc_sides_pair(c)) |
-               ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src))) |
-               ZC_FACT_IF(BORDER, ours && zc_parts_any(c)) |
-               ZC_FACT_IF(UNMANAGED, ours && c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent);
+               ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src) ||
+                                           (c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent))) |
+               ZC_FACT_IF(BORDER, ours && zc_parts_any(c));
     while ((c->way = zc_plan(c->facts)) >= ZC_WAY_COUNT)
         c->facts |= zc_sides_answer(c, c->way);
 }

@@ -26,6 +26,7 @@
     X(vmm)                                                                                         \
     X(move)                                                                                        \
     X(ring)                                                                                        \
+    X(links)                                                                                       \
     X(early)                                                                                       \
     X(shared_report)                                                                               \
     X(freed)                                                                                       \

@@ -150,6 +150,7 @@ struct zc_transfer {
     struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
     uint8_t dst_source;      /* enum zc_source of pageable memory, */
     uint8_t src_source;      /* else NONE. */
+    uint8_t links;           /* Devices whose links carried it; 0, 1: one. */
     uint16_t call;           /* Index of the call's own site; 0 if it is unknown. */
     bool continues;          /* Another part of a counted transfer: bytes, but no call. */
 };

@@ -165,6 +165,8 @@ __attribute__((noinline)) static void write_transfer(const struct zc_transfer *t
     zc_line_str(&line, "outcome", zc_outcome_name(t->outcome));
     zc_line_u64(&line, "driver_copies", t->outcome == ZC_MOVED ? t->copies : 0);
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(t->ticks));
+    if (t->links > 1)
+        zc_line_u64(&line, "links", t->links);
     zc_line_id(&line, "src_block", t->src != NULL ? t->src->id : 0);
     zc_line_id(&line, "dst_block", t->dst != NULL ? t->dst->id : 0);
     zc_line_address(&line, "src_address", call->src);

@@ -3,6 +3,7 @@
 #include "place/sides.h"
 
 #include "copy/cpu.h"
+#include "copy/links.h"
 #include "copy/parallel.h"
 #include "copy/staged.h"
 #include "driver/await.h"
@@ -229,7 +230,7 @@ uint32_t zc_sides_answer(struct zc_copy *c, enum zc_way question)
     case ZC_WAY_ASK_IDLE:
         return ZC_FACT_IDLE_KNOWN | ZC_FACT_IF(IDLE, zc_stream_idle(c->stream, c->flavour));
     default:
-        return ZC_FACT_THREADS_KNOWN | zc_parallel_facts(c);
+        return ZC_FACT_THREADS_KNOWN | zc_parallel_facts(c) | zc_links_facts(c);
     }
 }
 

@@ -115,7 +115,7 @@ static bool in_order(const struct zc_copy *c, CUcontext context)
 {
     bool legacy = c->stream == CU_STREAM_LEGACY || (!c->stream && c->flavour == ZC_LEGACY);
     return zc_stream_context(c->stream, c->flavour) == context &&
-           (legacy || zc_stream_idle(CU_STREAM_LEGACY, ZC_LEGACY)) && zc_streams_idle();
+           (legacy || zc_stream_idle(CU_STREAM_LEGACY, ZC_LEGACY)) && zc_streams_idle(NULL);
 }
 
 static bool pends(const struct zc_vmm *v)

@@ -15,7 +15,7 @@
 
 /* Facts that go together: one of a group holds, in all its combinations with the other groups. */
 static const uint32_t ours[] = {0, F(OURS)}, large[] = {0, F(LARGE)};
-static const uint32_t wrong[] = {0, F(LEAVES), F(UNMANAGED), F(MALFORMED), F(BORDER)};
+static const uint32_t wrong[] = {0, F(LEAVES), F(MALFORMED), F(BORDER)};
 static const uint32_t call[] = {0, F(ASYNC), F(AWAITED), F(AWAITED) | F(UNWAITED_KNOWN),
                                 F(AWAITED) | F(UNWAITED_KNOWN) | F(UNWAITED)};
 static const uint32_t capture[] = {0, F(CAPTURE), F(CAPTURE) | F(CAPTURED)};
@@ -31,7 +31,8 @@ static const uint32_t from[] = {0, F(FROM_PAGEABLE), F(FROM_PAGEABLE) | F(FROM_S
 static const uint32_t length[] = {0, F(SHORT)};
 static const uint32_t idle[] = {0, F(IDLE_KNOWN), F(IDLE_KNOWN) | F(IDLE)};
 static const uint32_t threads[] = {0, F(THREADS_KNOWN), F(THREADS_KNOWN) | F(THREADS),
-                                   F(THREADS_KNOWN) | F(THREADS) | F(INWARD)};
+                                   F(THREADS_KNOWN) | F(THREADS) | F(INWARD),
+                                   F(THREADS_KNOWN) | F(LINKS)};
 
 static const struct {
     const uint32_t *facts;
@@ -133,8 +134,8 @@ static void nothing_is_asked_twice(void **state)
 static void in_a_capture(uint32_t facts)
 {
     enum zc_way way = zc_plan(facts);
-    if (!(facts & F(CAPTURE)) || facts & (F(CPU) | F(THREADS)))
-        return; /* These two are gathered outside captures. */
+    if (!(facts & F(CAPTURE)) || facts & (F(CPU) | F(THREADS) | F(LINKS)))
+        return; /* These are gathered outside captures. */
     assert_true(way == ZC_WAY_FORWARD || way == ZC_WAY_FORWARD_WAIT || way == ZC_WAY_REFUSE ||
                 way == ZC_WAY_PAIR || way == ZC_WAY_REMAP || way == ZC_WAY_SPLIT ||
                 way == ZC_WAY_ASK_PAIR || way == ZC_WAY_ASK_READY);
@@ -173,7 +174,8 @@ static void not_by_libzc(uint32_t facts)
 {
     enum zc_way way = zc_plan(facts);
     if (facts & F(MALFORMED))
-        assert_true(way != ZC_WAY_RING && way != ZC_WAY_THREADS && way != ZC_WAY_ASK_CPU);
+        assert_true(way != ZC_WAY_RING && way != ZC_WAY_THREADS && way != ZC_WAY_LINKS &&
+                    way != ZC_WAY_ASK_CPU);
 }
 
 static void what_a_driver_may_refuse_is_the_drivers(void **state)
@@ -192,7 +194,7 @@ static void with_a_reason(uint32_t facts)
 {
     enum zc_way way = zc_plan(facts);
     if (way == ZC_WAY_REFUSE)
-        assert_true(facts & (F(LEAVES) | F(UNMANAGED) | F(FAILED)));
+        assert_true(facts & (F(LEAVES) | F(FAILED)));
     if (!(facts & (F(OURS) | F(LARGE))))
         assert_int_equal(way, ZC_WAY_FORWARD);
     if (way == ZC_WAY_SPLIT || facts & F(BORDER)) { /* Its parts are copies of their own. */
@@ -211,9 +213,11 @@ static void with_a_reason(uint32_t facts)
         assert_true(has(facts, F(RING) | F(ASYNC)));
     if (way == ZC_WAY_THREADS)
         assert_true(facts & F(THREADS));
+    if (way == ZC_WAY_LINKS)
+        assert_true(facts & F(LINKS) && !(facts & (F(RING) | F(CAPTURED))));
     if (way == ZC_WAY_REMAP)
         assert_true(facts & F(PENDING));
-    if (has(facts, F(OURS) | F(PAIR)) && !(facts & (F(LEAVES) | F(UNMANAGED) | F(FAILED))))
+    if (has(facts, F(OURS) | F(PAIR)) && !(facts & (F(LEAVES) | F(FAILED))))
         assert_int_equal(way, ZC_WAY_PAIR);
     if (way == ZC_WAY_PAIR)
         assert_true(facts & F(PAIR));
@@ -248,6 +252,9 @@ static void known_copies_go_their_known_ways(void **state)
         {base | F(ASYNC) | staged | F(RING) | F(CAPTURE), ZC_WAY_FORWARD_WAIT},
         {base | F(ASYNC) | F(TO_PAGEABLE) | F(TO_STAGED), ZC_WAY_FORWARD_WAIT},
         {base | F(TO_PAGEABLE) | F(TO_STAGED), ZC_WAY_FORWARD},
+        {F(LARGE) | F(THREADS_KNOWN) | F(LINKS), ZC_WAY_LINKS},
+        {base | F(LARGE) | F(ASYNC) | F(THREADS_KNOWN) | F(LINKS) | F(TO_PAGEABLE) | F(TO_STAGED),
+         ZC_WAY_LINKS},
         {F(LARGE) | F(THREADS_KNOWN) | F(THREADS), ZC_WAY_THREADS},
         {F(LARGE) | F(THREADS_KNOWN) | F(THREADS) | F(INWARD) | busy, ZC_WAY_FORWARD},
     };

@@ -40,9 +40,9 @@ _TABLES = {
     "transfers": {
         "time_ns": NUMBER, "function": WORD, **FLOW, "real_dir": WORD, "real_src_kind": WORD,
         "real_dst_kind": WORD, "bytes": NUMBER, "outcome": WORD, "driver_copies": NUMBER,
-        "blocked_ns": NUMBER, "src_block": NUMBER, "dst_block": NUMBER, "src_address": TEXT,
-        "dst_address": TEXT, "src_memory": WORD, "dst_memory": WORD, "stream": WORD,
-        "thread": NUMBER, "call_site": WORD, "range": WORD},
+        "blocked_ns": NUMBER, "links": NUMBER, "src_block": NUMBER, "dst_block": NUMBER,
+        "src_address": TEXT, "dst_address": TEXT, "src_memory": WORD, "dst_memory": WORD,
+        "stream": WORD, "thread": NUMBER, "call_site": WORD, "range": WORD},
     "pairs": {
         "time_ns": NUMBER, "device_block": NUMBER, "host_block": NUMBER, "device_site": WORD,
         "host_site": WORD, "backing": WORD, "why": WORD, "size_bytes": NUMBER,

@@ -36,9 +36,10 @@ LINE = re.compile(
     + rb',"src_kind":' + _WORD + rb',"dst_kind":' + _WORD + rb',"real_dir":' + _WORD
     + rb',"real_src_kind":' + _WORD + rb',"real_dst_kind":' + _WORD + rb',"bytes":' + _NUMBER
     + rb',"outcome":' + _WORD + rb')(?:,"driver_copies":' + _NUMBER + rb')?,"blocked_ns":('
-    + _NUMBER + rb'),"src_block":(' + _NUMBER + rb'|null),"dst_block":(' + _NUMBER
-    + rb'|null),"src_address":(' + _END + rb'),"dst_address":(' + _END
-    + rb')(?:,"src_memory":' + _MEMORY + rb',"dst_memory":' + _MEMORY + rb')?,"stream":' + _WORD
+    + _NUMBER + rb')(?:,"links":' + _NUMBER + rb')?,"src_block":(' + _NUMBER
+    + rb'|null),"dst_block":(' + _NUMBER + rb'|null),"src_address":(' + _END
+    + rb'),"dst_address":(' + _END + rb')(?:,"src_memory":' + _MEMORY + rb',"dst_memory":'
+    + _MEMORY + rb')?,"stream":' + _WORD
     + rb',"thread":' + _NUMBER + rb'(?:,"call_site":(?:"([0-9a-f]{8})"|null))?'
     + rb'(?:,"range":(?:("(?:[^"\\]|\\.)*")|null))?\}').fullmatch
 

@@ -142,7 +142,8 @@ SIM_API(cuDeviceGetP2PAttribute,
         return CUDA_ERROR_INVALID_DEVICE;
     if (!value || src == dst)
         return CUDA_ERROR_INVALID_VALUE;
-    *value = attr == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
+    *value = attr == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+             attr == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED; /* NVLink between them. */
     return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies over the links of several GPUs.  A peer's link has a context of libzc's own, so that
+ * nothing the program can ask of the peer's primary context changes: whether it is active, its peer
+ * access, the error of a kernel that failed in it.
+ *
+ * A link's chunks take turns in its slots: a stream and a buffer each, so that the order of the
+ * stream alone keeps a buffer from being written before it was read.  A link works for one stream
+ * of the program at a time; work of another one queued behind it would have to wait for the first.
+ */
+#include "copy/links.h"
+
+#include "base/job.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "copy/staged.h"
+#include "driver/capture.h"
+#include "driver/lock.h"
+#include "driver/stream.h"
+#include "driver/streams.h"
+#include "host/pinned.h"
+#include "log/lines.h"
+#include "memory/place.h"
+
+#define SLOTS 3u
+#define CHUNK ((size_t)16 << 20)      /* Bytes of a slot's buffer. */
+#define CHUNK_LEAST ((size_t)2 << 20) /* Chunks are multiples of it. */
+#define CHUNKS_LEAST 4u               /* Of a short part: the last one's way over NVLink counts. */
+
+/* `links = idle`: bytes of large copies after which a context on one more peer is made: to wait for
+ * them over the own link takes about as long as that. */
+#define PAYS ((uint64_t)8 << 30)
+
+/* The link of a peer.  Fields belong to the thread that has claimed it. */
+struct link {
+    uint32_t claimed;  /* Atomic. */
+    bool lost;         /* It can't be made, or the driver has refused to use it. */
+    CUcontext context; /* libzc's own, on the peer; NULL: not made. */
+    CUdeviceptr buffer;
+    CUstream stream[SLOTS];
+    CUevent passed[SLOTS];         /* Behind the work of each slot; the first behind that of all. */
+    struct zc_stream_ident served; /* The stream of the last copy. */
+};
+
+static ZC_OWN struct {
+    uint64_t bytes; /* Of all large copies.  Atomic. */
+    unsigned made;  /* Contexts, ever.  Atomic. */
+    struct link of[ZC_LINKS_MAX];
+} links;
+
+struct job {
+    struct zc_copy *c;
+    CUdeviceptr host, device;
+    CUcontext context; /* The current one, of the copy and its device block. */
+    struct zc_stream_ident stream;
+    CUevent begin;   /* Behind what the stream had to do before the copy. */
+    bool in;         /* To the device. */
+    int8_t own;      /* The device. */
+    const char *why; /* Why a peer is not used. */
+};
+
+static bool is_pinned(const struct zc_operand *b, uint64_t bytes)
+{
+    return b->block && b->asked != ZC_KIND_DEVICE && b->real == ZC_KIND_PINNED &&
+           !(b->block->flags & ZC_BLOCK_READ_ONLY) && !zc_is_mapping(b->block) &&
+           !zc_pinned_stuck(b->extent) && bytes <= b->block->base + b->block->size - b->address;
+}
+
+/* Peer access covers what cuMemAlloc has given, not pools and mappings. */
+static bool is_allocated(const struct zc_operand *b, uint64_t bytes)
+{
+    const unsigned other = ZC_BLOCK_CONVERTED | ZC_BLOCK_STREAM | ZC_BLOCK_FOREIGN;
+    CUcontext current;
+    return zc_operand_on_device(b, bytes) && !(b->block->flags & other) &&
+           (b->block->api == ZC_API_cuMemAlloc || b->block->api == ZC_API_cuMemAllocPitch) &&
+           zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == b->block->context;
+}
+
+uint32_t zc_links_facts(const struct zc_copy *c)
+{
+    bool sides = zc_links_large(c) && !c->order && !(c->facts & ZC_FACT_SHARED) &&
+                 ((is_pinned(&c->src, c->bytes) && is_allocated(&c->dst, c->bytes)) ||
+                  (is_pinned(&c->dst, c->bytes) && is_allocated(&c->src, c->bytes)));
+    return ZC_FACT_IF(LINKS, sides && zc_stream_here(c->stream, c->flavour));
+}
+
+static void link_end(struct link *link)
+{
+    if (link->context)
+        zc_real.cuCtxDestroy_v2(link->context);
+    link->context = NULL;
+    link->lost = true;
+}
+
+static void link_lose(struct link *link, int peer, const char *call)
+{
+    zc_message(ZC_WARN, "links", "the link of device %d is not used any more: %s failed", peer,
+               call);
+    link->lost = true;
+}
+
+/* Makes the buffer, streams and events of a link, in its context, which is current. */
+static bool link_furnish(struct link *link)
+{
+    bool made = zc_real.cuMemAlloc_v2(&link->buffer, SLOTS * CHUNK) == CUDA_SUCCESS;
+    for (unsigned i = 0; i < SLOTS && made; i++)
+        made = zc_real.cuStreamCreate(&link->stream[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
+               zc_real.cuEventCreate(&link->passed[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
+    return made;
+}
+
+static void say_made(int peer, uint64_t ns)
+{
+    char buffer[160];
+    struct zc_text text = zc_text_on(buffer, sizeof(buffer));
+    zc_text_fmt(&text,
+                "large copies take the link of device %d, too: a context and %B there, made "
+                "in %U ms",
+                peer, (uint64_t)(SLOTS * CHUNK), ns / 1000000);
+    zc_log_warn(ZC_NOTE, "links", zc_text_cstr(&text));
+}
+
+static bool link_make(struct link *link, int peer)
+{
+    CUcontext popped;
+    uint64_t start = zc_ticks();
+    if (zc_real.cuCtxCreate_v2(&link->context, 0, peer) != CUDA_SUCCESS) {
+        link->context = NULL;
+        link_lose(link, peer, "cuCtxCreate");
+        return false;
+    }
+    bool made = link_furnish(link);
+    zc_real.cuCtxPopCurrent_v2(&popped);
+    if (!made) {
+        link_lose(link, peer, "making a buffer and streams there");
+        link_end(link);
+        return false;
+    }
+    __atomic_fetch_add(&links.made, 1, __ATOMIC_RELAXED);
+    say_made(peer, zc_ticks_to_ns(zc_ticks() - start));
+    return true;
+}
+
+/* A copy between peers without NVLink would come over the device's own link after all. */
+static const char *peer_refusal(int peer, int own)
+{
+    int reaches = 0, native = 0;
+    if (zc_real.cuDeviceCanAccessPeer(&reaches, peer, own) != CUDA_SUCCESS || !reaches)
+        return "it has no peer access";
+    if (zc_real.cuDeviceGetP2PAttribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+                                        peer, own) != CUDA_SUCCESS ||
+        !native)
+        return "no NVLink leads to it";
+    return NULL;
+}
+
+static bool context_rests(CUcontext context, int peer)
+{
+    CUdevice device = -1;
+    bool entered;
+    if (zc_leaving(context) || zc_context_enter(context, &entered) != CUDA_SUCCESS)
+        return false;
+    bool other = zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != peer;
+    bool rests = other || (zc_real.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS &&
+                           zc_streams_idle(context));
+    zc_context_leave(entered);
+    return rests;
+}
+
+/* True if the program has given the peer nothing to do. */
+static bool peer_rests(int peer)
+{
+    bool known = false, rests = true;
+    CUcontext context;
+    if (!zc_driver_lock())
+        return false;
+    for (unsigned i = 0; rests && (context = zc_context_at(i, &known)); i++)
+        rests = context_rests(context, peer);
+    rests = rests && known;
+    zc_driver_unlock();
+    return rests;
+}
+
+/* True if the link has nothing to do, or something for the same stream. */
+static bool link_free(const struct job *job, struct link *link, int peer)
+{
+    CUresult state = zc_real.cuEventQuery(link->passed[0]);
+    if (state != CUDA_SUCCESS && state != CUDA_ERROR_NOT_READY)
+        link_lose(link, peer, "cuEventQuery");
+    return !link->lost && (state == CUDA_SUCCESS || zc_stream_same(&link->served, &job->stream));
+}
+
+static bool link_usable(struct job *job, struct link *link, int peer)
+{
+    bool idle = zc_rules()->links == ZC_LINKS_IDLE;
+    const char *refusal = link->lost ? NULL : peer_refusal(peer, job->own);
+    if (refusal)
+        job->why = refusal;
+    if (link->lost || refusal || (idle && !peer_rests(peer)))
+        return false;
+    if (link->context)
+        return link_free(job, link, peer);
+    bool pays = !idle || __atomic_load_n(&links.bytes, __ATOMIC_RELAXED) >=
+                             PAYS * (1 + __atomic_load_n(&links.made, __ATOMIC_RELAXED));
+    return pays && link_make(link, peer);
+}
+
+static bool link_claim(struct link *link)
+{
+    return !__atomic_exchange_n(&link->claimed, 1, __ATOMIC_ACQUIRE);
+}
+
+static void link_release(struct link *link)
+{
+    __atomic_store_n(&link->claimed, 0, __ATOMIC_RELEASE);
+}
+
+/* Claims the peers whose links can carry a part now; returns their number. */
+static unsigned claim_links(struct job *job, uint8_t peers[ZC_LINKS_MAX])
+{
+    int devices = 0;
+    unsigned count = 0, most = zc_rules()->links;
+    if (most == ZC_LINKS_IDLE && zc_job()->local_world > 1) {
+        job->why = "other ranks of the job use the host's GPUs";
+        return 0;
+    }
+    if (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices < 2)
+        job->why = "the process sees no other GPU";
+    for (int peer = 0; peer < devices && peer < ZC_LINKS_MAX && count + 1 < most; peer++) {
+        struct link *link = &links.of[peer];
+        if (peer == job->own || !link_claim(link))
+            continue;
+        if (link_usable(job, link, peer))
+            peers[count++] = (uint8_t)peer;
+        else
+            link_release(link);
+    }
+    return count;
+}
+
+/* By the device's own link, in the copy's stream. */
+static CUresult send_own(struct job *job, size_t at, size_t n)
+{
+    const struct zc_copy *c = job->c;
+    CUdeviceptr device = job->device + at;
+    void *host = (void *)(job->host + at);
+    job->c->copies++;
+    return job->in ? ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(device, host, n, c->stream)
+                   : ZC_FLAVOURED(c->flavour, cuMemcpyDtoHAsync_v2)(host, device, n, c->stream);
+}
+
+static bool send_chunk(struct job *job, struct link *link, unsigned slot, size_t at, size_t n)
+{
+    CUdeviceptr device = job->device + at, buffer = link->buffer + slot * CHUNK;
+    void *host = (void *)(job->host + at);
+    CUstream stream = link->stream[slot];
+    CUresult result =
+        job->in ? zc_real.cuMemcpyHtoDAsync_v2(buffer, host, n, stream)
+                : zc_real.cuMemcpyPeerAsync(buffer, link->context, device, job->context, n, stream);
+    if (result == CUDA_SUCCESS)
+        result = job->in ? zc_real.cuMemcpyPeerAsync(device, job->context, buffer, link->context, n,
+                                                     stream)
+                         : zc_real.cuMemcpyDtoHAsync_v2(host, buffer, n, stream);
+    if (result != CUDA_SUCCESS)
+        return false;
+    job->c->copies++;
+    zc_traffic_own(zc_flow(ZC_DIR_PTOP, ZC_KIND_DEVICE, ZC_KIND_DEVICE), n);
+    return true;
+}
+
+/* Lets a link begin behind the copy's stream.  Its context is current. */
+static bool link_open(const struct job *job, struct link *link)
+{
+    CUresult result = zc_real.cuCtxEnablePeerAccess(job->context, 0);
+    bool open = result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    for (unsigned i = 0; i < SLOTS && open; i++)
+        open = zc_real.cuStreamWaitEvent(link->stream[i], job->begin, 0) == CUDA_SUCCESS;
+    return open;
+}
+
+/* Puts an event behind all that a link's slots have to do. */
+static bool link_join(struct link *link)
+{
+    bool joined = true;
+    for (unsigned i = SLOTS; i-- > 1 && joined;)
+        joined = zc_real.cuEventRecord(link->passed[i], link->stream[i]) == CUDA_SUCCESS &&
+                 zc_real.cuStreamWaitEvent(link->stream[0], link->passed[i], 0) == CUDA_SUCCESS;
+    return joined && zc_real.cuEventRecord(link->passed[0], link->stream[0]) == CUDA_SUCCESS;
+}
+
+/* Waits for the chunks, if no event could be put behind them.  False if they have failed. */
+static bool link_drain(struct link *link)
+{
+    bool arrived = true;
+    for (unsigned i = 0; i < SLOTS; i++)
+        arrived &= zc_real.cuStreamSynchronize(link->stream[i]) == CUDA_SUCCESS;
+    return arrived;
+}
+
+/* Gives a part of the copy to a peer's link; returns how many of its bytes the own link has not to
+ * carry, from its beginning on. */
+static size_t send_part(struct job *job, int peer, size_t at, size_t n)
+{
+    const struct zc_copy *c = job->c;
+    struct link *link = &links.of[peer];
+    size_t chunk = n / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST, sent = 0;
+    chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
+    bool entered, right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS;
+    if (!right)
+        return 0;
+    link->served = job->stream;
+    right = link_open(job, link);
+    for (unsigned i = 0; right && sent < n; i++) {
+        size_t bytes = n - sent < chunk ? n - sent : chunk;
+        right = send_chunk(job, link, i % SLOTS, at + sent, bytes);
+        sent += right ? bytes : 0;
+    }
+    bool joined = link_join(link);
+    zc_context_leave(entered);
+    joined = joined && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(c->stream, link->passed[0], 0) ==
+                           CUDA_SUCCESS;
+    if (!right || !joined)
+        link_lose(link, peer, "a call about a part of a copy");
+    return joined || link_drain(link) ? sent : 0;
+}
+
+/* The own link's part comes first: what the driver objects to in the copy it says there, before a
+ * byte has moved. */
+static void send_all(struct job *job, const uint8_t *peers, unsigned count)
+{
+    struct zc_copy *c = job->c;
+    size_t part = c->bytes / (count + 1) / CHUNK_LEAST * CHUNK_LEAST;
+    size_t at = c->bytes - part * count;
+    c->copies = 0;
+    c->result = send_own(job, 0, at);
+    for (unsigned i = 0; i < count && c->result == CUDA_SUCCESS; i++, at += part) {
+        size_t sent = send_part(job, peers[i], at, part);
+        if (sent < part)
+            c->result = send_own(job, at + sent, part - sent);
+        c->links += sent > 0;
+    }
+}
+
+/* A policy whose key has no effect is told why. */
+static void say_none(const struct job *job)
+{
+    if (job->why && zc_message_first("links"))
+        zc_message(ZC_NOTE, "links", "large copies of device %d keep to its own link: %s", job->own,
+                   job->why);
+}
+
+static bool copy_relaxed(struct zc_copy *c)
+{
+    bool in = c->dst.asked == ZC_KIND_DEVICE;
+    const struct zc_operand *host = in ? &c->src : &c->dst, *device = in ? &c->dst : &c->src;
+    struct job job = {.c = c,
+                      .host = host->address,
+                      .device = device->address,
+                      .context = device->block->context,
+                      .own = device->block->device,
+                      .in = in};
+    uint8_t peers[ZC_LINKS_MAX];
+    zc_stream_identify(c->stream, c->flavour, &job.stream);
+    __atomic_fetch_add(&links.bytes, c->bytes, __ATOMIC_RELAXED);
+    unsigned count = claim_links(&job, peers);
+    job.begin = count ? zc_stream_mark_here(c->stream, c->flavour) : NULL;
+    if (job.begin) {
+        send_all(&job, peers, count);
+        zc_real.cuEventDestroy_v2(job.begin);
+    } else if (!count) {
+        say_none(&job);
+    }
+    for (unsigned i = 0; i < count; i++)
+        link_release(&links.of[peers[i]]);
+    return job.begin;
+}
+
+/* The call waits where the driver's own copy would, or one of pageable memory. */
+bool zc_links_copy(struct zc_copy *c)
+{
+    CUstreamCaptureMode before = zc_capture_relax();
+    bool sent = copy_relaxed(c);
+    zc_capture_restore(before);
+    if (sent && c->result == CUDA_SUCCESS && (!c->async || c->dst.staged || c->src.staged))
+        c->result = zc_staged_wait(c);
+    return sent;
+}
+
+/* The current device is short of memory: gives the context there back, with all that it has, and
+ * makes no other one. */
+static unsigned links_reclaim(int place)
+{
+    CUdevice device;
+    unsigned given = 0;
+    if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_DEVICE) ||
+        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device >= ZC_LINKS_MAX ||
+        !link_claim(&links.of[device]))
+        return 0;
+    struct link *link = &links.of[device];
+    if (link->context && zc_real.cuEventQuery(link->passed[0]) == CUDA_SUCCESS) {
+        link_end(link);
+        given = 1;
+    }
+    link_release(link);
+    return given;
+}
+
+/* Not the context itself: the driver does not say what that takes. */
+static uint64_t links_idle(void)
+{
+    CUdevice device;
+    bool here = zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < ZC_LINKS_MAX &&
+                links.of[device].context;
+    return here ? SLOTS * CHUNK : 0;
+}
+
+const struct zc_module zc_module_links = {.reclaim = links_reclaim, .idle_bytes = links_idle};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* links = idle | N: one large copy goes over the links of several GPUs. */
+#pragma once
+
+#include "driver/copy.h"
+#include "ledger/rules.h"
+
+/* Smaller copies end before the peers' parts have begun to pay for the calls that they take. */
+#define ZC_LINKS_LEAST ((uint64_t)32 << 20)
+
+/* ZC_FACT_LARGE: so many bytes, where the policy has such copies. */
+static inline bool zc_links_large(const struct zc_copy *c)
+{
+    return c->bytes >= ZC_LINKS_LEAST && zc_rules()->links > ZC_LINKS_OWN;
+}
+
+/* ZC_FACT_LINKS, of such a copy: one line between pinned memory and a cuMemAlloc block of the
+ * current context, in a stream of that.  Asks the driver. */
+uint32_t zc_links_facts(const struct zc_copy *c);
+
+/*
+ * Carries a copy out that goes the way ZC_WAY_LINKS: the device's own link has one part, and each
+ * peer's link carries another one in chunks, by a buffer on the peer and NVLink.  All of that is
+ * given to streams before the call returns: it begins behind an event of the copy's stream, and
+ * that stream waits for its end.  False if no peer can be used now, and nothing was done: then the
+ * driver makes the copy.
+ */
+bool zc_links_copy(struct zc_copy *c);

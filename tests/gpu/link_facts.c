@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Asks a driver, and hardware with two GPUs or more, what copies over the links of several GPUs
+ * rely on (shim/copy/links.c).  Prints one line for each.
+ *
+ *   link_facts      ends with status 77 where fewer than two GPUs answer
+ */
+#define _GNU_SOURCE
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define BYTES ((size_t)512 << 20)
+#define MIB ((size_t)1 << 20)
+
+static void check(const char *what, CUresult result)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "link_facts: %s returned %d\n", what, (int)result);
+    exit(1);
+}
+#define CHECK(call) check(#call, call)
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void enter(CUcontext context)
+{
+    CHECK(cuCtxSetCurrent(context));
+}
+
+static int attribute(CUdevice_P2PAttribute which, int from, int to)
+{
+    int value = -1;
+    cuDeviceGetP2PAttribute(&value, which, from, to);
+    return value;
+}
+
+static void pairs(int devices)
+{
+    for (int a = 0; a < devices; a++)
+        for (int b = 0; b < devices; b++)
+            if (a != b)
+                printf("peers %d to %d: access %d, native atomics %d, performance rank %d\n", a, b,
+                       attribute(CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, a, b),
+                       attribute(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, a, b),
+                       attribute(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, a, b));
+}
+
+extern CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+
+/* A context beside the primary one: its time and memory, and what is seen of it there. */
+static CUcontext make_context(int device, CUcontext primary)
+{
+    CUcontext context, popped;
+    size_t before, after, total;
+    CUdeviceptr block;
+    CUstream stream[3];
+    enter(primary);
+    CHECK(cuMemGetInfo(&before, &total));
+    double start = now_ms();
+    CHECK(cuCtxCreate_v2(&context, 0, device));
+    double made = now_ms() - start;
+    CHECK(cuMemAlloc(&block, 48 * MIB));
+    for (int i = 0; i < 3; i++)
+        CHECK(cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
+    double furnished = now_ms() - start - made;
+    CHECK(cuCtxPopCurrent(&popped));
+    enter(primary);
+    CHECK(cuMemGetInfo(&after, &total));
+    printf("a second context on device %d: %.1f ms, with 48 MiB and 3 streams %.1f ms more; "
+           "%zu MiB together\n",
+           device, made, furnished, (before - after) / MIB);
+    return context;
+}
+
+/* The best of five, in GB/s, of copies in a context's stream; `issue` is the longest call. */
+static double best(CUstream stream, CUdeviceptr device, void *host, bool in, double *issue)
+{
+    double least = 1e9;
+    *issue = 0;
+    for (int i = 0; i < 5; i++) {
+        double start = now_ms();
+        CHECK(in ? cuMemcpyHtoDAsync(device, host, BYTES, stream)
+                 : cuMemcpyDtoHAsync(host, device, BYTES, stream));
+        double call = now_ms() - start;
+        CHECK(cuStreamSynchronize(stream));
+        double took = now_ms() - start;
+        least = took < least ? took : least;
+        *issue = call > *issue ? call : *issue;
+    }
+    return (double)BYTES / least * 1e-6;
+}
+
+static void host_memory(CUcontext home, CUcontext far)
+{
+    static const char *const names[] = {"cuMemHostAlloc", "cuMemHostAlloc, portable",
+                                        "cuMemHostRegister", "cuMemHostRegister, portable",
+                                        "pageable"};
+    for (int i = 0; i < 5; i++) {
+        void *host;
+        CUdeviceptr device;
+        CUstream stream;
+        double issue_in, issue_out;
+        enter(home);
+        if (i < 2)
+            CHECK(cuMemHostAlloc(&host, BYTES, i ? CU_MEMHOSTALLOC_PORTABLE : 0));
+        else
+            host = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(host, 1, BYTES);
+        if (i == 2 || i == 3)
+            CHECK(cuMemHostRegister(host, BYTES, i == 3 ? CU_MEMHOSTREGISTER_PORTABLE : 0));
+        enter(far);
+        CHECK(cuMemAlloc(&device, BYTES));
+        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        double in = best(stream, device, host, true, &issue_in);
+        double out = best(stream, device, host, false, &issue_out);
+        printf("%s of device 0, copied in device 1's context: to %.1f GB/s, from %.1f; the call "
+               "took %.3f and %.3f ms\n",
+               names[i], in, out, issue_in, issue_out);
+        CHECK(cuMemFree(device));
+        CHECK(cuStreamDestroy(stream));
+        enter(home);
+        if (i < 2)
+            CHECK(cuMemFreeHost(host));
+        else if (i < 4)
+            CHECK(cuMemHostUnregister(host));
+        if (i >= 2)
+            munmap(host, BYTES);
+    }
+}
+
+/* cuMemcpyPeerAsync in the far context, before and after that one alone has got peer access. */
+static void relay(CUcontext home, CUcontext far)
+{
+    CUdeviceptr here, there;
+    CUstream stream;
+    enter(home);
+    CHECK(cuMemAlloc(&here, BYTES));
+    enter(far);
+    CHECK(cuMemAlloc(&there, BYTES));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int with = 0; with < 2; with++)
+        for (int in = 0; in < 2; in++) {
+            double least = 1e9;
+            if (with && !in) {
+                printf("cuCtxEnablePeerAccess: %d, ", (int)cuCtxEnablePeerAccess(home, 0));
+                double start = now_ms();
+                int again = (int)cuCtxEnablePeerAccess(home, 0);
+                printf("again: %d in %.1f us\n", again, (now_ms() - start) * 1e3);
+            }
+            for (int i = 0; i < 5; i++) {
+                double start = now_ms();
+                CHECK(in ? cuMemcpyPeerAsync(here, home, there, far, BYTES, stream)
+                         : cuMemcpyPeerAsync(there, far, here, home, BYTES, stream));
+                CHECK(cuStreamSynchronize(stream));
+                double took = now_ms() - start;
+                least = took < least ? took : least;
+            }
+            printf("cuMemcpyPeerAsync in device 1's context, %s device 0, %s peer access: %.1f "
+                   "GB/s\n",
+                   in ? "to" : "from", with ? "with" : "without", (double)BYTES / least * 1e-6);
+        }
+}
+
+/* A program that enables and resets what it has there itself. */
+static void beside(CUcontext home, CUcontext far)
+{
+    CUcontext primary;
+    unsigned flags;
+    int active;
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 1));
+    enter(primary);
+    printf("the primary context beside it: cuCtxEnablePeerAccess %d\n",
+           (int)cuCtxEnablePeerAccess(home, 0));
+    enter(home);
+    CHECK(cuDevicePrimaryCtxReset(1));
+    CHECK(cuDevicePrimaryCtxGetState(1, &flags, &active));
+    enter(far);
+    printf("after the primary context's reset: active %d, cuCtxSynchronize in the other %d\n",
+           active, (int)cuCtxSynchronize());
+    double start = now_ms();
+    CHECK(cuCtxDestroy(far));
+    printf("cuCtxDestroy: %.1f ms\n", now_ms() - start);
+}
+
+int main(void)
+{
+    int devices = 0;
+    CUcontext home, there;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (cuInit(0) != CUDA_SUCCESS || cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices < 2) {
+        fprintf(stderr, "link_facts: needs two GPUs\n");
+        return 77;
+    }
+    pairs(devices);
+    CHECK(cuDevicePrimaryCtxRetain(&home, 0));
+    CHECK(cuDevicePrimaryCtxRetain(&there, 1));
+    CUcontext far = make_context(1, there);
+    host_memory(home, far);
+    relay(home, far);
+    beside(home, far);
+    return 0;
+}

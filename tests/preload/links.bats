@@ -1,0 +1,144 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Large copies over the links of several GPUs are, to the program, the driver's own copies.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/links
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 SIM_DEVICES=2 SIM_TRACE=$BATS_TEST_TMPDIR/trace
+}
+
+# Runs a scenario bare and with so many links: scene SCENARIO LINKS [ARGUMENT...]
+scene() {
+    run -0 timeout 60 "$program" "$1" "${@:3}"
+    bare=$output
+    rm -f "$SIM_TRACE"
+    run -0 --separate-stderr under_policy $'[defaults]\nlinks = '"$2" \
+        timeout 60 "$program" "$1" "${@:3}"
+    [[ $output == "$bare" ]]
+}
+
+# Copies between peers that the driver was asked for.
+relayed() {
+    grep -c '^cuMemcpyPeerAsync ' "$SIM_TRACE" || true
+}
+
+@test "every byte of copies of many sizes comes over two links, three and four" {
+    for links in 2 3 4; do
+        SIM_DEVICES=$links scene sizes "$links"
+        (($(relayed) >= 4 * 8 * (links - 1)))
+        [[ -z $stderr ]]
+    done
+}
+
+@test "a copy over several links stands in its stream as one copy" {
+    for delay in 0 2000; do
+        SIM_DELAY_US=$delay scene order 2
+        (($(relayed) > 0))
+    done
+}
+
+@test "a copy over several links waits for no other stream" {
+    SIM_DEVICES=3 scene apart 3
+    (($(relayed) > 0))
+}
+
+@test "random copies of several streams and threads, over several links, are those of one link" {
+    for seed in ${SEEDS:-1 2 3}; do
+        export SEED=$seed
+        for devices in 2 4; do
+            SIM_DEVICES=$devices scene lanes_in_turns "$devices"
+            (($(relayed) > 0))
+            SIM_DEVICES=$devices SIM_DELAY_US=300 scene lanes_at_once "$devices"
+        done
+    done
+}
+
+@test "a program finds the other device as it left it" {
+    scene unseen 2
+    (($(relayed) > 0))
+}
+
+@test "a program gets the memory of the other device that links took" {
+    SIM_MEMORY_MIB=512 scene full 2
+    [[ $(grep -c '^cuCtxDestroy_v2 0' "$SIM_TRACE") == 1 ]]
+}
+
+@test "copies over several links go on behind a fork" {
+    scene forked 2
+    (($(relayed) > 0))
+}
+
+@test "copies of other memory, and in captures, keep to one link" {
+    SIM_DEVICES=4 scene others 4
+    [[ $(relayed) == 12 ]] # Of three copies of cudaMalloc's memory.
+    scene captured 2
+    [[ $(relayed) == 0 ]]
+}
+
+# The process ends with what the program prints: one call of a copy fails in turn.
+@test "a peer's call that fails is made up for by the own link, and said" {
+    local call nth hurt
+    for call in cuCtxCreate_v2 cuMemAlloc_v2 cuStreamCreate cuEventCreate cuEventRecord \
+        cuEventQuery cuStreamWaitEvent cuCtxEnablePeerAccess cuMemcpyPeerAsync \
+        cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuCtxPushCurrent_v2 cuDeviceCanAccessPeer \
+        cuDeviceGetP2PAttribute cuDeviceGetCount cuEventDestroy_v2; do
+        hurt=0
+        for nth in 1 2 3 4 6 10; do
+            run -0 --separate-stderr under_policy $'[defaults]\nlinks = 2' \
+                timeout 60 "$program" call_fails "$call" "$nth"
+            # The own link's call comes first, and its code is the program's.
+            [[ -z $output || $nth == 1 && $call == cuMemcpy[HD]to[HD]Async_v2 ]]
+            [[ -z $output || -z $stderr ]]
+            [[ -z $stderr || $stderr == 'libzc: '*' link'* ]]
+            [[ -z $output$stderr ]] || hurt=1
+        done
+        [[ $hurt == 1 || $call == cuCtxPushCurrent_v2 || $call == cuEventDestroy_v2 ]] || {
+            echo "no effect: $call"
+            return 1
+        }
+    done
+}
+
+# idle SCENARIO: without the bare run, as they copy much.
+idle() {
+    rm -f "$SIM_TRACE"
+    run -0 --separate-stderr under_policy $'[defaults]\nlinks = idle' timeout 60 "$program" "$1"
+}
+
+@test "an idle peer's link is taken once copies have paid for it, a busy one's never" {
+    idle many
+    (($(relayed) > 0 && $(relayed) < 34 * 2 * 4))
+    idle busy
+    [[ $(relayed) == 0 ]]
+    OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 \
+        OMPI_COMM_WORLD_LOCAL_SIZE=2 idle order
+    [[ $(relayed) == 0 && $stderr == *'other ranks of the job use'* ]]
+}
+
+@test "the log has the links of each copy, its bytes once, and what a peer cost" {
+    export ZC_LOG=$BATS_TEST_TMPDIR/log ZC_LOG_LEVEL=events
+    scene order 2
+    python3 - "$ZC_LOG" <<'END'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+large = [line for line in lines if line["type"] == "transfer" and line["bytes"] == 32 << 20
+         and line["dir"] != "Memset"]
+assert [line["links"] for line in large] == [2, 2, 2], large
+assert all(line["driver_copies"] == 5 for line in large), large
+notes = [line for line in lines if line["type"] == "warn" and line["code"] == "links"]
+assert len(notes) == 1 and "48 MiB there, made in" in notes[0]["text"], notes
+summary = lines[-1]
+moved = {row["dir"]: row["bytes"] for row in summary["moved_by_kind"]}
+assert moved["HtoD"] == 32 << 20 and moved["PtoP"] == 48 << 20, moved
+END
+}
+
+@test "a policy whose links have no effect says why, once" {
+    SIM_DEVICES=1 scene sizes idle
+    [[ $stderr == *'copies of device 0 keep to its own link: the process sees no other GPU' ]]
+    SIM_DEVICES=1 scene sizes own
+    [[ -z $stderr ]]
+}

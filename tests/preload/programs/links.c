@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/* Large copies of pinned memory, which may go over the links of several GPUs: links SCENARIO. */
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include "program.h"
+
+#define MIB ((size_t)1 << 20)
+#define LARGE (32 * MIB)
+
+static uint64_t word(size_t i, uint64_t seed)
+{
+    return (i + seed) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void scribble(void *p, size_t n, uint64_t seed)
+{
+    for (size_t i = 0; i < n / 8; i++)
+        ((uint64_t *)p)[i] = word(i, seed);
+    memset((char *)p + n / 8 * 8, (int)seed, n % 8);
+}
+
+/* One device block and two pinned ones. */
+struct pair {
+    size_t n;
+    CUdeviceptr device;
+    char *from, *to;
+};
+
+static struct pair make_pair(size_t n, uint64_t seed)
+{
+    struct pair p = {.n = n};
+    CHECK(cuMemAlloc(&p.device, n));
+    CHECK(cuMemHostAlloc((void **)&p.from, n, CU_MEMHOSTALLOC_PORTABLE));
+    CHECK(cuMemHostAlloc((void **)&p.to, n, CU_MEMHOSTALLOC_PORTABLE));
+    scribble(p.from, n, seed);
+    memset(p.to, 0xa5, n);
+    return p;
+}
+
+static void end_pair(struct pair *p)
+{
+    CHECK(cuMemFree(p->device));
+    CHECK(cuMemFreeHost(p->from));
+    CHECK(cuMemFreeHost(p->to));
+}
+
+static void there_and_back(struct pair *p, CUstream stream)
+{
+    CHECK(cuMemcpyHtoDAsync(p->device, p->from, p->n, stream));
+    CHECK(cuMemcpyDtoHAsync(p->to, p->device, p->n, stream));
+}
+
+static bool came_back(const struct pair *p)
+{
+    return !memcmp(p->from, p->to, p->n);
+}
+
+/* Sizes at the borders of parts and chunks, by calls with and without a stream. */
+static void sizes(void)
+{
+    static const size_t all[] = {LARGE - 1,       LARGE,        LARGE + 1,        LARGE + 2 * MIB,
+                                 48 * MIB + 4097, 64 * MIB - 1, 100 * MIB + 8191, 256 * MIB};
+    start_gpu(0);
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        struct pair p = make_pair(all[i], i);
+        CHECK(cuMemcpyHtoD(p.device, p.from, p.n));
+        CHECK(cuMemcpyDtoH(p.to, p.device, p.n));
+        EXPECT(came_back(&p));
+        memset(p.to, 1, p.n);
+        CHECK(cuMemsetD8(p.device, 2, p.n));
+        there_and_back(&p, NULL);
+        there_and_back(&p, CU_STREAM_PER_THREAD);
+        CHECK(cuStreamSynchronize(NULL));
+        CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        EXPECT(came_back(&p));
+        end_pair(&p);
+    }
+}
+
+/* What comes before and behind a copy in its stream. */
+static void order(void)
+{
+    struct gate gate;
+    CUstream stream;
+    CUevent begun, ended;
+    start_gpu(0);
+    struct pair p = make_pair(LARGE, 1);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&begun, CU_EVENT_DEFAULT));
+    CHECK(cuEventCreate(&ended, CU_EVENT_DEFAULT));
+    CHECK(cuMemsetD8(p.device, 3, p.n));
+    gate_close(&gate, stream);
+    CHECK(cuEventRecord(begun, stream));
+    CHECK(cuMemcpyDtoHAsync(p.to, p.device, p.n, stream));
+    CHECK(cuMemcpyHtoDAsync(p.device, p.from, p.n, stream));
+    CHECK(cuEventRecord(ended, stream));
+    CHECK(cuMemsetD8Async(p.device + LARGE / 2, 4, 8, stream));
+    EXPECT(cuEventQuery(begun) == CUDA_ERROR_NOT_READY);
+    EXPECT(cuEventQuery(ended) == CUDA_ERROR_NOT_READY);
+    EXPECT(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+    EXPECT(all_are(p.to, (char)0xa5, p.n)); /* Nothing has begun. */
+    scribble(p.from, p.n, 7);
+    gate_open(&gate);
+    CHECK(cuEventSynchronize(ended));
+    EXPECT(all_are(p.to, 3, p.n));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemcpyDtoH(p.to, p.device, p.n));
+    memset(p.from + LARGE / 2, 4, 8);
+    EXPECT(came_back(&p));
+    end_pair(&p);
+}
+
+/* A copy in one stream is not held by another one's that waits for the program. */
+static void apart(void)
+{
+    struct gate gate;
+    CUstream held, free_one;
+    start_gpu(0);
+    struct pair a = make_pair(LARGE, 1), b = make_pair(LARGE, 2);
+    CHECK(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&free_one, CU_STREAM_NON_BLOCKING));
+    there_and_back(&a, free_one);
+    CHECK(cuStreamSynchronize(free_one));
+    gate_close(&gate, held);
+    there_and_back(&a, held);
+    there_and_back(&b, free_one);
+    CHECK(cuStreamSynchronize(free_one));
+    EXPECT(came_back(&b));
+    EXPECT(cuStreamQuery(held) == CUDA_ERROR_NOT_READY);
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(held));
+    EXPECT(came_back(&a));
+    there_and_back(&b, free_one);
+    CHECK(cuStreamSynchronize(free_one));
+    end_pair(&a);
+    end_pair(&b);
+}
+
+/* The program finds nothing of libzc's on the other device. */
+static void unseen(void)
+{
+    unsigned flags;
+    int active = 0;
+    CUcontext now, mine = start_gpu(0), far;
+    struct pair p = make_pair(LARGE, 1);
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&p));
+    CHECK(cuDevicePrimaryCtxGetState(1, &flags, &active));
+    EXPECT(!active);
+    CHECK(cuCtxGetCurrent(&now));
+    EXPECT(now == mine);
+    CHECK(cuDevicePrimaryCtxRetain(&far, 1));
+    CHECK(cuCtxEnablePeerAccess(far, 0));
+    CHECK(cuCtxPushCurrent(far));
+    CHECK(cuCtxEnablePeerAccess(mine, 0));
+    CHECK(cuCtxPopCurrent(&now));
+    CHECK(cuDevicePrimaryCtxReset(1));
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&p));
+    CHECK(cuDevicePrimaryCtxReset(0));
+    start_gpu(0);
+    p = make_pair(LARGE, 2);
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&p));
+}
+
+/* The peer's memory belongs to the program. */
+static void full(void)
+{
+    size_t left, total;
+    CUdeviceptr all, more;
+    start_gpu(0);
+    struct pair p = make_pair(LARGE, 1);
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    start_gpu(1);
+    CHECK(cuMemGetInfo(&left, &total));
+    EXPECT(left == total);
+    CHECK(cuMemAlloc(&all, left));
+    EXPECT(cuMemAlloc(&more, MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+    start_gpu(0);
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&p));
+}
+
+/* Both processes go on behind a fork. */
+static void forked(void)
+{
+    int status;
+    start_gpu(0);
+    struct pair p = make_pair(LARGE, 1);
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    pid_t child = fork();
+    if (!child)
+        _exit(0);
+    waitpid(child, &status, 0);
+    EXPECT(!status);
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&p));
+}
+
+/* Memory that the driver or the program knows in another way goes as it always did. */
+static void others(void)
+{
+    char *pageable = malloc(LARGE), *registered = aligned_alloc(MIB, LARGE);
+    CUdeviceptr pooled, managed;
+    start_gpu(0);
+    struct pair p = make_pair(LARGE, 1);
+    CHECK(cuMemAllocAsync(&pooled, LARGE, NULL));
+    CHECK(cuMemAllocManaged(&managed, LARGE, CU_MEM_ATTACH_GLOBAL));
+    CHECK(cuMemcpyHtoDAsync(pooled, p.from, LARGE, NULL));
+    CHECK(cuMemcpyHtoDAsync(managed, p.from, LARGE, NULL));
+    CHECK(cuMemcpyDtoD(p.device, pooled, LARGE));
+    CHECK(cuMemcpyDtoH(pageable, p.device, LARGE));
+    EXPECT(!memcmp(pageable, p.from, LARGE));
+    memset(registered, 5, LARGE);
+    CHECK(cuMemHostRegister(registered, LARGE, 0));
+    CHECK(cuMemcpyHtoD(p.device, registered, LARGE));
+    CHECK(cuMemHostUnregister(registered));
+    CHECK(cuMemcpyDtoH(pageable, p.device, LARGE));
+    EXPECT(all_are(pageable, 5, LARGE));
+    EXPECT(cuMemcpyHtoD(p.device, p.from, LARGE + 1) != CUDA_SUCCESS);
+}
+
+/* A captured copy is one of its graph. */
+static void captured(void)
+{
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    start_gpu(0);
+    struct pair p = make_pair(LARGE, 1);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    there_and_back(&p, stream);
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    EXPECT(all_are(p.to, (char)0xa5, p.n));
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    EXPECT(came_back(&p));
+}
+
+/* Copies until those so far pay for a context on the peer, then two more. */
+static void many(void)
+{
+    start_gpu(0);
+    struct pair p = make_pair(128 * MIB, 1);
+    for (int i = 0; i < 34; i++)
+        there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&p));
+}
+
+/* The peer has work of the program's. */
+static void busy(void)
+{
+    struct gate gate;
+    CUstream far;
+    start_gpu(1);
+    CHECK(cuStreamCreate(&far, CU_STREAM_NON_BLOCKING));
+    gate_close(&gate, far);
+    many();
+    gate_open(&gate);
+}
+
+#define LANES 3
+#define STEPS 30
+#define LANE_BYTES (34 * MIB)
+
+/* A stream with blocks of its own, and what they hold once it has done what it was given. */
+struct lane {
+    struct pair pair;
+    char *device, *to; /* Of pair.device, pair.to. */
+    CUstream stream;
+    bool blocking;
+    unsigned dice;
+    CUcontext context;
+};
+
+static size_t below(struct lane *l, size_t n)
+{
+    return (size_t)rand_r(&l->dice) % n;
+}
+
+static void lane_check(struct lane *l)
+{
+    CHECK(cuStreamSynchronize(l->stream));
+    EXPECT(!memcmp(l->to, l->pair.to, LANE_BYTES));
+}
+
+static void lane_step(struct lane *l)
+{
+    struct pair *p = &l->pair;
+    size_t n = below(l, 4) ? LARGE + below(l, LANE_BYTES - LARGE) : 1 + below(l, MIB);
+    size_t at = below(l, LANE_BYTES - n + 1), from = below(l, LANE_BYTES - n + 1);
+    bool waits = l->blocking && !below(l, 3);
+    CHECK(cuCtxSetCurrent(l->context));
+    switch (below(l, 8)) {
+    case 0:
+        CHECK(cuMemsetD8Async(p->device + at, (unsigned char)n, n, l->stream));
+        memset(l->device + at, (int)(n & 255), n);
+        break;
+    case 1:
+        lane_check(l);
+        break;
+    case 2:
+    case 3:
+    case 4:
+        CHECK(waits ? cuMemcpyHtoD(p->device + at, p->from + from, n)
+                    : cuMemcpyHtoDAsync(p->device + at, p->from + from, n, l->stream));
+        memcpy(l->device + at, p->from + from, n);
+        break;
+    default:
+        CHECK(waits ? cuMemcpyDtoH(p->to + at, p->device + from, n)
+                    : cuMemcpyDtoHAsync(p->to + at, p->device + from, n, l->stream));
+        memcpy(l->to + at, l->device + from, n);
+    }
+}
+
+static void lane_start(struct lane *l, int device, unsigned seed)
+{
+    l->context = start_gpu(device);
+    l->dice = seed;
+    l->blocking = seed % 2;
+    CHECK(cuStreamCreate(&l->stream, l->blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+    l->pair = make_pair(LANE_BYTES, seed);
+    l->device = calloc(1, LANE_BYTES);
+    l->to = malloc(LANE_BYTES);
+    memcpy(l->to, l->pair.to, LANE_BYTES);
+    CHECK(cuMemsetD8Async(l->pair.device, 0, LANE_BYTES, l->stream));
+}
+
+static void *lane_run(void *arg)
+{
+    for (int i = 0; i < STEPS; i++)
+        lane_step(arg);
+    lane_check(arg);
+    return NULL;
+}
+
+static struct lane lanes[LANES];
+
+static void start_lanes(void)
+{
+    int devices;
+    CHECK(cuInit(0));
+    CHECK(cuDeviceGetCount(&devices));
+    unsigned seed = (unsigned)atoi(getenv("SEED") ? getenv("SEED") : "1");
+    for (unsigned i = 0; i < LANES; i++)
+        lane_start(&lanes[i], i == 2 && devices > 1, seed * LANES + i);
+}
+
+/* Random copies in several streams, one of them on another device: of one thread, in turns, */
+static void lanes_in_turns(void)
+{
+    start_lanes();
+    for (int i = 0; i < STEPS * LANES; i++)
+        lane_step(&lanes[below(&lanes[0], LANES)]);
+    for (int i = 0; i < LANES; i++)
+        lane_check(&lanes[i]);
+}
+
+/* or of a thread each. */
+static void lanes_at_once(void)
+{
+    pthread_t threads[LANES];
+    start_lanes();
+    for (int i = 0; i < LANES; i++)
+        pthread_create(&threads[i], NULL, lane_run, &lanes[i]);
+    for (int i = 0; i < LANES; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static char **arguments;
+
+/* The nth of the calls that libzc makes for a copy fails: call_fails CALL NTH.  Says where the
+ * program gets its code. */
+static void call_fails(void)
+{
+    start_gpu(0);
+    struct pair p = make_pair(LARGE + 4096, 1);
+    sim_fail(arguments[0], CUDA_ERROR_NOT_SUPPORTED, (unsigned)atoi(arguments[1]));
+    CUresult in = cuMemcpyHtoDAsync(p.device, p.from, p.n, NULL);
+    CUresult out = cuMemcpyDtoHAsync(p.to, p.device, p.n, NULL);
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    CHECK(cuCtxSynchronize());
+    if (in == CUDA_SUCCESS && out == CUDA_SUCCESS)
+        EXPECT(came_back(&p));
+    else
+        printf("to %d, from %d\n", (int)in, (int)out);
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&p));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {{"sizes", sizes},
+                                          {"order", order},
+                                          {"apart", apart},
+                                          {"unseen", unseen},
+                                          {"full", full},
+                                          {"forked", forked},
+                                          {"others", others},
+                                          {"captured", captured},
+                                          {"many", many},
+                                          {"busy", busy},
+                                          {"lanes_in_turns", lanes_in_turns},
+                                          {"lanes_at_once", lanes_at_once},
+                                          {"call_fails", call_fails}};
+    arguments = argv + 2;
+    return RUN_SCENARIO(all, argc, argv);
+}
