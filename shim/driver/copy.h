@@ -43,13 +43,16 @@ struct zc_operand {
 
 /* Position of a node to be added to a graph. */
 struct zc_behind {
+    CUgraphNode *node; /* Receives it. */
     CUgraph graph;
     const CUgraphNode *nodes;
     const void *edges; /* NULL for plain dependencies. */
     size_t count;
+    CUcontext context; /* That it names. */
 };
 
-#define ZC_BEHIND(graph, nodes, count) (&(const struct zc_behind){(graph), (nodes), NULL, (count)})
+#define ZC_BEHIND(node, graph, nodes, count, context)                                              \
+    (&(const struct zc_behind){(node), (graph), (nodes), NULL, (count), (context)})
 
 enum zc_shape {
     ZC_SHAPE_NONE,     /* Nothing is described. */
@@ -76,6 +79,7 @@ struct zc_copy {
     bool word;       /* A set: a single value that a stream writes or waits for. */
     bool continues;  /* Part of a call of which another part has been counted. */
     bool answered;   /* The failure of the call has been explained. */
+    bool made;       /* A node was added by libzc: the call is complete. */
     bool flat;       /* `given` is a CUDA_MEMCPY2D. */
     bool unknown;    /* The call is given a value that libzc does not know. */
     uint8_t unit; /* Sets: bytes of an element.  Strided: 1.  0: the driver refuses it, or may. */
@@ -89,6 +93,7 @@ struct zc_copy {
                        * are several the bytes of one. */
     unsigned value;   /* Sets: the value of each element. */
     CUarray array;    /* Lines to or from an array: that one.  Not set by others. */
+    size_t array_at;  /* And the first byte in it. */
     /* The plan. */
     enum zc_way way; /* By the facts; FORWARD if the way ended with the driver. */
     uint32_t facts;  /* Bits of enum zc_fact. */
@@ -130,7 +135,8 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->shape = ZC_SHAPE_NONE;
     c->result = CUDA_SUCCESS;
     c->on = on;
-    c->async = c->sync = c->word = c->continues = c->answered = c->flat = c->unknown = false;
+    c->async = c->sync = c->word = c->continues = c->answered = c->made = c->flat = c->unknown =
+        false;
     c->unit = 0;
     zc_operand_init(&c->dst);
     zc_operand_init(&c->src);

@@ -37,18 +37,16 @@ static void describe_packed(struct zc_copy *c, const CUmemDecompressParams *p)
     c->dst.span = block ? block->base + block->size - dst : p->dstNumBytes;
 }
 
-/* Describes an element, as part of a call. */
-static void describe_element(const struct zc_entry *entry, const struct batch *b, size_t i,
-                             struct zc_copy *c)
+/* Describes an element, as part of a call; boxes by *as. */
+static void describe_element_as(const struct zc_entry *entry, const struct batch *b, size_t i,
+                                struct zc_copy *c, CUDA_MEMCPY3D *as)
 {
-    CUDA_MEMCPY3D as;
     zc_copy_init(c, entry->fn, entry->flavour);
     zc_copy_on_stream(c, b->stream);
     if (b->packed) {
         describe_packed(c, &b->packed[i]);
     } else if (b->ops) {
-        zc_describe_op(c, &as, &b->ops[i], 0);
-        c->given = NULL;
+        zc_describe_op(c, as, &b->ops[i], 0);
     } else if (b->fabric) {
         zc_describe_over_fabric(c, &b->fabric[i]);
     } else if (b->srcs) {
@@ -56,6 +54,14 @@ static void describe_element(const struct zc_entry *entry, const struct batch *b
     } else {
         zc_describe_prefetch(c, b->dsts[i], b->sizes[i]);
     }
+}
+
+static void describe_element(const struct zc_entry *entry, const struct batch *b, size_t i,
+                             struct zc_copy *c)
+{
+    CUDA_MEMCPY3D as;
+    describe_element_as(entry, b, i, c, &as);
+    c->given = NULL;
 }
 
 /* Records the elements of a batch that the driver took as a whole.  They share the call's time
@@ -102,7 +108,7 @@ static CUresult leave(struct zc_copy *c)
     CUresult result = c->unknown ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !zc_copy_reaches(c))
         result = zc_parts_refused(c, true, true);
-    else if (result == CUDA_SUCCESS && zc_parts_any(c)) /* Such boxes and values can't be cut. */
+    else if (result == CUDA_SUCCESS && zc_parts_any(c)) /* What can't be cut. */
         result = zc_diagnose(c->fn, zc_parts_border(&c->dst) ? c->dst.address : c->src.address,
                              CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS)
@@ -177,39 +183,60 @@ static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, u
     return result;
 }
 
-static bool any_crosses(const struct batch *b)
+static bool box_crosses(const struct zc_entry *entry, const struct batch *b, size_t i, bool *given)
 {
-    bool any = false;
-    for (size_t i = 0; i < b->count && zc_life_on() && !any; i++)
-        any = crosses(b->dsts[i], b->sizes[i]) || crosses(b->srcs[i], b->sizes[i]);
-    return any;
+    CUDA_MEMCPY3D as;
+    struct zc_copy c;
+    describe_element_as(entry, b, i, &c, &as);
+    zc_copy_resolve(&c);
+    *given = *given && c.given;
+    return zc_parts_any(&c);
 }
 
-/* Of a batch of lines of which one crosses a border, each is a copy by itself, in the order of the
- * stream: a batch promises none. */
-static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b,
-                           const CUmemcpyAttributes *attrs, const size_t *indices, size_t count)
+/* False as well if a box has a size that only the driver knows. */
+static bool any_crosses(const struct zc_entry *entry, const struct batch *b)
 {
-    CUresult result = CUDA_SUCCESS;
-    bool waits = false;
-    if (!b->stream || !attrs || !indices || !count || count > b->count || indices[0])
-        return CUDA_ERROR_INVALID_VALUE; /* As the driver does. */
-    for (size_t i = 0; i < count; i++)
-        waits = waits || attrs[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    bool any = false, given = true;
+    for (size_t i = 0; i < b->count && zc_life_on() && (b->ops ? given : !any); i++)
+        any |= b->ops ? box_crosses(entry, b, i, &given)
+                      : crosses(b->dsts[i], b->sizes[i]) || crosses(b->srcs[i], b->sizes[i]);
+    return any && given;
+}
+
+/* A batch of which one element crosses a border: each is a copy by itself, in the order of the
+ * stream.  A batch promises none. */
+static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b, bool waits)
+{
+    CUresult result = b->stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; /* As the driver does. */
     for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
+        CUDA_MEMCPY3D as;
         struct zc_copy c;
-        describe_element(entry, b, i, &c);
+        describe_element_as(entry, b, i, &c, &as);
         c.frame = entry->frame;
         c.pc = entry->pc;
         if (!zc_copy_begin(&c))
-            c.result = ZC_FLAVOURED(entry->flavour, cuMemcpyAsync)(b->dsts[i], b->srcs[i],
-                                                                   b->sizes[i], b->stream);
+            c.result = b->ops ? ZC_FLAVOURED(entry->flavour, cuMemcpy3DAsync_v2)(&as, b->stream)
+                              : ZC_FLAVOURED(entry->flavour, cuMemcpyAsync)(b->dsts[i], b->srcs[i],
+                                                                            b->sizes[i], b->stream);
+        waits = waits || c.order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
         result = zc_copy_end(&c);
         if (result != CUDA_SUCCESS && b->fail_index)
             *b->fail_index = i;
     }
     waits = waits && result == CUDA_SUCCESS && !zc_capture_holds(b->stream, entry->flavour);
     return waits ? zc_stream_drain(b->stream, entry->flavour) : result;
+}
+
+static CUresult lines_one_by_one(const struct zc_entry *entry, const struct batch *b,
+                                 const CUmemcpyAttributes *attrs, const size_t *indices,
+                                 size_t count)
+{
+    bool waits = false;
+    if (!attrs || !indices || !count || count > b->count || indices[0])
+        return CUDA_ERROR_INVALID_VALUE; /* As the driver does. */
+    for (size_t i = 0; i < count; i++)
+        waits = waits || attrs[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    return one_by_one(entry, b, waits);
 }
 
 /* A body of the calls that copy lines; `...` are the last arguments of the driver's call. */
@@ -222,8 +249,8 @@ static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b,
                           .stream = stream,                                                        \
                           .fail_index = fails};                                                    \
         uint64_t start;                                                                            \
-        if (any_crosses(&b))                                                                       \
-            return one_by_one(entry, &b, attrs, attr_indices, attr_count);                         \
+        if (any_crosses(entry, &b))                                                                \
+            return lines_one_by_one(entry, &b, attrs, attr_indices, attr_count);                   \
         CUresult result = begin_batch(entry, &b, &start);                                          \
         return result == CUDA_SUCCESS ? end_batch(entry, &b, start,                                \
                                                   real(dsts, srcs, sizes, count, attrs,            \
@@ -236,19 +263,22 @@ ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *size
                              size_t *fail_index, CUstream stream))
 COPY_LINES(fail_index, fail_index, stream)
 
-/* A body of the calls that take a list; `...` are the arguments of the driver's call. */
-#define COPY_LIST(list, name, fails, ...)                                                          \
+/* A body of the calls that take a list; `...` are the arguments of the driver's call.  Boxes may be
+ * made one by one. */
+#define COPY_LIST(list, name, fails, boxes, ...)                                                   \
     {                                                                                              \
         struct batch b = {                                                                         \
             .list = name, .count = (name) ? count : 0, .stream = stream, .fail_index = fails};     \
         uint64_t start;                                                                            \
+        if ((boxes) && any_crosses(entry, &b))                                                     \
+            return one_by_one(entry, &b, false);                                                   \
         CUresult result = begin_batch(entry, &b, &start);                                          \
         return result == CUDA_SUCCESS ? end_batch(entry, &b, start, real(__VA_ARGS__)) : result;   \
     }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
-COPY_LIST(ops, ops, fail_index, count, ops, fail_index, flags, stream)
+COPY_LIST(ops, ops, fail_index, !flags, count, ops, fail_index, flags, stream)
 
 ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
@@ -257,15 +287,15 @@ COPY_LINES(NULL, stream)
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
-COPY_LIST(ops, ops, NULL, count, ops, flags, stream)
+COPY_LIST(ops, ops, NULL, !flags, count, ops, flags, stream)
 
 ZC_BODY(cuFabricCpyBatchAsync,
         (size_t count, CUDA_FABRIC_COPY_BATCH_OP *ops, unsigned long long flags, CUstream stream))
-COPY_LIST(fabric, ops, NULL, count, ops, flags, stream)
+COPY_LIST(fabric, ops, NULL, false, count, ops, flags, stream)
 
 ZC_BODY(cuMemBatchDecompressAsync, (CUmemDecompressParams * params, size_t count,
                                     unsigned int flags, size_t *error_index, CUstream stream))
-COPY_LIST(packed, params, error_index, params, count, flags, error_index, stream)
+COPY_LIST(packed, params, error_index, false, params, count, flags, error_index, stream)
 
 /* Prefetching and discarding need managed memory.  In blocks that the program requested as device
  * or pinned memory they are refused, as the driver would do. */

@@ -285,7 +285,8 @@ CUresult zc_copy_before_node(struct zc_copy *c)
     CUresult result = c->unknown && c->on ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_any(c))
+    bool parts = result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_any(c);
+    if (parts && !c->behind)
         return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS && c->on)
         result = zc_place_retreat(c->dst.block, c->fn, true, ZC_RETREAT_WRITTEN);
@@ -295,7 +296,10 @@ CUresult zc_copy_before_node(struct zc_copy *c)
         zc_sides_in_graph(c);
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
         result = zc_place_quiesce(c->fn);
-    return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream) : result;
+    if (result == CUDA_SUCCESS)
+        result = zc_launch_before(c->fn, c->flavour, c->stream);
+    c->made = parts && result == CUDA_SUCCESS;
+    return c->made ? zc_copy_after_node(c, ZC_HOLDING_STILL(zc_parts_node(c))) : result;
 }
 
 /* The driver returns one code if it objects to the kind of memory. */

@@ -17,8 +17,9 @@ CUresult zc_copy_end(struct zc_copy *c);
 /* Resolves both sides.  False if the driver would refuse a range in any memory. */
 bool zc_copy_reaches(struct zc_copy *c);
 
-/* For calls that make the driver copy or set something later, and are forwarded unchanged.  Before:
- * CUDA_SUCCESS, or the code of a refusal.  After: names the rule that may be the reason for the
+/* For calls that make the driver copy or set something later, and are forwarded unchanged, unless
+ * c->made says that libzc has added the node.  Before: CUDA_SUCCESS, or the code of a refusal.
+ * After: names the rule that may be the reason for the
  * driver's code. */
 CUresult zc_copy_before_node(struct zc_copy *c);
 CUresult zc_copy_after_node(struct zc_copy *c, CUresult result);

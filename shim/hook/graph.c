@@ -129,16 +129,20 @@ static bool is_stranger(CUgraphExec handle, CUgraphNode id)
 }
 
 /* Prepares for each copy that a node will make; NULL: for a node that makes none.  The error for
- * the program. */
-static CUresult before_node(const struct zc_entry *entry, const CUgraphNodeParams *params)
+ * the program.  *made: the node has been added `behind` others. */
+static CUresult before_node(const struct zc_entry *entry, const CUgraphNodeParams *params,
+                            const struct zc_behind *behind, bool *made)
 {
     struct zc_copy c;
     zc_copy_init(&c, entry->fn, entry->flavour);
+    bool one = params && ((const struct zc_node_params *)params)->type <= CU_GRAPH_NODE_TYPE_MEMSET;
+    c.behind = one ? behind : NULL;
     if (!zc_describe_part(&c, params, 0))
         return zc_copy_before_node(&c);
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; result == CUDA_SUCCESS && zc_describe_part(&c, params, i); i++) {
         result = zc_copy_before_node(&c);
+        *made = c.made;
         zc_copy_init(&c, entry->fn, entry->flavour);
     }
     return result;
@@ -192,10 +196,12 @@ static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child
 
 /* A call that gives a node parameters, unless these are refused; `...` is the rest of its answer.
  */
-#define PREPARED(params, ...)                                                                      \
+#define PREPARED(params, ...) PREPARED_BEHIND(params, NULL, __VA_ARGS__)
+#define PREPARED_BEHIND(params, behind, ...)                                                       \
     __extension__({                                                                                \
-        CUresult refused_ = before_node(entry, params);                                            \
-        refused_ == CUDA_SUCCESS ? (__VA_ARGS__) : refused_;                                       \
+        bool made_ = false;                                                                        \
+        CUresult refused_ = before_node(entry, params, behind, &made_);                            \
+        refused_ == CUDA_SUCCESS && !made_ ? (__VA_ARGS__) : refused_;                             \
     })
 
 /* A body of a call for one type of nodes in executable graphs; `...` are the driver's arguments. */
@@ -222,6 +228,15 @@ ZC_BODY(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node,
     return PREPARED(NULL, replaced_child(exec, node, child, real(exec, node, child)));
 }
 
+static CUcontext context_of(const CUgraphNodeParams *params)
+{
+    const struct zc_node_params *p = (const struct zc_node_params *)params;
+    return !p                                     ? NULL
+           : p->type == CU_GRAPH_NODE_TYPE_MEMCPY ? p->copy.context
+           : p->type == CU_GRAPH_NODE_TYPE_MEMSET ? p->set.context
+                                                  : NULL;
+}
+
 static CUresult added(const struct zc_entry *entry, const CUgraphNodeParams *params,
                       const struct zc_behind *behind, CUresult result)
 {
@@ -238,17 +253,19 @@ ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *d
                          size_t count, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = node && graph ? params : NULL;
-    return PREPARED(p, added(entry, p, ZC_BEHIND(graph, dependencies, count),
-                             real(node, graph, dependencies, count, params)));
+    const struct zc_behind behind = {node, graph, dependencies, NULL, count, context_of(p)};
+    return PREPARED_BEHIND(
+        p, &behind, added(entry, p, &behind, real(node, graph, dependencies, count, params)));
 }
 
 ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                             const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = node && graph ? params : NULL;
-    const struct zc_behind behind = {graph, dependencies, edges, count};
-    return PREPARED(
-        p, added(entry, p, &behind, real(node, graph, dependencies, edges, count, params)));
+    const struct zc_behind behind = {node, graph, dependencies, edges, count, context_of(p)};
+    return PREPARED_BEHIND(
+        p, &behind,
+        added(entry, p, &behind, real(node, graph, dependencies, edges, count, params)));
 }
 
 ZC_BODY(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params))

@@ -56,14 +56,11 @@ static bool cut(const struct zc_operand *b, const struct box *box, struct box *l
     return true;
 }
 
-/* True for a copy or set that can be made in parts.  Linear copies of arrays to and from host
- * addresses don't say where in the array they are, and the driver refuses some shapes in any
- * memory. */
+/* True for a copy or set that can be made in parts: the driver refuses some shapes in any memory.
+ */
 static bool divisible(const struct zc_copy *c)
 {
-    bool arrays =
-        c->shape == ZC_SHAPE_LINE && (c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY);
-    return !arrays && (c->shape != ZC_SHAPE_STRIDED || c->given) && zc_copy_well_formed(c);
+    return (c->shape != ZC_SHAPE_STRIDED || c->given) && zc_copy_well_formed(c);
 }
 
 /* The driver's call, in the same form as the program's. */
@@ -74,9 +71,28 @@ static bool divisible(const struct zc_copy *c)
          ? zc_real.sync_form##_ptds(__VA_ARGS__)                                                   \
          : zc_real.sync_form(__VA_ARGS__))
 
+/* Without a stream alone. */
+#define CALL_SYNC(c, form, ...)                                                                    \
+    ((c)->flavour == ZC_PER_THREAD && zc_real.form##_ptds ? zc_real.form##_ptds(__VA_ARGS__)       \
+                                                          : zc_real.form(__VA_ARGS__))
+
+static CUresult array_line(const struct zc_copy *c)
+{
+    CUdeviceptr dst = c->dst.address, src = c->src.address;
+    size_t at = c->array_at, n = c->bytes;
+    if (c->src.side == ZC_SIDE_HOST)
+        return CALL(c, cuMemcpyHtoA_v2, cuMemcpyHtoAAsync_v2, c->array, at, (const void *)src, n);
+    if (c->dst.side == ZC_SIDE_HOST)
+        return CALL(c, cuMemcpyAtoH_v2, cuMemcpyAtoHAsync_v2, (void *)dst, c->array, at, n);
+    return c->src.side == ZC_SIDE_DEVICE ? CALL_SYNC(c, cuMemcpyDtoA_v2, c->array, at, src, n)
+                                         : CALL_SYNC(c, cuMemcpyAtoD_v2, dst, c->array, at, n);
+}
+
 static CUresult line(const struct zc_copy *c)
 {
     CUdeviceptr dst = c->dst.address, src = c->src.address;
+    if (c->dst.side == ZC_SIDE_ARRAY || c->src.side == ZC_SIDE_ARRAY)
+        return array_line(c);
     if (c->dst.context || c->src.context)
         return CALL(c, cuMemcpyPeer, cuMemcpyPeerAsync, dst, c->dst.context, src, c->src.context,
                     c->bytes);
@@ -109,6 +125,18 @@ static CUresult set(const struct zc_copy *c)
      (p)->dstXInBytes += (box)->at[0], (p)->dstY += (box)->at[1],                                  \
      (p)->WidthInBytes = (box)->extent[0], (p)->Height = (box)->extent[1])
 
+static CUDA_MEMCPY3D moved(const struct zc_copy *c, const struct box *box)
+{
+    CUDA_MEMCPY3D p = *(const CUDA_MEMCPY3D *)c->given;
+    p.srcHeight = p.srcHeight ? p.srcHeight : p.Height;
+    p.dstHeight = p.dstHeight ? p.dstHeight : p.Height;
+    p.srcZ += box->at[2];
+    p.dstZ += box->at[2];
+    p.Depth = box->extent[2];
+    MOVE(&p, box);
+    return p;
+}
+
 /* Both forms in three dimensions have one layout (driver/copy.c). */
 static CUresult strided(const struct zc_copy *c, const struct box *box)
 {
@@ -120,13 +148,7 @@ static CUresult strided(const struct zc_copy *c, const struct box *box)
     union {
         CUDA_MEMCPY3D own;
         CUDA_MEMCPY3D_PEER peer;
-    } p = {.own = *(const CUDA_MEMCPY3D *)c->given};
-    p.own.srcHeight = p.own.srcHeight ? p.own.srcHeight : p.own.Height;
-    p.own.dstHeight = p.own.dstHeight ? p.own.dstHeight : p.own.Height;
-    p.own.srcZ += box->at[2];
-    p.own.dstZ += box->at[2];
-    p.own.Depth = box->extent[2];
-    MOVE(&p.own, box);
+    } p = {.own = moved(c, box)};
     return c->dst.context || c->src.context ? CALL(c, cuMemcpy3DPeer, cuMemcpy3DPeerAsync, &p.peer)
                                             : CALL(c, cuMemcpy3D_v2, cuMemcpy3DAsync_v2, &p.own);
 }
@@ -145,8 +167,9 @@ static struct zc_operand side_of(const struct zc_operand *b, const struct box *b
     return side;
 }
 
-static void make_part(struct zc_copy *c, const struct box *box, const struct zc_parts_calls *calls)
+static void make_part(struct zc_copy *c, const struct box *box, const void *arg)
 {
+    const struct zc_parts_calls *calls = arg;
     struct zc_copy part = *c;
     part.facts = 0;
     part.way = ZC_WAY_FORWARD;
@@ -157,6 +180,7 @@ static void make_part(struct zc_copy *c, const struct box *box, const struct zc_
     for (int d = 0; d < 3; d++)
         part.extent[d] = box->extent[d];
     part.bytes = box->extent[0] * box->extent[1] * box->extent[2];
+    part.array_at += box->at[0];
     if (!calls->begin(&part))
         part.result = c->shape == ZC_SHAPE_LINE  ? line(&part)
                       : c->shape == ZC_SHAPE_SET ? set(&part)
@@ -171,25 +195,68 @@ static void make_part(struct zc_copy *c, const struct box *box, const struct zc_
     c->continues = true;
 }
 
-static void make(struct zc_copy *c, const struct box *box, const struct zc_parts_calls *calls)
+/* Adds a node without dependencies to a graph. */
+static void add_part(struct zc_copy *c, const struct box *box, const void *arg)
+{
+    CUgraph graph = *(const CUgraph *)arg;
+    CUgraphNode node;
+    if (c->shape == ZC_SHAPE_SET) {
+        const CUDA_MEMSET_NODE_PARAMS p = {.dst = first_of(&c->dst, box),
+                                           .pitch = c->dst.pitch,
+                                           .value = c->value,
+                                           .elementSize = c->unit,
+                                           .width = box->extent[0] / c->unit,
+                                           .height = box->extent[1]};
+        c->result = zc_real.cuGraphAddMemsetNode(&node, graph, NULL, 0, &p, c->behind->context);
+    } else {
+        const CUDA_MEMCPY3D p = moved(c, box);
+        c->result = zc_real.cuGraphAddMemcpyNode(&node, graph, NULL, 0, &p, c->behind->context);
+    }
+}
+
+/* Does something for each part. */
+typedef void part_fn(struct zc_copy *c, const struct box *box, const void *arg);
+
+static void make(struct zc_copy *c, const struct box *box, part_fn *part, const void *arg)
 {
     struct box rest = *box, low, high;
     while (cut(&c->dst, &rest, &low, &high) || cut(&c->src, &rest, &low, &high)) {
-        make(c, &low, calls);
+        make(c, &low, part, arg);
         if (c->result != CUDA_SUCCESS)
             return;
         rest = high;
     }
-    make_part(c, &rest, calls);
+    part(c, &rest, arg);
 }
 
 void zc_parts_copy(struct zc_copy *c, const struct zc_parts_calls *calls)
 {
     struct box box = whole(c);
     if (divisible(c))
-        make(c, &box, calls);
+        make(c, &box, make_part, calls);
     else
         c->result = CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult zc_parts_node(struct zc_copy *c)
+{
+    const struct zc_behind *at = c->behind;
+    const struct box box = whole(c);
+    struct zc_node_params child = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+    CUgraph graph;
+    c->result = divisible(c) ? zc_real.cuGraphCreate(&graph, 0) : CUDA_ERROR_INVALID_VALUE;
+    if (c->result != CUDA_SUCCESS)
+        return c->result;
+    make(c, &box, add_part, &graph);
+    child.child.graph = graph;
+    if (c->result == CUDA_SUCCESS && at->edges)
+        c->result = zc_real.cuGraphAddNode_v2(at->node, at->graph, at->nodes, at->edges, at->count,
+                                              (CUgraphNodeParams *)&child);
+    else if (c->result == CUDA_SUCCESS)
+        c->result =
+            zc_real.cuGraphAddChildGraphNode(at->node, at->graph, at->nodes, at->count, graph);
+    zc_real.cuGraphDestroy(graph);
+    return c->result;
 }
 
 /* Takes the address of a side away. */

@@ -13,13 +13,16 @@ static inline CUdeviceptr zc_parts_border(const struct zc_operand *b)
     return border && border - b->address < b->span ? border : 0;
 }
 
-/* True for what the driver may not copy or set across a border.  It takes linear copies between
- * device memory and arrays (tests/gpu/border_facts.h200.txt). */
+/* True for what the driver may not copy or set across a border.  It takes linear copies between the
+ * device memory of a split block and arrays (tests/gpu/border_facts.h200.txt). */
 static inline bool zc_parts_any(const struct zc_copy *c)
 {
     enum zc_side to = c->dst.side, from = c->src.side;
-    bool taken = c->shape == ZC_SHAPE_LINE && ((to == ZC_SIDE_ARRAY && from == ZC_SIDE_DEVICE) ||
-                                               (to == ZC_SIDE_DEVICE && from == ZC_SIDE_ARRAY));
+    const struct zc_block *split = c->shape != ZC_SHAPE_LINE                       ? NULL
+                                   : to == ZC_SIDE_ARRAY && from == ZC_SIDE_DEVICE ? c->src.block
+                                   : to == ZC_SIDE_DEVICE && from == ZC_SIDE_ARRAY ? c->dst.block
+                                                                                   : NULL;
+    bool taken = split && (split->flags & ZC_BLOCK_SPLIT);
     return !taken && (zc_parts_border(&c->dst) || zc_parts_border(&c->src));
 }
 
@@ -32,6 +35,11 @@ struct zc_parts_calls {
     CUresult (*end)(struct zc_copy *c);
 };
 void zc_parts_copy(struct zc_copy *c, const struct zc_parts_calls *calls);
+
+/* Adds a graph of the parts as the node that c->behind asks for.  Returns the driver's code, or
+ * that for what can't be divided.  The program may launch, clone and destroy it, and not change it.
+ */
+CUresult zc_parts_node(struct zc_copy *c);
 
 /*
  * The code for a copy, set or prefetch that libzc refuses, because there is no such range in its

@@ -94,7 +94,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     zc_copy_init(&c, ZC_FN_##name, flavour);                                                       \
     describe;                                                                                      \
     CUresult result = zc_copy_before_node(&c);                                                     \
-    if (result == CUDA_SUCCESS)                                                                    \
+    if (result == CUDA_SUCCESS && !c.made)                                                         \
         result = zc_copy_after_node(&c, ZC_HOLDING_STILL(real args));                              \
     return zc_check_sticky(ZC_FN_##name, result);                                                  \
     }

@@ -86,21 +86,6 @@ static CUDA_MEMCPY3D box(char *at, size_t bytes, bool out)
     return c;
 }
 
-static CUresult captured(char *at, size_t bytes)
-{
-    CUgraph graph;
-    CUgraphExec exec;
-    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    CUresult result = cuMemcpyHtoDAsync(device, at, bytes, stream);
-    CHECK(cuStreamEndCapture(stream, &graph));
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
-    CHECK(cuGraphLaunch(exec, stream));
-    CHECK(cuStreamSynchronize(stream));
-    CHECK(cuGraphExecDestroy(exec));
-    CHECK(cuGraphDestroy(graph));
-    return result;
-}
-
 static CUresult batch(char *at, size_t bytes)
 {
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
@@ -114,6 +99,85 @@ static CUresult batch(char *at, size_t bytes)
     return cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first, 1, &failed, stream);
 #endif
 }
+
+/* Launches a graph that has one node, and what came of the call that added it. */
+static CUresult launched(CUgraph graph, CUresult added)
+{
+    CUgraphExec exec;
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    return added;
+}
+
+static CUresult captured(char *at, size_t bytes)
+{
+    CUgraph graph;
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CUresult result = cuMemcpyHtoDAsync(device, at, bytes, stream);
+    CHECK(cuStreamEndCapture(stream, &graph));
+    return launched(graph, result);
+}
+
+static CUresult copy_node(char *at, size_t bytes, bool out)
+{
+    CUDA_MEMCPY3D c = box(at, bytes, out);
+    CUgraph graph;
+    CUgraphNode node;
+    CHECK(cuGraphCreate(&graph, 0));
+    return launched(graph, cuGraphAddMemcpyNode(&node, graph, NULL, 0, &c, context));
+}
+
+static CUresult set_node(char *at, size_t bytes)
+{
+    CUDA_MEMSET_NODE_PARAMS set = {
+        .dst = (CUdeviceptr)at, .elementSize = 4, .value = 0x36363636, .width = bytes / 4};
+    CUgraph graph;
+    CUgraphNode node;
+    set.height = 1;
+    CHECK(cuGraphCreate(&graph, 0));
+    return launched(graph, cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, context));
+}
+
+/* By way of an array of 16,384 elements of 4 bytes, or fewer bytes. */
+static CUresult array_and_back(char *at, size_t bytes)
+{
+    CUDA_ARRAY_DESCRIPTOR shape = {
+        .Width = 16384, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
+    size_t n = bytes < 65536 ? bytes : 65536;
+    char *from = at + (bytes - n) / 2;
+    CUarray array;
+    CHECK(cuArrayCreate(&array, &shape));
+    CUresult result = cuMemcpyHtoA(array, 0, from, n);
+    if (result == CUDA_SUCCESS)
+        result = cuMemcpyAtoHAsync(from, array, 0, n, stream);
+    if (result == CUDA_SUCCESS)
+        result = cuMemcpyDtoA(array, 0, (CUdeviceptr)from, n);
+    if (result == CUDA_SUCCESS)
+        result = cuMemcpyAtoD(device, array, 0, n);
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuArrayDestroy(array));
+    return result;
+}
+
+#if CUDA_VERSION >= 13000
+static CUresult box_batch(char *at, size_t bytes)
+{
+    CUDA_MEMCPY3D_BATCH_OP box = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL,
+                                  .extent = {bytes / 2, 2, 1}};
+    box.src =
+        (CUmemcpy3DOperand){.type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr.ptr = (CUdeviceptr)at};
+    box.dst = (CUmemcpy3DOperand){.type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr.ptr = device};
+    return cuMemcpy3DBatchAsync(1, &box, 0, stream);
+}
+#else
+static CUresult box_batch(char *at, size_t bytes)
+{
+    return cuMemcpyHtoDAsync(device, at, bytes, stream);
+}
+#endif
 
 static void copies_at(char *at, size_t bytes)
 {
@@ -136,6 +200,11 @@ static void copies_at(char *at, size_t bytes)
     TRY(cuMemsetD2D8(range, bytes / 2, 52, bytes / 2, 2));
     TRY(captured(at, bytes));
     TRY(batch(at, bytes));
+    TRY(box_batch(at, bytes));
+    TRY(copy_node(at, bytes, true));
+    TRY(copy_node(at, bytes, false));
+    TRY(set_node(at, bytes));
+    TRY(array_and_back(at, bytes));
     TRY(cuMemcpyHtoD(device, at, bytes + SIZE));
 }
 

@@ -245,8 +245,8 @@ static void nodes(CUgraph graph, CUdeviceptr p, CUcontext c)
     CHECK(cuGraphInstantiate(&exec, graph, 0));
     copy.dstDevice -= 10;
     set.dst -= 10;
-    SHOW(cuGraphAddMemcpyNode(&more, graph, NULL, 0, &copy, c));
-    SHOW(cuGraphAddMemsetNode(&more, graph, NULL, 0, &set, c));
+    CHECK(cuGraphAddMemcpyNode(&more, graph, NULL, 0, &copy, c));
+    CHECK(cuGraphAddMemsetNode(&more, graph, NULL, 0, &set, c));
     SHOW(cuGraphMemcpyNodeSetParams(copies, &copy));
     SHOW(cuGraphMemsetNodeSetParams(sets, &set));
     SHOW(cuGraphExecMemcpyNodeSetParams(exec, copies, &copy, c));
@@ -254,7 +254,7 @@ static void nodes(CUgraph graph, CUdeviceptr p, CUcontext c)
 #if CUDA_VERSION >= 13000
     CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
                              .memcpy = {.copyCtx = c, .copyParams = copy}};
-    SHOW(cuGraphAddNode(&more, graph, NULL, NULL, 0, &any));
+    CHECK(cuGraphAddNode(&more, graph, NULL, NULL, 0, &any));
     SHOW(cuGraphNodeSetParams(copies, &any));
     SHOW(cuGraphExecNodeSetParams(exec, copies, &any));
 #endif
@@ -280,10 +280,10 @@ static void batches(CUdeviceptr p, CUarray array)
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     CUstream s;
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, s));
+    CHECK(cuMemcpy3DBatchAsync(1, &box, 0, s));
     box.src = (CUmemcpy3DOperand){.type = CU_MEMCPY_OPERAND_TYPE_ARRAY, .op.array.array = array};
     box.dst.op.ptr.ptr = p + BORDER - 40;
-    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, s));
+    CHECK(cuMemcpy3DBatchAsync(1, &box, 0, s));
     SHOW(cuMemcpyBatchAsync(&to, &from, &size, 1, &attributes, NULL, 1, s));
     box.dst.op.ptr.ptr = p + BORDER;
     CHECK(cuMemcpy3DBatchAsync(1, &box, 0, s));
@@ -306,8 +306,8 @@ static void linear_copies(CUdeviceptr p, CUarray array)
                            .dstPitch = 50,
                            .WidthInBytes = 100,
                            .Height = 4};
-    SHOW(cuMemcpyAtoH((void *)(p + BORDER - 8), array, 0, 16));
-    SHOW(cuMemcpyHtoA(array, 0, (void *)(p + BORDER - 8), 16));
+    CHECK(cuMemcpyAtoH((void *)(p + BORDER - 8), array, 0, 16));
+    CHECK(cuMemcpyHtoA(array, 0, (void *)(p + BORDER - 8), 16));
     SHOW(cuMemcpy2D(&wrong));
     CUDA_MEMCPY2D within = {.srcMemoryType = CU_MEMORYTYPE_ARRAY, /* An element is on both sides. */
                             .srcArray = array,
