@@ -5,12 +5,15 @@
 # what was built.
 #
 #   tests/bench/host.sh [gpu|small|PART]   all that needs a GPU, what needs none, or a part of what
-#       needs one: copies, processes, pageable, requests; gpu and small by default
+#       needs one: copies, processes, pageable, requests; gpu and small by default.  `pinning`, of
+#       large blocks, is a part for itself: it needs two and a half times PIN_GIB of free host
+#       memory, because max_pinned is the half
 #
 # ZC_BUILD   the build folder (build)
 # ROUNDS     runs of each measurement (5)
 # PROCESS_ROUNDS   runs of whole processes up to 128 MiB, whose start alone varies by a tenth (21)
 # PROCESS_MIB      their sizes (16 32 64 128 256 1024 4096)
+# PIN_GIB        bytes of the large blocks of `pinning` (48; 16 with QUICK=1, and 1 round)
 # SMALL_ROUNDS   runs of what takes nanoseconds (15)
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
@@ -202,8 +205,38 @@ small() {
         "$(median grow.zc.grow)" "$(median grow.bare.grow)" ms "ratio<=" 1.03
 }
 
+# Large blocks of pinned memory, under the preset `everyday`, and how long another process waits
+# meanwhile.
+pinning() {
+    local gib=${PIN_GIB:-48} rounds=${ROUNDS:-2} program=$build/tests/preload/programs/pin_speed way
+    [[ -z ${QUICK:-} ]] || gib=${PIN_GIB:-16} rounds=1
+    cp policy/presets/everyday.conf "$work/everyday.conf"
+    for way in alloc register; do
+        in_turn "$way" everyday "$way" "$gib" || return
+        pinning_rows "$way" "cudaHost${way^} of $gib GiB" \
+            "$([[ $way == alloc ]] && echo 0.10 || echo 0.30)"
+    done
+}
+
+# pinning_rows LABEL WHAT GOAL
+pinning_rows() {
+    local call
+    row "$2, libzc / bare" "$(median "$1.zc.made")" "$(median "$1.bare.made")" ms "ratio<=" "$3"
+    row "$2: first copies, libzc / bare" "$(median "$1.zc.speed")" "$(median "$1.bare.speed")" \
+        GB/s "ratio>=" 0.98
+    row "$2: freed, libzc / bare" "$(median "$1.zc.freed")" "$(median "$1.bare.freed")" ms \
+        "ratio<=" 0.15
+    row "$2: resident, libzc / bare" "$(median "$1.zc.resident")" \
+        "$(median "$1.bare.resident")" MiB "ratio<=" 1.02
+    for call in info alloc launch; do
+        row "$2: another process waits for its $call, libzc, beside bare" \
+            "$(median "$1.zc.${call}_meanwhile")" "$(median "$1.bare.${call}_meanwhile")" ms \
+            bound 0 "" "goal 20 ms; nobody beside: $(median "$1.zc.${call}_before") ms"
+    done
+}
+
 case ${1:-} in
-small | gpu | copies | processes | pageable | requests)
+pinning | small | gpu | copies | processes | pageable | requests)
     "$1" || exit 77
     ;;
 "")

@@ -68,7 +68,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Sorts the values, too. */
-static double median(double *values, size_t n)
+__attribute__((unused)) static double median(double *values, size_t n)
 {
     qsort(values, n, sizeof(*values), by_value);
     return values[n / 2];
