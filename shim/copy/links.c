@@ -19,7 +19,6 @@
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
-#include "driver/streams.h"
 #include "host/pinned.h"
 #include "log/lines.h"
 #include "memory/place.h"

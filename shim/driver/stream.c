@@ -6,7 +6,6 @@
 #include "base/wait.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
-#include "driver/streams.h"
 
 /* Streams made with CU_STREAM_NON_BLOCKING are not ordered with the legacy stream. */
 static bool is_independent(CUstream stream, enum zc_flavour flavour)

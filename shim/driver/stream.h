@@ -62,3 +62,11 @@ struct zc_stream_ident {
  * stream equals another. */
 void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out);
 bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b);
+
+/* True if no stream that is independent of its legacy stream has pending work, nor one that was
+ * destroyed: of a context, or with NULL of any.  In doubt false.  Only with the driver lock, which
+ * keeps streams from being destroyed, and not during captures. */
+bool zc_streams_idle(CUcontext context);
+
+/* False from when there were more than that answer covers: then it stays false. */
+bool zc_streams_known(void);

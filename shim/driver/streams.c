@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams made with CU_STREAM_NON_BLOCKING, which the legacy stream does not cover. */
-#include "driver/streams.h"
-
 #include "base/life.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "base/own.h"
 #include "driver/call.h"
 #include "driver/capture.h"
-#include "driver/context.h"
 #include "driver/lock.h"
+#include "driver/stream.h"
 
 #define STREAMS_MAX 512 /* With more streams the answer is always "busy". */
 

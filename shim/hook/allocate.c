@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocates: by a place of the request's rule, or by the program's own call. */
-#include "hook/allocate.h"
+#include "hook/request.h"
 
 #include "place/hostmem.h"
 

@@ -7,11 +7,11 @@
 #include "driver/capture.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
+#include "driver/unknown.h"
 #include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/parts.h"
 #include "hook/request.h"
-#include "hook/unknown.h"
 #include "place/verbs.h"
 
 /* A batch: lines or prefetches, or with one of the lists 3D copies, copies over a fabric, or

@@ -2,7 +2,7 @@
 /* Requests for device memory, and for arrays. */
 #include "base/life.h"
 #include "driver/stream.h"
-#include "hook/allocate.h"
+#include "hook/request.h"
 #include "hook/pool.h"
 #include "memory/reclaim.h"
 

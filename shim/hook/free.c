@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Freeing device memory. */
-#include "hook/free.h"
-
 #include "base/life.h"
 #include "driver/capture.h"
 #include "driver/stream.h"

@@ -18,7 +18,6 @@
 #include "driver/launch.h"
 #include "driver/stream.h"
 #include "hook/copy.h"
-#include "hook/graph_nodes.h"
 #include "hook/request.h"
 #include "host/source.h"
 #include "ledger/rules.h"

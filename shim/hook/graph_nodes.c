@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads graphs.  Those inside them wait in a list, because they may lie in each other as deep as a
  * program likes. */
-#include "hook/graph_nodes.h"
+#include "hook/graph.h"
 
 #include "base/arena.h"
 #include "driver/await.h"

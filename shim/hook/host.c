@@ -2,8 +2,7 @@
 /* Pinned host memory: requests for it, the program's own registrations, and queries about both. */
 #include "base/life.h"
 #include "driver/stream.h"
-#include "hook/free.h"
-#include "hook/allocate.h"
+#include "hook/request.h"
 #include "place/freed.h"
 #include "place/hostmem.h"
 #include "place/verbs.h"

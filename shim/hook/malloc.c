@@ -15,7 +15,6 @@
 #include "base/memory.h"
 #include "driver/real.h"
 #include "place/hostmem.h"
-#include "hook/memory.h"
 #include "hook/process.h"
 
 #define EXPORT __attribute__((visibility("default")))

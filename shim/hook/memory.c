@@ -7,8 +7,6 @@
  * Until the first malloc looks up the functions behind libzc's, raw system calls replace them: a
  * look-up in here could come from inside an allocator.
  */
-#include "hook/memory.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -21,6 +19,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "driver/real.h"
+#include "hook/process.h"
 #include "host/maps.h"
 #include "place/hostmem.h"
 

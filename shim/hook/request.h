@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A request: its caller, its rule, and its entry in the ledger. */
+/* A request: its caller, its rule, its memory, its entry in the ledger, and its end. */
 #pragma once
 
 #include "driver/call.h"
@@ -69,3 +69,42 @@ struct zc_untracked {
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out);
 void zc_untrack_block(struct zc_block *block, struct zc_untracked *out); /* NULL: does nothing. */
 bool zc_retrack(const struct zc_untracked *block, CUresult result);
+
+/* The program's own call, made if no place takes the request. */
+struct zc_original {
+    CUresult (*call)(const struct zc_original *f); /* Makes the call. */
+    void *real;                                    /* The driver's function. */
+    CUdeviceptr *dptr; /* Receives the address; may be NULL if the program said so. */
+    size_t bytes;      /* Requested size. */
+    CUstream stream;   /* cuMemAllocAsync and related calls. */
+    CUmemoryPool pool; /* cuMemAllocFromPoolAsync */
+    size_t *pitch;     /* cuMemAllocPitch, with its three sizes. */
+    size_t width, height;
+    unsigned element;
+    unsigned flags; /* cuMemHostAlloc */
+};
+
+/* Defines such a `call`, of the driver's function `base` with these arguments. */
+#define ZC_ORIGINAL(call, base, ...)                                                               \
+    static CUresult call(const struct zc_original *f)                                              \
+    {                                                                                              \
+        return ((__typeof__(base) *)f->real)(__VA_ARGS__);                                         \
+    }
+
+/*
+ * Finds the rule of a request, tries its list, and enters the block into the ledger.  `unfit`: why
+ * the places of a rule are impossible, else NULL.  Returns the driver's code; on success the
+ * address is in *f->dptr.
+ */
+CUresult zc_allocate(struct zc_request *request, const struct zc_original *f, const char *unfit);
+
+/* Frees a block once; a second caller gets CUDA_ERROR_INVALID_VALUE.  A block from cuMemAlloc or
+ * cuMemHostAlloc is freed when all work of its context is done.  One from a pool is freed at once,
+ * because the program promises that nothing uses it.  During a capture waiting would end the
+ * capture (measured), so pinned memory is kept until a free that may wait.  If a free fails
+ * although it is valid, the block stays, and a message names its rule. */
+CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block);
+
+/* A free while the process exits.  The memory goes with the process; `answer`, the driver's code
+ * for freeing NULL, shows whether it still exists. */
+CUresult zc_free_at_exit(struct zc_block *block, CUresult answer);

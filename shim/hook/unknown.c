@@ -4,8 +4,6 @@
  * believes it to be.  The trampoline jumps to the driver, so nothing of libzc's runs behind the
  * call: whatever it gives the GPU or waits for, libzc needs no part in it.
  */
-#include "hook/unknown.h"
-
 #include <string.h>
 
 #include "base/life.h"

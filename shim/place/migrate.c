@@ -12,7 +12,6 @@
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
-#include "driver/streams.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
 #include "memory/regret.h"

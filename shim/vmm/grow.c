@@ -13,7 +13,6 @@
 #include "driver/launch.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
-#include "driver/streams.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"
