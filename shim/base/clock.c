@@ -2,7 +2,6 @@
 /* The CPU's counter, if its rate is constant, and that rate measured against CLOCK_MONOTONIC. */
 #include "base/clock.h"
 
-#include <stdbool.h>
 #include <time.h>
 #if defined(__x86_64__)
 #include <cpuid.h>

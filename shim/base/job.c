@@ -3,7 +3,6 @@
 #include "base/job.h"
 
 #include <ctype.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "base/life.h"
 
 #include <pthread.h>
-#include <stdint.h>
 
 #include "base/lock.h"
 #include "base/wait.h"

@@ -6,7 +6,6 @@
 #include "base/message.h"
 #include "policy/policy.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

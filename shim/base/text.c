@@ -175,9 +175,13 @@ void zc_text_disarm(struct zc_text *t, size_t start)
             t->buf[i] = '?';
 }
 
+/* strerror(3) would read the locale, and may allocate.  Two errors of files say what libzc knows of
+ * their reasons: it follows no links, and asks for the limit before it writes. */
 static void text_errno(struct zc_text *t, int value)
 {
-    const char *words = zc_error_text(value);
+    const char *words = value == ELOOP   ? "is a symbolic link"
+                        : value == EFBIG ? "file size limit reached"
+                                         : strerrordesc_np(value);
     if (words != NULL)
         zc_text_str(t, words);
     else
@@ -252,32 +256,6 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
         text_align(t, start, width, left);
     }
     va_end(ap);
-}
-
-const char *zc_error_text(int error)
-{
-    static const char *const texts[] = {
-        [EACCES] = "permission denied",
-        [EBADF] = "bad file descriptor",
-        [EDQUOT] = "disk quota exceeded",
-        [EEXIST] = "file exists",
-        [EFBIG] = "file size limit reached",
-        [EINVAL] = "invalid argument",
-        [EIO] = "input/output error",
-        [EISDIR] = "is a directory",
-        [ELOOP] = "is a symbolic link",
-        [EMFILE] = "too many open files in this process",
-        [ENAMETOOLONG] = "file name too long",
-        [ENFILE] = "too many open files in the system",
-        [ENODEV] = "no such device",
-        [ENOENT] = "no such file or directory",
-        [ENOMEM] = "out of memory",
-        [ENOSPC] = "no space left on device",
-        [ENOTDIR] = "not a directory",
-        [EPERM] = "operation not permitted",
-        [EROFS] = "read-only file system",
-    };
-    return error >= 0 && error < (int)(sizeof(texts) / sizeof(texts[0])) ? texts[error] : NULL;
 }
 
 /* Well-formed UTF-8 by lead byte (Unicode 15, table 3-7). */

@@ -44,7 +44,3 @@ void zc_text_disarm(struct zc_text *t, size_t start);
  * up with blanks, before the text or with '-' behind it. */
 void zc_text_fmt(struct zc_text *t, const char *fmt, ...);
 void zc_text_vfmt(struct zc_text *t, const char *fmt, __builtin_va_list ap);
-
-/* Text for an errno value, without strerror(3), which reads the locale and may allocate.  NULL for
- * values that libzc does not meet; %e then prints the number. */
-const char *zc_error_text(int error);

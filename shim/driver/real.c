@@ -3,7 +3,6 @@
 #include "driver/real.h"
 
 #include <dlfcn.h>
-#include <stdint.h>
 #include <string.h>
 
 struct zc_real zc_real;

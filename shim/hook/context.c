@@ -5,7 +5,6 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "driver/lock.h"
-#include "driver/stream.h"
 #include "hook/request.h"
 #include "ledger/counters.h"
 #include "ledger/rules.h"

@@ -7,7 +7,6 @@
 #include "copy/links.h"
 #include "copy/staged.h"
 #include "driver/await.h"
-#include "driver/call.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
@@ -18,7 +17,6 @@
 #include "host/source.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
-#include "log/ranges.h"
 #include "place/sides.h"
 #include "place/verbs.h"
 

@@ -5,7 +5,6 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "base/text.h"
-#include "driver/call.h"
 #include "driver/launch.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"

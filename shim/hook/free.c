@@ -5,7 +5,6 @@
 #include "driver/stream.h"
 #include "hook/diagnose.h"
 #include "hook/request.h"
-#include "ledger/rules.h"
 #include "place/freed.h"
 
 CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)

@@ -4,7 +4,6 @@
 #include "hook/loader.h"
 
 #include <dlfcn.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/life.h"

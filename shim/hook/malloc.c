@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <malloc.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

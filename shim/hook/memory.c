@@ -9,7 +9,6 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdint.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>

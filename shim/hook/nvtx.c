@@ -7,7 +7,6 @@
  * marks and names are.
  */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

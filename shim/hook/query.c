@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Answers what a program asks about a block as if it were the requested memory. */
-#include <stdint.h>
 #include <string.h>
 
 #include "base/life.h"
@@ -13,7 +12,6 @@
 #include "ledger/rules.h"
 #include "memory/budget.h"
 #include "memory/device.h"
-#include "memory/limits.h"
 #include "place/freed.h"
 #include "place/room.h"
 #include "place/verbs.h"

@@ -8,7 +8,6 @@
  * before anything can be looked up, and before instrumented code may touch memory.
  */
 #include <errno.h>
-#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/own.h"
 
 /* The last sites of the table stand for one module each: calls that find no other site keep the

@@ -2,7 +2,6 @@
 /* From the stack to a site: the walk, the modules of frames, and a cache of known paths. */
 #include "ledger/site_path.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/module.h"

@@ -3,7 +3,6 @@
 #include "ledger/unwind.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
 #include "log/ranges.h"
 
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/module.h"

@@ -11,7 +11,6 @@
 #include "log/refusals.h"
 #include "log/summary.h"
 
-#include <limits.h>
 #include <unistd.h>
 
 #define BYTES (4096 + 2 * PATH_MAX)

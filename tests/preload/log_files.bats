@@ -127,7 +127,7 @@ place = pinned' "$small"
 @test "a log that can't be created is said once and the program goes on" {
     logged missing/a.jsonl
     [[ $stderr == "libzc: the log 'missing/a.jsonl' could not be created: "* ]]
-    [[ $stderr == *"no such file or directory; ZC_LOG names another path" ]]
+    [[ $stderr == *"No such file or directory; ZC_LOG names another path" ]]
     [[ $(wc -l <<<"$stderr") == 1 ]]
 }
 
@@ -203,7 +203,7 @@ start_long() {
     start_long
     rm a.jsonl
     logged a.jsonl
-    [[ $stderr == "libzc: the counters file 'a.counters' could not be made: file exists" ]]
+    [[ $stderr == "libzc: the counters file 'a.counters' could not be made: File exists" ]]
     kill -9 $pid
     wait $pid || true
     [[ $(head -c 8 a.counters) == zc-count ]]
@@ -213,5 +213,5 @@ start_long() {
     echo zc-other >a.counters
     rm a.jsonl
     logged a.jsonl
-    [[ $stderr == *"file exists" && $(<a.counters) == zc-other ]]
+    [[ $stderr == *"File exists" && $(<a.counters) == zc-other ]]
 }

@@ -74,7 +74,7 @@ static void errors_are_told_in_words_or_by_number(void **state)
 {
     (void)state;
     zc_text_fmt(&t, "%e, %e", ENOSPC, 4711);
-    assert_text("no space left on device, error 4711");
+    assert_text("No space left on device, error 4711");
 }
 
 static void sizes_have_one_decimal_only_where_it_says_something(void **state)
