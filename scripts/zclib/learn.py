@@ -14,23 +14,21 @@ from typing import Iterable
 
 from .costs import Costs
 from .logs import Record, number, rows, string
+from .policies import Verdict
 from .report.findings import HOST_APIS
 
 LARGE = 16 << 20         # From here on the preset everyday has a rule.
 SMALL = 64 << 10         # Requests of libc below are never placed.
 RARE = 16                # A block of which less than this part was copied is not registered.
-OFTEN = 2                # Small blocks pay once they were copied so many times.
+TRIED = 2                # Smaller blocks of a call path that a run tries first.
 CONTROL_BYTES = 64 << 20  # Copies of the control tell no rate before.
-LEAST_SHARE = 0.01       # Of the time of a run, that small blocks are worth a try from.
-LEAST_PART = 16          # The same of the bytes, where times mean nothing.
 MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
 A_LINE = 40
 # One block in 16 is held back; this many are enough for any number of blocks.
 NTH = "nth = " + ", ".join(str(at) for at in range(16, 1025, 16)) + "\n"
 
 PREFIX = "learned-"
-LEFT, SAMPLE, PINNED, TRIED, HELD = (PREFIX + name for name in (
-    "left", "sample", "small", "try", "control"))
+LEFT, SAMPLE, PINNED, HELD = (PREFIX + name for name in ("left", "sample", "small", "control"))
 BASE = "host-buffers"    # The rule of the preset everyday.
 
 
@@ -72,9 +70,18 @@ class Site:
 
     requests: int = 0
     bytes: int = 0       # Asked for.
-    small: bool = False
+    small: bool = False  # So that blocks are tried within a run before they are placed.
     left: bool = False   # To libc, but for one block in 16.
     copies: Counts = field(default_factory=Counts)
+
+    @property
+    def copied(self) -> bool:
+        """Whether so much of them was copied that they were registered."""
+        return self.copies.bytes * RARE >= self.bytes > 0
+
+    @property
+    def pays(self) -> bool:
+        return self.small and self.copied and not self.left
 
     def add(self, other: Site) -> None:
         self.requests += other.requests
@@ -96,8 +103,7 @@ class Run:
         # Device blocks that were only copied to, or only copied from: requests, copies, bytes.
         self.tables: dict[str, tuple[int, int, int]] = {}
         self.results: dict[str, tuple[int, int, int]] = {}
-        self.others = Counts()   # Copies of libc's memory that no rule took,
-        self.other_calls = 0     # and how many they are.
+        self.others = Counts()   # Copies of libc's memory that no rule took.
         self.flows = Counts()    # All copies of pageable memory.
         self.wall_ns = 0         # Of the process that took longest.
         self.asked_bytes = 0
@@ -127,7 +133,6 @@ class Run:
                 both = _bytes(row), number(row, "blocked_ns")
                 from_host = row.get("side") == "src"
                 self.others.add(Counts(*both) if from_host else Counts(0, 0, *both))
-                self.other_calls += _calls(row)
         for row in rows(summary, "sites"):
             self._take_site(row)
 
@@ -140,11 +145,10 @@ class Run:
         copies = Counts(_bytes(into), number(into, "blocked_ns"), _bytes(out),
                         number(out, "blocked_ns"))
         if rule == BASE or rule.startswith(PREFIX):
-            site = Site(number(row, "requests"), number(row, "requested_bytes"),
-                        rule.startswith((PINNED, TRIED)), False, copies)
+            requests, size = number(row, "requests"), number(row, "requested_bytes")
+            site = Site(requests, size, size < LARGE * requests, False, copies)
             self.sites.setdefault(name, Site(small=site.small)).add(site)
             self.others.add(copies, -1)
-            self.other_calls -= _calls(into) + _calls(out)
         elif not rule and len(rows(row, "traffic")) == 1 and (into or out):
             known, only = (self.tables, into) if into else (self.results, out)
             more = number(row, "requests"), _calls(only), _bytes(only)
@@ -176,7 +180,6 @@ class State:
     """What all runs have taught; a run counts twice what the one before counts."""
 
     runs: int = 0
-    small: str = ""        # "", "try", "kept" or "gone".
     others: Counts = field(default_factory=Counts)
     sites: dict[str, Site] = field(default_factory=dict)
     # Of the last run, what a promise of the owner's, or a measurement, could spare.
@@ -204,23 +207,13 @@ class State:
         self.results = {name: found for name, found in run.results.items()
                         if found[1] <= 2 * found[0] and found[2] >= LARGE * found[0]
                         and not run.pinned}
-        self._decide(run)
-
-    def _decide(self, run: Run) -> None:
         for site in self.sites.values():
             site.left = self._loses(site, run)
-        if self.small in ("try", "kept"):
-            pays = any(site.small and not site.left for site in self.sites.values())
-            self.small = "kept" if pays else "gone"
-        elif not self.small and self._worth_a_try(run):
-            self.small = "try"
 
     def _loses(self, site: Site, run: Run) -> bool:
         """Whether libc's own memory is better for the blocks of a call path."""
         copies = site.copies
-        if site.small and copies.bytes < OFTEN * site.bytes:
-            return True
-        if copies.bytes * RARE < site.bytes:  # Not registered, so nothing was paid for it.
+        if not site.copied:  # Nothing was paid for it.
             return False
         if run.simulated:  # Times mean nothing there, so it is judged by the bytes.
             gain = sum(run.costs.copy_ns(way, True, size) - run.costs.copy_ns(way, False, size)
@@ -235,19 +228,16 @@ class State:
             bare += size * took / known if size else 0
         return copies.ns > bare
 
-    def _worth_a_try(self, run: Run) -> bool:
-        """Whether copies of memory that no rule takes, and which are not those of the control, are
-        a part of the run."""
-        if run.others.bytes > LARGE * max(run.other_calls, 1):
-            return False
-        if run.simulated:
-            return run.others.bytes * LEAST_PART > run.asked_bytes
-        return run.others.ns > LEAST_SHARE * run.wall_ns > 0
+
+def tried(verdicts: Iterable[Verdict]) -> bool:
+    """Whether a run tries a request that no rule takes, because it is smaller than others."""
+    return any(one.rule == BASE and one.key == "size" and SMALL <= int(one.got) < LARGE
+               for one in verdicts)
 
 
 SITE_LINE = re.compile(r"# site: (?P<id>[0-9a-f]{8}) (?P<kind>large|small)(?P<left> left)? "
                        r"(?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){5})")
-HEAD_LINE = re.compile(r"# runs: (?P<runs>[0-9]{1,9}) small: (?P<small>untried|try|kept|gone) "
+HEAD_LINE = re.compile(r"# runs: (?P<runs>[0-9]{1,9}) "
                        r"others: (?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){3})")
 
 
@@ -257,7 +247,6 @@ def of_text(text: str) -> State:
     for line in text.splitlines():
         if found := HEAD_LINE.fullmatch(line):
             state.runs = int(found["runs"])
-            state.small = found["small"].replace("untried", "")
             state.others = Counts(*map(int, found["counts"].split()))
         elif (found := SITE_LINE.fullmatch(line)) and len(state.sites) < MOST_SITES:
             requests, size, *copies = map(int, found["counts"].split())
@@ -277,20 +266,26 @@ def rules(state: State, head: str, base: str, most: int) -> str:
 
 
 def _text(state: State, head: str, base: str) -> str:
-    facts = [f"# runs: {state.runs} small: {state.small or 'untried'} "
-             f"others: {state.others.fields()}"]
+    facts = [f"# runs: {state.runs} others: {state.others.fields()}"]
     facts += [f"# site: {name} {'small' if site.small else 'large'}{' left' * site.left} "
               f"{site.requests} {site.bytes} {site.copies.fields()}"
               for name, site in sorted(state.sites.items())]
     parts = [head + "#\n" + "\n".join(facts) + "\n", *_proposals(state)]
-    left = [name for name, site in state.sites.items() if site.left and not site.small]
-    for names, at in _lines(left):
-        keys = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\nsite = {names}\n"
-        parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{keys}{NTH}"
-                     f"place = pinned, pageable\n\n[rule {LEFT}{at}]\n{keys}place = pageable\n")
-    parts += _of_small(state)
+    small = f"api = {HOST_APIS}\nsize = {SMALL >> 10}K..{LARGE >> 20}M\n"
+    large = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\n"
+    for keys, which, end in ((large, False, ""), (small, True, "-small")):
+        left = [name for name, site in state.sites.items() if site.left and site.small == which]
+        for names, at in _lines(left):
+            at, where = end + at, f"{keys}site = {names}\n"
+            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{NTH}"
+                         f"place = pinned, pageable\n\n[rule {LEFT}{at}]\n{where}"
+                         "place = pageable\n")
+    for names, at in _lines([name for name, site in state.sites.items() if site.pays]):
+        where = f"{small}site = {names}\n"
+        parts.append(f"# Smaller blocks that gain.\n[rule {HELD}-small{at}]\n{where}{NTH}place = "
+                     f"pageable\n\n[rule {PINNED}{at}]\n{where}place = pinned, pageable\n")
     parts.append(f"# The control: one block in {RARE} is as without libzc.\n[rule {HELD}]\n"
-                 f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\n{NTH}place = pageable\n")
+                 f"{large}{NTH}place = pageable\n")
     return "\n".join([*parts, base])
 
 
@@ -298,22 +293,6 @@ def _lines(sites: list[str]) -> Iterable[tuple[str, str]]:
     """Call paths as values of the key, and what makes the rules' names differ."""
     for at in range(0, len(sites), A_LINE):
         yield ", ".join(sorted(sites[at:at + A_LINE])), f"-{at // A_LINE}" * bool(at)
-
-
-def _of_small(state: State) -> Iterable[str]:
-    pays = [name for name, site in state.sites.items() if site.small and not site.left]
-    keys = f"api = {HOST_APIS}\nsize = {SMALL >> 10}K..{LARGE >> 20}M\n"
-    if state.small == "try":
-        chosen = [("", "", TRIED)]
-        what = "Which of the smaller blocks gain is tried in one run."
-    elif state.small == "kept":
-        chosen = [(f"site = {names}\n", at, PINNED) for names, at in _lines(pays)]
-        what = "Smaller blocks that are copied often."
-    else:
-        return
-    for where, at, name in chosen:
-        yield (f"# {what}\n[rule {HELD}-{name[len(PREFIX):]}{at}]\n{keys}{where}{NTH}"
-               f"place = pageable\n\n[rule {name}{at}]\n{keys}{where}place = pinned, pageable\n")
 
 
 def _proposals(state: State) -> Iterable[str]:

@@ -21,7 +21,7 @@ static struct zc_block *enter_block(uintptr_t base, const struct zc_slot *slot,
         .base = base,
         .size = slot->size,
         .site = mine ? slot->site : 0, /* A child has its own table of sites. */
-        .flags = ZC_BLOCK_HOST,
+        .flags = ZC_BLOCK_HOST | (pinned ? ZC_BLOCK_CAME_PINNED : 0),
         .device = -1,
         .rule = slot->rule,
         .api = slot->api,

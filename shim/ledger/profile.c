@@ -29,15 +29,19 @@ static struct {
     char text[65536];    /* Of a file, for a moment, and the log's path. */
 } profile;               /* Not on the stack: that of a thread may have 16 KiB. */
 
+bool zc_profile_learns(void)
+{
+    return strcmp(zc_options()->policy, "auto") == 0;
+}
+
 bool zc_profile_asked(void)
 {
-    return strcmp(zc_options()->policy, "auto") == 0 ||
-           strcmp(zc_options()->policy, "auto-frozen") == 0;
+    return zc_profile_learns() || strcmp(zc_options()->policy, "auto-frozen") == 0;
 }
 
 const char *zc_profile_taught(void)
 {
-    return profile.path[0] && strcmp(zc_options()->policy, "auto") == 0 ? profile.path : NULL;
+    return profile.path[0] && zc_profile_learns() ? profile.path : NULL;
 }
 
 size_t zc_profile_base(char *out)

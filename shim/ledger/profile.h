@@ -9,6 +9,9 @@
 /* True for ZC_POLICY=auto and auto-frozen. */
 bool zc_profile_asked(void);
 
+/* True for ZC_POLICY=auto. */
+bool zc_profile_learns(void);
+
 /* The profile's path, whether it is there or not; NULL without a cache.  Called once, under the
  * lock of the rules. */
 const char *zc_profile_find(void);

@@ -21,6 +21,7 @@
 
 ZC_OWN struct zc_unknown_calls zc_log_unknown;
 ZC_OWN uint64_t zc_log_kept_peak;
+ZC_OWN uint64_t zc_log_decisions;
 struct zc_log_budgets zc_log_budgets;
 int zc_log_status = -1;
 

@@ -107,6 +107,9 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
     if (zc_log_unknown.calls > 0)
         zc_text_fmt(t, "%U calls of %U functions that libzc does not know\n", zc_log_unknown.calls,
                     zc_log_unknown.functions);
+    if (zc_log_decisions > 0)
+        zc_text_fmt(t, "auto: %U decision%s within this run\n", zc_log_decisions,
+                    zc_log_decisions == 1 ? "" : "s");
     if (zc_profile_asked())
         zc_text_fmt(t, "auto: %s; zc auto --show\n", zc_rules_path());
     if (zc_log_path() == NULL)

@@ -22,6 +22,7 @@
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/workers.h"
+#include "place/lessons.h"
 #include "shared/backing.h"
 #include "shared/early.h"
 
@@ -33,7 +34,8 @@ static struct {
     uint32_t ready;                          /* 1: the threshold is the policy's; atomic. */
     const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
     const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
-    bool shares;          /* Device blocks may be one with host blocks; set before `ready`. */
+    size_t least;         /* Smaller requests match no rule; set before `ready`, as is `shares`. */
+    bool shares;          /* Device blocks may be one with host blocks. */
     const char *disabled; /* Why this process converts nothing, or NULL.  Atomic. */
     const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
 } hostrules;
@@ -154,6 +156,7 @@ static void get_ready(void)
             threshold = SIZE_MAX;
         }
     }
+    hostrules.least = threshold;
     __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
     __atomic_store_n(&hostrules.ready, 1, __ATOMIC_RELEASE);
 }
@@ -184,7 +187,7 @@ static const struct zc_rule *rule_for(const struct zc_hostmem_request *request, 
 {
     const struct zc_policy *policy = zc_rules();
     struct zc_match match = {.api = request->api, .size = request->size, .device = -1};
-    if (!(policy->apis & (UINT64_C(1) << request->api)))
+    if (request->size < hostrules.least || !(policy->apis & (UINT64_C(1) << request->api)))
         return NULL;
     if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE))
         *site = zc_site_here(request->frame, request->pc);
@@ -224,11 +227,13 @@ static bool to_heap(const struct zc_rule *rule)
 }
 
 /* The rule that matches a request, if its requests go to the host heap by the first place of its
- * list that is possible; else NULL, as for the driver's own. */
-static const struct zc_rule *rule_of_request(const struct zc_hostmem_request *request,
+ * list that is possible; else NULL, as for the driver's own.  `anew`: it resizes no block. */
+static const struct zc_rule *rule_of_request(const struct zc_hostmem_request *request, bool anew,
                                              uint32_t *site)
 {
     const struct zc_rule *rule = rule_for(request, site);
+    if (anew)
+        rule = zc_lessons_rule(rule, request, site);
     return rule && !from_driver(request->pc) && to_heap(rule) ? rule : NULL;
 }
 
@@ -246,6 +251,8 @@ void zc_hostmem_start(void)
         note_cause(why, rule);
     announce();
     zc_hostblock_list();
+    if (zc_lessons_start() && zc_hostmem_ready() && hostrules.least != SIZE_MAX)
+        __atomic_store_n(&zc_hostheap.threshold, ZC_HOST_MIN, __ATOMIC_RELAXED);
 }
 
 /* Records the owner of the memory at `p`.  False if the ledger has no memory for that. */
@@ -298,7 +305,7 @@ void *zc_hostmem_get(const struct zc_hostmem_request *request)
     void *p = NULL;
     if (zc_hostmem_ready() && request->size >= zc_hostheap.threshold &&
         request->alignment <= ZC_HOST_UNIT) {
-        const struct zc_rule *rule = rule_of_request(request, &site);
+        const struct zc_rule *rule = rule_of_request(request, true, &site);
         if (rule)
             p = place(request, site, rule);
     }
@@ -317,6 +324,7 @@ void zc_hostmem_put(void *p)
     bool alone = extent->use == ZC_EXTENT_BLOCK;
     if (alone)
         zc_hostheap_claim(extent);
+    zc_lessons_end(p);
     zc_hostblock_leave(p);
     if (alone) {
         zc_early_freed(extent);
@@ -342,7 +350,7 @@ static bool fits_in_place(const void *p, const struct zc_hostmem_request *reques
 static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_request *request)
 {
     uint32_t site = 0;
-    const struct zc_rule *rule = rule_of_request(request, &site);
+    const struct zc_rule *rule = rule_of_request(request, false, &site);
     if (!rule)
         return NULL;
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);

@@ -41,10 +41,16 @@ taken() {
         'select(.type == "alloc" and .rule) | .rule' | sort | uniq -c | awk '{print $2 "=" $1}'
 }
 
+# What the newest log tells of decisions, without the call paths' ids.
+decisions() {
+    cat "$(ls -t logs/*.jsonl | head -n 1)" | jq -r 'select(.code == "auto") | .text' |
+        sed 's/ of call path [0-9a-f]\{8\}//'
+}
+
 @test "blocks that are registered in vain are left to libc, but for one in 16" {
     auto ./lessons 20 often vain never
     [[ $output == 280 ]]
-    [[ $(taken) == "host-buffers=60" ]]
+    [[ $(taken) == "host-buffers=57" ]]  # Of each kind one is the control.
     [[ $(grep -c '^# site: .* large left ' "$PROFILES"/lessons-*.conf) == 1 ]]
     auto ./lessons 20 often vain never
     [[ $output == 280 ]]
@@ -54,25 +60,71 @@ taken() {
     [[ $output == *" 0 errors, 0 warnings" ]]
 }
 
-@test "small blocks that are copied often become pinned, found by one run that tries all" {
+@test "smaller blocks that pay become pinned within the first run, and are so from the next on" {
     auto ./lessons 4 small idle
-    [[ -z $(taken) ]]
-    grep -q '^\[rule learned-try\]$' "$PROFILES"/lessons-*.conf
+    [[ $output == 224 ]]
+    # Of 32 of each kind two are the control; and of those that never pay four are tried.
+    [[ $(taken) == "host-buffers=34" ]]
+    [[ $(decisions) == "blocks below 16 MiB are pinned from now on: of one of 256 KiB 2 MiB were "\
+"copied" ]]
     auto ./lessons 4 small idle
-    [[ $(taken) == "learned-try=60" ]]  # Of 64 blocks four are the control.
-    auto ./lessons 4 small idle
-    [[ $output == 224 && $(taken) == "learned-small=30" ]]
-    [[ $(grep -c '^# site: .* small left ' "$PROFILES"/lessons-*.conf) == 1 ]]
+    [[ $output == 224 && $(taken | sort) == $'host-buffers=4\nlearned-small=30' ]]
+    [[ -z $(decisions) ]]  # The file says it.
+    [[ $(grep -c '^site = [0-9a-f]*$' "$PROFILES"/lessons-*.conf) == 2 ]]
 }
 
-@test "where none of the small blocks gain, the try is over" {
-    auto ./lessons 4 small
-    sed -i 's/^# runs: 1 small: try/# runs: 1 small: kept/' "$PROFILES"/lessons-*.conf
+@test "smaller blocks that are copied once pay where they reuse registered memory" {
+    auto ./lessons 4 served
+    [[ $output == 224 && $(taken) == "host-buffers=30" ]]
+    "$ZC" auto --forget lessons
+    auto ./lessons 4 kept
+    [[ $output == 224 && $(taken) == "host-buffers=4" && -z $(decisions) ]]
+}
+
+@test "a run that finds no smaller blocks that pay has no rule for them" {
     auto ./lessons 4 idle
-    grep -q '^# runs: 2 small: gone ' "$PROFILES"/lessons-*.conf
+    [[ $(taken) == "host-buffers=4" ]]
     [[ $(grep -c '^\[rule learned-' "$PROFILES"/lessons-*.conf) == 1 ]]  # The control.
+}
+
+@test "blocks that lose within a run are libc's for its rest, until another phase shows gain" {
+    auto ./lessons 20 ragged
+    [[ $output == 140 && $(taken) == "host-buffers=3" ]]  # Two, and one in 16.
+    [[ $(decisions) == "blocks from 16 MiB are libc's from now on: of one of 34 MiB 4 MiB were "\
+"copied" ]]
+    "$ZC" auto --forget lessons
+    auto ./lessons 40 ragged midway
+    [[ $output == 280 && $(taken) == "host-buffers=12" ]]
+    [[ $(decisions | cut -d: -f1) == "blocks from 16 MiB are libc's from now on
+blocks from 16 MiB are pinned from now on" ]]
+}
+
+@test "blocks that pay in one round and lose in the next stay where they are" {
+    auto ./lessons 40 ragged odd
+    [[ $output == 280 && $(taken) == "host-buffers=38" && -z $(decisions) ]]
+}
+
+@test "the summary counts decisions within a run, and explain tells them" {
+    run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=auto ./lessons 4 small
+    [[ $output == *"auto: 1 decision within this run"* ]]
     auto ./lessons 4 small
-    [[ -z $(taken) ]]
+    rm "$PROFILES"/*
+    auto ./lessons 4 small
+    run -0 "$ZC" explain "$(ls -t logs/*.jsonl | head -n 1)"
+    [[ $(tr '\n' ' ' <<<"$output") == *"Within the run: blocks below 16 MiB of call path "* ]]
+    run -0 "$ZC" explain auto --api malloc --size 1M
+    [[ $(tr '\n' ' ' <<<"$output") == *"is taken by no rule"*"the first 2 such blocks, and then "\
+"one in 16, are tried as rule 'host-buffers' has it"* ]]
+    run -0 "$ZC" explain auto --api realloc --size 1M
+    [[ $output != *"are tried"* ]]
+}
+
+@test "nothing is decided within a run under auto-frozen, or under the preset itself" {
+    local policy
+    for policy in auto-frozen @everyday; do
+        run -0 "$ZC" run -p $policy -q -o logs ./lessons 20 ragged small
+        [[ $(taken) == "host-buffers=20" && -z $(decisions) ]]
+    done
 }
 
 @test "a call path whose blocks are copied after all is placed again, by what its sample shows" {
@@ -221,7 +273,7 @@ not_used() {
 @test "no profile can make a run teach another file, or fill the profile" {
     auto ./lessons 1 often
     local profile=$(ls "$PROFILES"/*.conf)
-    { printf '# runs: 999999999999 small: kept others: 1 2 3 4\n'
+    { printf '# runs: 999999999999 others: 1 2 3 4\n'
       for id in {10000000..10002000}; do
           echo "# site: $id large left 999999999999999999 1 1 1 1 1"
       done; } >>"$profile"

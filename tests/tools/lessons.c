@@ -2,10 +2,13 @@
 /* lessons ROUNDS [KIND...]: a program whose best policy is known. In each round it allocates, uses
  * and frees blocks of malloc: `often` 32 MiB that are copied four times, `vain` 32 MiB of which
  * an eighth is copied once, `never` 32 MiB that never are, `small` eight of 256 KiB that are copied
- * eight times each, `idle` eight of 256 KiB that never are. Each kind has a call path of its own;
- * without any it is all of them. With `turned` as the last word those of `vain` are copied whole,
- * four times; `fail` ends with status 3, `kill` by SIGKILL. Prints the sum of bytes that came back.
- */
+ * eight times each, `idle` eight of 256 KiB that never are; and if they are named `ragged` as
+ * `vain`, but 2 MiB larger in each round, so that none can have the memory of one before, `served`
+ * eight of 3 MiB that are copied once, one after the other, and `kept` the same, which stay until
+ * the end. Each kind has a call path of its own; without any it is the first five. With `turned` as
+ * the last word those of `vain` and `ragged` are copied four times, whole or 32 MiB, with `midway`
+ * from the middle of the rounds on, with `odd` in each odd round; `fail` ends with status 3, `kill`
+ * by SIGKILL. Prints the sum of bytes that came back. */
 #include <cuda.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,9 +17,10 @@
 
 #define LARGE ((size_t)32 << 20)
 #define SMALL ((size_t)256 << 10)
+#define THREE ((size_t)3 << 20)
 
 static CUdeviceptr table;
-static int sum, turned;
+static int sum, turned, now; /* `now`: the round. */
 
 /* Copies a part of a block so many times, and a byte of it back. */
 static void use(char *block, size_t size, size_t part, int times)
@@ -29,6 +33,12 @@ static void use(char *block, size_t size, size_t part, int times)
     if (times && cuMemcpyDtoH(&last, table + part - 1, 1) != CUDA_SUCCESS)
         exit(1);
     sum += last;
+}
+
+/* The same for a block that is freed then. */
+static void use_once(char *block, size_t size, size_t part, int times)
+{
+    use(block, size, part, times);
     free(block);
 }
 
@@ -36,7 +46,7 @@ static void use(char *block, size_t size, size_t part, int times)
     __attribute__((noinline)) static void name(void)                                               \
     {                                                                                              \
         for (int i = 0; i < (blocks); i++)                                                         \
-            use(malloc(size), size, part, times);                                                  \
+            use_once(malloc(size), size, part, times);                                             \
     }
 
 KIND(often, LARGE, LARGE, 4, 1)
@@ -44,14 +54,22 @@ KIND(vain, LARGE, turned ? LARGE : LARGE / 8, turned ? 4 : 1, 1)
 KIND(never, LARGE, 0, 0, 1)
 KIND(small, SMALL, SMALL, 8, 8)
 KIND(idle, SMALL, 0, 0, 8)
+KIND(ragged, LARGE + ((size_t)now << 21), turned ? LARGE : LARGE / 8, turned ? 4 : 1, 1)
+KIND(served, THREE, THREE, 1, 8)
+
+__attribute__((noinline)) static void kept(void)
+{
+    for (int i = 0; i < 8; i++)
+        use(malloc(THREE), THREE, THREE, 1);
+}
 
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } kinds[] = {
-        {"often", often}, {"vain", vain}, {"never", never}, {"small", small}, {"idle", idle}};
+    } kinds[] = {{"often", often}, {"vain", vain},     {"never", never},   {"small", small},
+                 {"idle", idle},   {"ragged", ragged}, {"served", served}, {"kept", kept}};
     const char *last = argv[argc - 1];
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
     CUcontext context;
@@ -59,10 +77,11 @@ int main(int argc, char **argv)
     if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
         cuCtxSetCurrent(context) != CUDA_SUCCESS || cuMemAlloc(&table, LARGE) != CUDA_SUCCESS)
         return 1;
-    turned = !strcmp(last, "turned");
-    for (int round = 0; round < rounds; round++)
+    for (; now < rounds; now++)
         for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-            int asked = argc < 3;
+            int asked = argc < 3 && i < 5;
+            turned = !strcmp(last, "turned") || (!strcmp(last, "midway") && now >= rounds / 2) ||
+                     (!strcmp(last, "odd") && now % 2);
             for (int at = 2; at < argc; at++)
                 asked |= !strcmp(argv[at], kinds[i].name);
             if (asked)

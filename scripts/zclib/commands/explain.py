@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Callable, Iterable, Iterator
 
 from .. import auto, counters, logs, policies, presets, screen, table, units
+from .. import learn as lessons
 
 EPILOG = "Logs need the level `allocs` or `events` (ZC_LOG_LEVEL, or zc run)."
 EXAMPLES = ("zc explain policy.conf --size 64M   one request against every rule",
@@ -63,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    learns = args.file[0] == auto.NAMES[0]
     args.file = [auto.one() if name == auto.NAMES[0] else presets.path(name)
                  for name in args.file]
     facts = {name: getattr(args, name) for name in FACTS if getattr(args, name) is not None}
@@ -76,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         if "size" not in facts:
             screen.message("which request? Give a --size and what else is known of it, or a log")
             return 2
-        return _explain_request(policy, facts)
+        return _explain_request(policy, facts, learns)
     if facts:
         screen.message(f"--{next(iter(facts))} describes one request; a log has its own")
         return 2
@@ -94,7 +96,7 @@ def _is_log(path: str) -> bool:
         not head and logs.is_log_name(path))
 
 
-def _explain_request(policy: str, facts: dict[str, str]) -> int:
+def _explain_request(policy: str, facts: dict[str, str], learns: bool) -> int:
     request = policies.Request(**{"api": "cudaMalloc", "device": "0", "nth": "1", **facts})
     if not request.stream and request.api.endswith("Async"):
         request.stream = "default"
@@ -116,6 +118,10 @@ def _explain_request(policy: str, facts: dict[str, str]) -> int:
     said = (f"{request.api} of {request.size}{' bytes' if request.size.isdigit() else ''} "
             + (f"goes to rule '{taker}': {place}" if taker else
                "is taken by no rule: it stays where the program puts it"))
+    if learns and not taker and "realloc" not in request.api and lessons.tried(verdicts):
+        said += (f". Of a call path the first {lessons.TRIED} such blocks, and then one in "
+                 f"{lessons.RARE}, are tried as rule '{lessons.BASE}' has it; once they have paid, "
+                 "so are the others of that run")
     screen.say(said)
     return 0
 
@@ -148,6 +154,7 @@ class Sites:
     caller: dict[str, str] = field(default_factory=dict)
     module: dict[str, str] = field(default_factory=dict)
     native: dict[str, str] = field(default_factory=dict)  # The id that rules match.
+    learned: list[str] = field(default_factory=list)      # What runs decided meanwhile.
 
     def frames(self, record: logs.Record) -> None:
         frames = logs.strings(record, "frames")
@@ -192,9 +199,11 @@ def _read(paths: Iterable[str], each: Callable[[logs.Record, logs.Log, Sites], N
     sites = Sites()
     for path in paths:
         log = logs.Log(path, lambda problem: screen.message(str(problem)))
-        for record in log.records(("site", "alloc")):
+        for record in log.records(("site", "alloc", "warn")):
             if record["type"] == "site":
                 sites.frames(record)
+            elif record["type"] == "warn" and record.get("code") == auto.NAMES[0]:
+                sites.learned.append(logs.string(record, "text"))
             elif record["type"] == "alloc" and record.get("foreign") is not True:
                 each(record, log, sites)
     return sites
@@ -225,6 +234,8 @@ def _explain_logs(policy: str | None, arguments: list[str]) -> int:
     width, left_out = screen.width(), []
     print("\n".join(table.render(columns, sites.rows(), width, left_out)
                     + table.told(left_out, width)))
+    for said in sites.learned:
+        screen.say(f"Within the run: {said}.")
     return 0
 
 

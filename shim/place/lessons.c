@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "place/lessons.h"
+
+#include "base/own.h"
+#include "base/text.h"
+#include "ledger/profile.h"
+#include "ledger/rules.h"
+#include "ledger/site_path.h"
+#include "log/lines.h"
+#include "log/summary.h"
+
+#define PART 16u    /* One block in so many is as the others are not. */
+#define TRIED 2u    /* Smaller blocks of a call path that are tried first. */
+#define LOSSES 2u   /* After so many in turn no more are placed. */
+#define SWITCHES 8u /* Of a call path, that the log tells. */
+
+struct lesson {
+    uint32_t requests;
+    uint32_t switches;
+    uint8_t losses; /* One after the other. */
+    uint8_t other;  /* 1: not as at first: larger blocks are libc's, smaller ones are placed. */
+};
+
+static ZC_OWN struct lesson by_site[2][ZC_COUNTERS_SITES]; /* [1]: smaller ones.  Atomic. */
+static const struct zc_rule *base; /* The file's for blocks of any call path, */
+static uint64_t large;             /* from so many bytes on.  0: nothing is learned.  Atomic. */
+
+/* The last rule is that of the preset, behind what a profile has learned. */
+static const struct zc_rule *find_base(const struct zc_policy *policy)
+{
+    const uint64_t more = ZC_KEY_BIT(ZC_KEY_API) | ZC_KEY_BIT(ZC_KEY_SIZE);
+    const uint64_t match_keys = (UINT64_C(1) << ZC_MATCH_KEY_COUNT) - 1;
+    for (size_t i = policy->rule_count; i-- > 0;) {
+        const struct zc_rule *rule = &policy->rules[i];
+        if ((rule->apis >> ZC_API_malloc & 1) && zc_rule_has_place(rule, ZC_PLACE_PINNED) &&
+            rule->size.count == 1 && (rule->given & match_keys) == more)
+            return rule;
+    }
+    return NULL;
+}
+
+bool zc_lessons_start(void)
+{
+    if (zc_profile_learns())
+        base = find_base(zc_rules());
+    if (base)
+        __atomic_store_n(&large, base->size.item[0].low, __ATOMIC_RELEASE);
+    return base;
+}
+
+static bool is_small(uint64_t size)
+{
+    return size < __atomic_load_n(&large, __ATOMIC_ACQUIRE);
+}
+
+const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule,
+                                      const struct zc_hostmem_request *request, uint32_t *site)
+{
+    bool small = is_small(request->size);
+    bool grows = request->api == ZC_API_realloc || request->api == ZC_API_reallocarray;
+    if (!__atomic_load_n(&large, __ATOMIC_ACQUIRE) || rule != (small ? NULL : base) ||
+        (small && grows))
+        return rule;
+    if (!*site)
+        *site = zc_site_here(request->frame, request->pc);
+    if (!*site)
+        return rule;
+    struct lesson *l = &by_site[small][*site];
+    uint32_t before = __atomic_fetch_add(&l->requests, 1, __ATOMIC_RELAXED);
+    bool placed = small == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
+    /* A profile holds blocks back by a rule of its own. */
+    bool another = before % PART == PART - 1 && !(placed && zc_rules()->needs & ZC_NEED_NTH);
+    return placed != another || (small && before < TRIED) ? base : NULL;
+}
+
+/* What a block of the host heap was worth: 1 where it paid, -1 where it lost, 0 where it tells
+ * nothing.  Memory that an earlier block had registered costs nothing any more. */
+static int worth(const struct zc_block *b, uint64_t copied)
+{
+    if (!copied || __atomic_load_n(&b->real, __ATOMIC_RELAXED) != ZC_KIND_PINNED)
+        return is_small(b->size) ? -1 : 0;
+    if (b->flags & ZC_BLOCK_CAME_PINNED)
+        return 1;
+    return copied >= (is_small(b->size) ? b->size * 2 : b->size / 2) ? 1 : -1;
+}
+
+/* True if the blocks of a call path are treated otherwise from now on. */
+static bool learn(struct lesson *l, bool placed, int was)
+{
+    uint8_t losses = was > 0 ? 0 : __atomic_add_fetch(&l->losses, 1, __ATOMIC_RELAXED);
+    if (placed ? losses < LOSSES : was < 0) {
+        __atomic_store_n(&l->losses, losses % LOSSES, __ATOMIC_RELAXED);
+        return false;
+    }
+    /* What was wrong once is so again after the next loss. */
+    __atomic_store_n(&l->losses, LOSSES - 1, __ATOMIC_RELAXED);
+    __atomic_fetch_xor(&l->other, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static void tell(struct lesson *l, const struct zc_block *b, uint64_t copied, bool placed)
+{
+    char buf[256];
+    struct zc_text text = zc_text_on(buf, sizeof(buf));
+    uint32_t times = __atomic_add_fetch(&l->switches, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_log_decisions, 1, __ATOMIC_RELAXED);
+    if (times > SWITCHES)
+        return;
+    zc_text_fmt(&text,
+                "blocks %s %B of call path %X are %s from now on: of one of %B %B were copied%s",
+                is_small(b->size) ? "below" : "from", large, zc_site_id(b->site),
+                placed ? "pinned" : "libc's", b->size, copied,
+                times < SWITCHES ? "" : "; later decisions about it are not told");
+    zc_log_warn(ZC_NOTE, "auto", zc_text_cstr(&text));
+}
+
+void zc_lessons_end(const void *p)
+{
+    struct zc_cell sum[ZC_DIR_COUNT] = {0};
+    bool learns = __atomic_load_n(&large, __ATOMIC_ACQUIRE);
+    const struct zc_block *b = learns ? zc_block_find((uint64_t)(uintptr_t)p) : NULL;
+    uint64_t copied = 0;
+    if (!b || !b->site || b->rule != base - zc_rules()->rules)
+        return;
+    zc_cell_sum_block(sum, b);
+    for (unsigned i = 0; i < ZC_DIR_COUNT * ZC_OUTCOME_COUNT; i++)
+        copied += sum[i / ZC_OUTCOME_COUNT].by[i % ZC_OUTCOME_COUNT].bytes;
+    struct lesson *l = &by_site[is_small(b->size)][b->site];
+    bool placed = is_small(b->size) == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
+    int was = worth(b, copied);
+    if (was && learn(l, placed, was))
+        tell(l, b, copied, !placed);
+}
