@@ -54,11 +54,11 @@ struct zc_block {
 #define ZC_BLOCK_HOST 32u      /* In the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_BUDGET 64u    /* Counts against the budget of its rule. */
 #define ZC_BLOCK_EXPORTED 128u /* Others reach its memory by a handle that the program has. */
-#define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed; the handle may be reused. */
-#define ZC_BLOCK_SYNC_MEMOPS 8u  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
+#define ZC_BLOCK_POOL_GONE 1024u  /* Its pool was destroyed; the handle may be reused. */
+#define ZC_BLOCK_SYNC_MEMOPS 8u   /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_CAME_PINNED 256u /* The host heap had registered its memory before. */
-#define ZC_BLOCK_SPLIT 2048u     /* Its place has the first bytes; the others are in `mapped`. */
-#define ZC_BLOCK_READ_ONLY 4096u /* Registered with CU_MEMHOSTREGISTER_READ_ONLY. */
+#define ZC_BLOCK_SPLIT 2048u      /* Its place has the first bytes; the others are in `mapped`. */
+#define ZC_BLOCK_READ_ONLY 4096u  /* Registered with CU_MEMHOSTREGISTER_READ_ONLY. */
 
 /* The bytes that the place of a split block has are so many of these units, in the upper bits of
  * `behind`. */

@@ -52,7 +52,7 @@ struct zc_unknown_calls {
     uint64_t calls;     /* Atomic. */
 };
 extern struct zc_unknown_calls zc_log_unknown;
-extern int zc_log_status; /* Given to exit(3); -1 if that is not known. */
+extern int zc_log_status;         /* Given to exit(3); -1 if that is not known. */
 extern uint64_t zc_log_decisions; /* Of ZC_POLICY=auto within the run.  Atomic. */
 /* Most bytes of freed host memory that were kept for later requests at a time.  Atomic. */
 extern uint64_t zc_log_kept_peak;

@@ -232,8 +232,11 @@ static const struct zc_rule *rule_of_request(const struct zc_hostmem_request *re
                                              uint32_t *site)
 {
     const struct zc_rule *rule = rule_for(request, site);
-    if (anew)
-        rule = zc_lessons_rule(rule, request, site);
+    if (anew && zc_lessons_concern(rule, request->api, request->size)) {
+        if (!*site)
+            *site = zc_site_here(request->frame, request->pc);
+        rule = zc_lessons_rule(rule, request->size, *site);
+    }
     return rule && !from_driver(request->pc) && to_heap(rule) ? rule : NULL;
 }
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+/* Which host blocks ZC_POLICY=auto places, by what earlier ones of their call path were worth. */
 #include "place/lessons.h"
 
 #include "base/own.h"
 #include "base/text.h"
 #include "ledger/profile.h"
 #include "ledger/rules.h"
-#include "ledger/site_path.h"
+#include "ledger/site.h"
 #include "log/lines.h"
 #include "log/summary.h"
 
 #define PART 16u    /* One block in so many is as the others are not. */
 #define TRIED 2u    /* Smaller blocks of a call path that are tried first. */
 #define LOSSES 2u   /* After so many in turn no more are placed. */
+#define ALL 4096u   /* Smaller blocks that are looked at, whatever they are worth. */
 #define SWITCHES 8u /* Of a call path, that the log tells. */
 
 struct lesson {
@@ -22,6 +24,10 @@ struct lesson {
 };
 
 static ZC_OWN struct lesson by_site[2][ZC_COUNTERS_SITES]; /* [1]: smaller ones.  Atomic. */
+static ZC_OWN struct {
+    uint32_t requests;             /* Of smaller blocks that no rule of the file takes. */
+    uint32_t paths;                /* Whose blocks are placed. */
+} smaller;                         /* Atomic. */
 static const struct zc_rule *base; /* The file's for blocks of any call path, */
 static uint64_t large;             /* from so many bytes on.  0: nothing is learned.  Atomic. */
 
@@ -53,19 +59,28 @@ static bool is_small(uint64_t size)
     return size < __atomic_load_n(&large, __ATOMIC_ACQUIRE);
 }
 
-const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule,
-                                      const struct zc_hostmem_request *request, uint32_t *site)
+/* Of a program whose smaller blocks never pay not each is looked at for ever. */
+static bool is_passed_over(void)
 {
-    bool small = is_small(request->size);
-    bool grows = request->api == ZC_API_realloc || request->api == ZC_API_reallocarray;
-    if (!__atomic_load_n(&large, __ATOMIC_ACQUIRE) || rule != (small ? NULL : base) ||
-        (small && grows))
+    uint32_t before = __atomic_fetch_add(&smaller.requests, 1, __ATOMIC_RELAXED);
+    return before >= ALL && before % PART && !__atomic_load_n(&smaller.paths, __ATOMIC_RELAXED);
+}
+
+bool zc_lessons_concern(const struct zc_rule *rule, enum zc_api api, size_t size)
+{
+    if (!__atomic_load_n(&large, __ATOMIC_ACQUIRE))
+        return false;
+    if (!is_small(size))
+        return rule == base;
+    return !rule && api != ZC_API_realloc && api != ZC_API_reallocarray && !is_passed_over();
+}
+
+const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, uint32_t site)
+{
+    bool small = is_small(size);
+    struct lesson *l = &by_site[small][site];
+    if (!site)
         return rule;
-    if (!*site)
-        *site = zc_site_here(request->frame, request->pc);
-    if (!*site)
-        return rule;
-    struct lesson *l = &by_site[small][*site];
     uint32_t before = __atomic_fetch_add(&l->requests, 1, __ATOMIC_RELAXED);
     bool placed = small == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
     /* A profile holds blocks back by a rule of its own. */
@@ -103,6 +118,8 @@ static void tell(struct lesson *l, const struct zc_block *b, uint64_t copied, bo
     char buf[256];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
     uint32_t times = __atomic_add_fetch(&l->switches, 1, __ATOMIC_RELAXED);
+    if (is_small(b->size))
+        __atomic_fetch_add(&smaller.paths, placed ? 1 : -1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&zc_log_decisions, 1, __ATOMIC_RELAXED);
     if (times > SWITCHES)
         return;

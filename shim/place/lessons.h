@@ -9,17 +9,20 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "place/hostmem.h"
+#include "policy/policy.h"
 
 /* Called once CUDA is up, and rules place blocks of libc.  True if smaller ones are tried. */
 bool zc_lessons_start(void);
 
-/* The rule that a request gets: `rule`, that of the file, or what its call path has taught; NULL
- * for none.  For any thread. */
-const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule,
-                                      const struct zc_hostmem_request *request, uint32_t *site);
+/* Whether the call path of a request of libc's may say otherwise than `rule`, that of the file for
+ * it, NULL: none.  For any thread. */
+bool zc_lessons_concern(const struct zc_rule *rule, enum zc_api api, size_t size);
+
+/* The rule that it gets, by the index of its site; NULL: libc has it. */
+const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, uint32_t site);
 
 /* The program frees the block of the host heap at `p`, which the ledger still has. */
 void zc_lessons_end(const void *p);

@@ -104,6 +104,15 @@ blocks from 16 MiB are pinned from now on" ]]
     [[ $output == 280 && $(taken) == "host-buffers=38" && -z $(decisions) ]]
 }
 
+@test "of a call path that changes again and again eight decisions are told, and all are counted" {
+    mkdir logs
+    run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=auto ZC_LOG=logs/log.jsonl \
+        ./lessons 80 moody
+    [[ $output == *"auto: 20 decisions within this run"* ]]
+    [[ $(decisions | wc -l) == 8 ]]
+    [[ $(decisions | tail -n 1) == *"; later decisions about it are not told" ]]
+}
+
 @test "the summary counts decisions within a run, and explain tells them" {
     run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=auto ./lessons 4 small
     [[ $output == *"auto: 1 decision within this run"* ]]
@@ -254,7 +263,7 @@ not_used() {
     rm "$PROFILES"/*.jsonl
 }
 
-@test "a profile that is damaged, a link or open to others is not used, which one line says" {
+@test "a profile that is damaged, of another user or open to others is not used, as one line says" {
     auto ./lessons 1 often
     local profile=$(ls "$PROFILES"/*.conf)
     cp "$profile" whole
@@ -265,9 +274,26 @@ not_used() {
     cp whole "$profile"
     chmod 666 "$profile"
     not_used "others may write to it"
+    chmod 600 "$profile"
+    if ((EUID == 0)); then
+        chown 65534 "$profile"
+        not_used "belongs neither to this user nor to root"
+        rm "$profile"
+        ln -s "$PWD/whole" "$profile"
+        chown -h 65534 "$profile"
+        not_used "a symbolic link of another user"
+    fi
     rm "$profile"
     mkdir "$profile"
     not_used "not a regular file"
+}
+
+@test "a profile of another version is used as a policy, and learned anew" {
+    auto ./lessons 2 often
+    local profile=$(ls "$PROFILES"/*.conf)
+    sed -i 's/^# runs: 1 others/# runs: 7 small: kept others/; s/^# site: /# place: /' "$profile"
+    auto ./lessons 2 often
+    [[ $(runs) == 1 && $(grep -c '^# site: ' "$profile") == 1 && $(taken) == "host-buffers=2" ]]
 }
 
 @test "no profile can make a run teach another file, or fill the profile" {

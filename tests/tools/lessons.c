@@ -55,6 +55,7 @@ KIND(never, LARGE, 0, 0, 1)
 KIND(small, SMALL, SMALL, 8, 8)
 KIND(idle, SMALL, 0, 0, 8)
 KIND(ragged, LARGE + ((size_t)now << 21), turned ? LARGE : LARGE / 8, turned ? 4 : 1, 1)
+KIND(moody, SMALL, SMALL, now / 4 % 2 ? 0 : 8, 32)
 KIND(served, THREE, THREE, 1, 8)
 
 __attribute__((noinline)) static void kept(void)
@@ -68,8 +69,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } kinds[] = {{"often", often}, {"vain", vain},     {"never", never},   {"small", small},
-                 {"idle", idle},   {"ragged", ragged}, {"served", served}, {"kept", kept}};
+    } kinds[] = {{"often", often},   {"vain", vain}, {"never", never},
+                 {"small", small},   {"idle", idle}, {"ragged", ragged},
+                 {"served", served}, {"kept", kept}, {"moody", moody}};
     const char *last = argv[argc - 1];
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
     CUcontext context;
