@@ -364,7 +364,7 @@ HOST_CC ?= gcc
 STRIP ?= $(if $(filter %-gcc,$(firstword $(CC))),$(patsubst %-gcc,%-strip,$(firstword $(CC))),strip)
 define PACKAGE
 	$(Q)rm -rf $(B)/package/$(1)
-	@$(MAKE) --no-print-directory -s install DESTDIR='$(abspath $(B))/package/$(1)' \
+	+@$(MAKE) --no-print-directory -s install DESTDIR='$(abspath $(B))/package/$(1)' \
 	    STAGE='$(B)/install-$(1)' WITH_DEMO=1 $(2)
 	$(Q)STRIP='$(STRIP)' PROJECT_URL='$(PROJECT_URL)' PYTHONPATH=scripts python3 -B -m package.$(1) '$(B)/package/$(1)' $(VERSION) $(ARCH) '$(PACKAGE_OUT)'
 endef

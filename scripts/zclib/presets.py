@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -51,6 +52,15 @@ def _files() -> dict[str, str]:
     folder = install.presets()
     return {name[:-len(ENDING)]: os.path.join(folder, name)
             for name in sorted(os.listdir(folder)) if name.endswith(ENDING)}
+
+
+def shown(policy: str) -> str:
+    """A policy as people name it: `@NAME` for the file of a preset."""
+    folder, name = os.path.split(policy)
+    with contextlib.suppress(install.MissingPart):
+        if name.endswith(ENDING) and folder == install.presets():
+            return MARK + name[:-len(ENDING)]
+    return policy
 
 
 def names() -> list[str]:

@@ -30,8 +30,9 @@ static void table_title(struct zc_text *t, const struct zc_summary *s)
                 zc_ticks_to_ns(s->copy_ticks));
 }
 
-static void missed_lines(struct zc_text *t, const struct zc_missed *m)
+static void missed_lines(struct zc_text *t, const struct zc_summary *s)
 {
+    const struct zc_missed *m = &s->missed;
     size_t start = t->len;
     if (!m->rule) {
         zc_text_fmt(t, "libzc: %s took nothing: no request was of the kind and size of its rules",
@@ -39,6 +40,8 @@ static void missed_lines(struct zc_text *t, const struct zc_missed *m)
     } else {
         zc_text_fmt(t, "libzc: %s took none of %U request%s", zc_rules_path(), m->requests,
                     m->requests == 1 ? "" : "s");
+        if (s->pageable_moved < s->pageable_asked)
+            zc_text_fmt(t, ", only pageable_copy did %B", s->pageable_asked - s->pageable_moved);
         zc_text_disarm(t, start);
         start = t->len + 1;
         zc_text_fmt(t, "\n       nearest: %s of %B, not of rule %s (line %u): %s",
@@ -128,7 +131,7 @@ void zc_summary_print(const struct zc_summary *summary, bool table)
     struct zc_text t = zc_text_on(buf, sizeof(buf));
     if (table) {
         if (summary->all_missed)
-            missed_lines(&t, &summary->missed);
+            missed_lines(&t, summary);
         table_title(&t, summary);
         flow_table(&t, &summary->totals);
         place_table(&t, summary);

@@ -108,3 +108,10 @@ setup() {
     [[ ${lines[0]} == *"p.conf:1:"*": warning: my app was rebuilt since: "* ]]
     [[ ${#lines[@]} == 2 && $output == *" 0 errors, 1 warning" ]]
 }
+
+@test "without a policy it is said how one is written" {
+    local zc=$PWD/scripts/zc
+    cd "$BATS_TEST_TMPDIR"
+    run -1 "$zc" check
+    [[ $output == "zc: there is no policy: neither "*"; \`zc init ./app\` writes one" ]]
+}

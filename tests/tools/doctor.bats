@@ -119,7 +119,8 @@ assert rows({"driver.error": "cuInit returned 3", "nvml.version": "570.158.01"},
 @test "without a driver host memory is what remains, with status 1" {
     LD_LIBRARY_PATH="" run -1 zc doctor
     [[ $output == *"Driver "*"not usable: "*libcuda.so.1* ]] || skip "there is a driver here"
-    grep -qE '^mapped +no +no GPU can be used: ' <<<"$output"
+    grep -qE '^device +no +no GPU can be used: ' <<<"$output"
+    grep -qE '^mapped +no +as device$' <<<"$output"
     grep -qE '^pageable +yes' <<<"$output"
 }
 
@@ -174,7 +175,7 @@ int cuDevicePrimaryCtxRetain(void **c, int d) { for (;;) pause(); }
 C
     run -1 --separate-stderr zc doctor --timeout 12 --measure
     [[ $output == *"GPU 0 "*"Stuck"* && $output != *"Measured"* ]]
-    grep -qE '^mapped +no +cuDevicePrimaryCtxRetain did not return within 12 s' <<<"$output"
+    grep -qE '^device +no +cuDevicePrimaryCtxRetain did not return within 12 s' <<<"$output"
 }
 
 @test "--timeout takes seconds" {

@@ -278,6 +278,34 @@ setup() {
     [[ ${stderr_lines[-1]} == "The program ended with status 3; see its own messages above." ]]
 }
 
+@test "a program that failed before it copied has no findings" {
+    cat >fails.py <<'PYTHON'
+import ctypes
+cuda, context, block = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+raise SystemExit(cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 50)) + 1)
+PYTHON
+    run -3 --separate-stderr "$ZC" run -- python3 fails.py
+    [[ $stderr != *Findings* && $stderr != *"stands out"* && $stderr != *"Try first"* ]]
+    [[ ${stderr_lines[-1]} == "The program ended with status 3; see its own messages above." ]]
+}
+
+@test "without a driver it is said that there is none" {
+    LD_LIBRARY_PATH='' run -0 "$ZC" run -- true
+    [[ $output != *"was the preload dropped"* ]] || skip "there is a driver here"
+    [[ $output == *": there is no NVIDIA driver here (libcuda.so.1); \`zc demo\` needs none" ]]
+}
+
+@test "a preset is called by its name, and what it did without its rules is told" {
+    run -0 --separate-stderr "$ZC" run -p @shared-in-out -- "$GATHER" 8192
+    [[ ${stderr_lines[0]} == "@shared-in-out took none of 3 requests, only pageable_copy did 8 "* ]]
+    [[ $stderr == *", policy @shared-in-out"$'\n'* ]]
+    ZC_POLICY=${ZC%/scripts/zc}/policy/presets/shared-in-out.conf ZC_LOG=off LD_PRELOAD=$LIBZC \
+        run -0 --separate-stderr "$GATHER" 8192
+    [[ ${stderr_lines[0]} == *"conf took none of 3 requests, only pageable_copy did 8 MiB" ]]
+}
+
 @test "a preset without its @ is recognised" {
     run -125 "$ZC" run -p everyday -- true
     [[ $output == *"everyday: there is no such policy: did you mean '@everyday'?" ]]

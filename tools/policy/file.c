@@ -91,7 +91,7 @@ bool file_read(struct file *file, const char *path, enum telling telling)
     case ZC_POLICY_NONE:
         fputs(
             "zc: there is no policy: neither ZC_POLICY nor ./policy.conf nor " ZC_POLICY_SYSTEM_PATH
-            "\n",
+            "; `zc init ./app` writes one\n",
             stderr);
         return false;
     case ZC_POLICY_REFUSED:

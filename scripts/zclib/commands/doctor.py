@@ -169,9 +169,12 @@ def _lines(facts: dict[str, Any], this: host.Host, verdicts: dict[str, places.Ve
     yield ""
     for line in names.wrap("Place     Possible  ", "What to mind, or to change", width):
         yield screen.styled(line, "bold")
+    first: dict[str, str] = {}  # The place where a reason stands.
     for name, verdict in verdicts.items():
+        place = first.setdefault(verdict.why, name)
+        why = verdict.why if place == name or not verdict.why else f"as {place}"
         start = f"{name:<10}{'yes' if verdict.possible else 'no':<10}"
-        for line in names.wrap(start, names.shown(verdict.why), width):
+        for line in names.wrap(start, names.shown(why), width):
             yield screen.styled(line, "green" if verdict.possible else "red")
     if measured:
         yield ""

@@ -15,7 +15,7 @@ from ..report.findings import EVERYDAY, Finder, Finding
 from ..report.symbols import Symbols
 from ..report.totals import Options, Totals
 from ..tune import write
-from .run import new_logs, not_started
+from .run import new_logs, not_started, why_no_log
 
 EPILOG = """\
 Rules that need no promise are in force; the others stand behind #, because \
@@ -61,7 +61,8 @@ def _write(args: argparse.Namespace, command: list[str], folder: str) -> int:
     for message in totals.messages():
         screen.message(message)
     if not totals.processes:
-        screen.message("no process used CUDA under libzc, so there is nothing to write")
+        screen.message("no process used CUDA under libzc, so there is nothing to write: "
+                       f"{why_no_log()}")
         return 1
     symbols = Symbols(totals.modules)
     symbols.look_up(frame for site in totals.sites.values() for frame in site.frames)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import errno
 import os
 import platform
@@ -259,13 +260,21 @@ def _is_of(path: str, run: str) -> bool:
     return live.first_line(path).get("run") in (None, run)
 
 
+def why_no_log() -> str:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "there is no NVIDIA driver here (libcuda.so.1); `zc demo` needs none"
+    return "is it a build without CUDA, or was the preload dropped? `zc doctor`"
+
+
 def _report(command: list[str], paths: list[str], ended: launch.Ended | None) -> None:
     """Prints the report of these logs on stderr; None: of a program that still runs.  What goes
     wrong here does not change the program's status."""
     try:
         if all(link.is_recording(path) for path in paths):
-            screen.message("no process used CUDA under libzc, so there is nothing to report: is it "
-                           "a build without CUDA, or was the preload dropped? `zc doctor`")
+            screen.message(f"no process used CUDA under libzc, so there is nothing to report: "
+                           f"{why_no_log()}")
             return
         with contextlib.redirect_stdout(sys.stderr):
             totals = report.print_report(paths, command)

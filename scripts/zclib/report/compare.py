@@ -79,7 +79,7 @@ def build(a: Totals, b: Totals, symbols: tuple[Symbols, Symbols], top: int, key:
         "runs": {"a": run_of(a), "b": run_of(b)},
         "verdict": _verdict({row["name"]: row for row in rows}) + "".join(
             f"; {side}: {run.refusals().words()}" for side, run in (("A", a), ("B", b))
-            if run.refusals().calls),
+            if run.refusals().calls) + _other_builds(a, b),
         "totals": rows,
         "flows": _flows(a, b, key),
         "sites": sites[:top],
@@ -193,6 +193,13 @@ def _processes(pairing: Pairing) -> list[Data]:
     return rows + [one(*both) for both in pairing.pairs]
 
 
+def _other_builds(a: Totals, b: Totals) -> str:
+    if not a.sites or not b.sites or a.sites.keys() & b.sites.keys():
+        return ""
+    return ("; no site is in both runs: the programs, or the libraries on their paths, are "
+            "different builds")
+
+
 def _notes(a: Totals, b: Totals, pairing: Pairing) -> list[str]:
     notes = []
     for side, alone, other in (("A", pairing.only_a, "B"), ("B", pairing.only_b, "A")):
@@ -205,9 +212,6 @@ def _notes(a: Totals, b: Totals, pairing: Pairing) -> list[str]:
         if cut:
             notes.append(f"{cut} of {side} without totals (the log ends before the summary): its "
                          "sums are too low")
-    if a.sites and b.sites and not a.sites.keys() & b.sites.keys():
-        notes.append("no site is in both runs: the programs, or the libraries on their paths, are "
-                     "different builds")
     if a.simulated or b.simulated:
         notes.append("on a simulated GPU, whose times mean nothing")
     return notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from .. import names, screen, table, units
+from .. import names, presets, screen, table, units
 from ..counters import NOT_COPIES
 from . import ranks
 from .data import SORTS, Data
@@ -83,8 +83,9 @@ class Text:
             where += f", {few(run['gpus'], '?')}"
         wall = f", {units.duration(run['longest_wall_ns'])}" if run["longest_wall_ns"] else ""
         wall += ", still running" if run["states"].get("running") else ""
+        policies = few(list(map(presets.shown, run["policies"])), "")
         self._say(f"{where}{wall}; log level {self._data['level']}, "
-                  + (f"policy {few(run['policies'], '')}" if run["policies"] else "no policy"))
+                  + (f"policy {policies}" if policies else "no policy"))
         share = units.of_run(totals["blocked_ns"], run["wall_ns"])
         self._say(f"{units.size(totals['asked_bytes'])} asked in {totals['asked_calls']} "
                   f"{'copy' if totals['asked_calls'] == 1 else 'copies'}: "
@@ -131,6 +132,8 @@ class Text:
 
     def _findings(self) -> None:
         findings = self._data["findings"]
+        if not findings and not self._data["totals"]["asked_calls"]:
+            return  # What it did not do was said first.
         self._out += ["", screen.styled("Findings", "bold")]
         if not findings:
             self._say("Nothing stands out.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence
 
-from .. import units
+from .. import presets, units
 from ..logs import Log, LogError, Problem, number, string
 from ..refusals import Refusals
 from .counts import Counts
@@ -115,11 +115,14 @@ class Totals:
         if not ruled or not all(process.missed for process in ruled):
             return ""
         process = max(ruled, key=lambda process: number(process.missed, "requests"))
-        missed, policy = process.missed, process.policy
+        missed, policy = process.missed, presets.shown(process.policy)
         if "rule" not in missed:
             return f"{policy} took nothing: no request was of the kind and size of its rules"
         count = number(missed, "requests")
-        return (f"{policy} took none of {count} request{'' if count == 1 else 's'}; nearest: "
+        spared = process.pageable_asked - process.pageable_moved
+        copied = f", only pageable_copy did {units.size(spared)}" if spared > 0 else ""
+        return (f"{policy} took none of {count} request{'' if count == 1 else 's'}{copied}; "
+                f"nearest: "
                 f"{string(missed, 'api')} of {units.size(number(missed, 'size_bytes'))} (site "
                 f"{string(missed, 'site')}), not of rule {string(missed, 'rule')} (line "
                 f"{number(missed, 'line')}): {string(missed, 'misfit')}")
