@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Pinned host memory: requests for it, the program's own registrations, and queries about both. */
 #include "base/life.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
 #include "hook/request.h"
 #include "place/freed.h"
 #include "place/hostmem.h"
 #include "place/verbs.h"
+
+/* Of registrations, those that need memory that can be written. */
+#define FLAGS_WRITTEN (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
 
 #define FLAGS_KNOWN                                                                                \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -43,18 +47,28 @@ ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
     return valid ? allocate_host(entry, &f, pp) : real(pp, bytes, flags);
 }
 
-/* The program's own pages: a rule can only watch them. */
-static void track(const struct zc_entry *entry, void *memory, size_t bytes, unsigned flags)
+/* The driver registers the program's own pages.  With a rule they come in before.  It has to be
+ * sure that the driver will bring them in, too: there are such flags, no work has failed, and
+ * nothing there is registered. */
+static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostRegister) *real,
+                             void *p, size_t bytes, unsigned flags)
 {
     unsigned read_only = flags & CU_MEMHOSTREGISTER_READ_ONLY ? ZC_BLOCK_READ_ONLY : 0;
     struct zc_request request =
         ZC_REQUEST(cuMemHostRegister, bytes, PINNED, .flags = ZC_BLOCK_FOREIGN | read_only);
-    if (!memory || !bytes || !zc_request_begin(&request))
-        return;
+    if (!p || !bytes || !zc_request_begin(&request))
+        return real(p, bytes, flags);
     const struct zc_rule *rule = zc_request_rule(&request);
     bool first = !rule || rule->place.item[0] == zc_place_bare(request.asked);
-    zc_request_track(&request, (CUdeviceptr)memory, NULL, rule,
-                     first ? NULL : "the pages are the program's own");
+    if (rule && rule->place.item[0] == ZC_PLACE_PINNED && !(flags & ~(unsigned)FLAGS_WRITTEN) &&
+        !zc_block_find((CUdeviceptr)p) && !zc_block_find((CUdeviceptr)p + bytes - 1) &&
+        zc_stream_state() == CUDA_SUCCESS && !zc_capture_any())
+        zc_pinned_bring_in(p, bytes);
+    CUresult result = real(p, bytes, flags);
+    if (result == CUDA_SUCCESS)
+        zc_request_track(&request, (CUdeviceptr)p, NULL, rule,
+                         first ? NULL : "the pages are the program's own");
+    return result;
 }
 
 /* The live block that libzc made and that contains an address, if it is host memory to the
@@ -129,11 +143,9 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
         return state;
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = real(p, bytes, flags);
+    CUresult result = register_own(entry, real, p, bytes, flags);
     if (result != CUDA_SUCCESS)
         zc_hostmem_return(p, bytes);
-    if (result == CUDA_SUCCESS)
-        track(entry, p, bytes, flags);
     return result;
 }
 

@@ -3,6 +3,8 @@
 #include "host/pinned.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/life.h"
@@ -18,6 +20,7 @@
 #include "host/extent.h"
 #include "host/hostblock.h"
 #include "host/hostheap.h"
+#include "host/maps.h"
 #include "host/memfile.h"
 #include "host/pagemap.h"
 #include "ledger/block.h"
@@ -170,6 +173,19 @@ static CUresult end_parts(const struct zc_extent *e)
     return kept;
 }
 
+/* Fresh memory comes in huge pages, but for what would be more than the program asked for, and what
+ * the kernel has none free for: to make some it moves other pages, for minutes where memory is
+ * full. */
+static struct zc_fill *fill_fresh(char *base, size_t bytes)
+{
+    size_t small = zc_pages_free_huge() < bytes ? bytes : bytes % ZC_HUGE_PAGE;
+    CUdevice device;
+    bool known = zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
+    if (small)
+        zc_memory_advise(base + (bytes - small), zc_pages_span(small), MADV_NOHUGEPAGE);
+    return zc_workers_fill(base, bytes, ZC_FILL_FRESH, known ? zc_node_of_device(device) : -1);
+}
+
 /* Registers the next bytes of an extent in parts.  The pages of fresh memory come in by threads
  * ahead of the driver, which takes them one by one while others wait for it. */
 static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
@@ -178,7 +194,7 @@ static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
     struct zc_fill *fill = NULL;
     CUresult result = CUDA_SUCCESS;
     if (fresh)
-        fill = zc_workers_fill(base, bytes, false);
+        fill = fill_fresh(base, bytes);
     for (size_t at = 0, n; result == CUDA_SUCCESS && at < bytes; at += n) {
         n = bytes - at < e->part ? bytes - at : e->part;
         if (fresh)
@@ -305,21 +321,41 @@ static bool worth(const struct zc_extent *e, uint64_t copied)
     return copied >= (views ? span * WORTH_COPIES : span / WORTH_PART);
 }
 
+/* Of LOOKS pages of a range, how many are not there. */
+static unsigned missing_pages(uintptr_t base, size_t bytes)
+{
+    unsigned char there = 0;
+    unsigned missing = 0;
+    for (size_t i = 0; i < LOOKS; i++) {
+        uintptr_t at = zc_page_start(base + bytes / LOOKS * i);
+        missing += mincore((void *)at, zc_page_end(1), &there) == 0 && !(there & 1);
+    }
+    return missing;
+}
+
 /* Registering brings in all pages of a block, so it waits until the program has used most of them:
  * these `bytes` that are copied now, or those that are there, of which some are asked for. */
 static bool is_filled(const struct zc_extent *e, uint64_t bytes)
 {
     size_t span = zc_extent_span(e);
-    unsigned char there = 0;
-    unsigned missing = 0;
-    uintptr_t page = zc_page_end(1);
-    if (e->use != ZC_EXTENT_BLOCK || e->owner || span < LARGE || bytes > span - span / 8)
-        return true;
-    for (size_t i = 0; i < LOOKS; i++) {
-        uintptr_t at = zc_page_start(zc_extent_base(e) + span / LOOKS * i);
-        missing += mincore((void *)at, page, &there) == 0 && !(there & 1);
-    }
-    return missing <= LOOKS_MISSING;
+    return e->use != ZC_EXTENT_BLOCK || e->owner || span < LARGE || bytes > span - span / 8 ||
+           missing_pages(zc_extent_base(e), span) <= LOOKS_MISSING;
+}
+
+void zc_pinned_bring_in(const void *memory, size_t bytes)
+{
+    uintptr_t first = zc_page_start((uintptr_t)memory);
+    uintptr_t end = zc_page_end((uintptr_t)memory + bytes), huge = zc_pages_span(first);
+    unsigned cpu, node = 0;
+    if (bytes < LARGE || end < first || !missing_pages(first, end - first) ||
+        zc_available() < bytes || zc_maps_ask((void *)first, end - first, true) != ZC_MAPS_YES)
+        return;
+    syscall(SYS_getcpu, &cpu, &node,
+            NULL); /* The driver would take pages that are near the thread. */
+    struct zc_fill *fill = zc_workers_fill((void *)huge, end - huge, ZC_FILL_USED, (int)node);
+    zc_workers_reach((void *)first, huge - first, true);
+    zc_workers_filled(fill, end - huge);
+    zc_workers_end_fill(fill);
 }
 
 /* While a child has the pages of a block, registering would give this process all of them a second

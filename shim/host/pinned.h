@@ -88,6 +88,10 @@ static inline CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
     return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)zc_pinned_pageable : address;
 }
 
+/* The program is about to register private memory of its own, all of which that brings in: threads
+ * do so before.  What the driver may refuse, or take in other ways, is left to it. */
+void zc_pinned_bring_in(const void *memory, size_t bytes);
+
 /* True if no block has some of [address, address + bytes), which begins in the host heap: the
  * driver would register what the pool keeps. */
 bool zc_pinned_freed(uint64_t address, size_t bytes);

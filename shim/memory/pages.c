@@ -3,9 +3,12 @@
 #include "memory/pages.h"
 
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "memory/workers.h"
 
@@ -19,6 +22,34 @@ bool zc_pages_bind(void *pages, size_t bytes, int node, bool move)
         return true;
     unsigned long mask = 1ul << node;
     return syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, 65ul, move ? MPOL_MF_MOVE : 0) == 0;
+}
+
+/* Lines are "Node N, zone NAME", and the number of free blocks of 1, 2, 4 ... pages. */
+uint64_t zc_pages_huge_in(const char *buddyinfo)
+{
+    uint64_t bytes = 0;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (const char *at = buddyinfo; (at = strstr(at, "zone"));) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+        at += strcspn(at, " ");
+        char *end;
+        for (size_t block = page;; block *= 2) {
+            uint64_t count = strtoull(at, &end, 10);
+            if (end == at)
+                break;
+            bytes += block >= ZC_HUGE_PAGE ? count * block : 0;
+            at = end;
+        }
+    }
+    return bytes;
+}
+
+uint64_t zc_pages_free_huge(void)
+{
+    char text[4096];
+    return zc_file_text("/proc/buddyinfo", text, sizeof(text)) ? zc_pages_huge_in(text)
+                                                               : UINT64_MAX;
 }
 
 void *zc_pages_make(size_t bytes, size_t margin, int node)

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define ZC_HUGE_PAGE ((size_t)2 << 20)
 
@@ -18,6 +19,11 @@ void zc_pages_unmake(void *pages, size_t bytes, size_t margin);
 /* Binds pages to a NUMA node (mbind(2)), and with `move` moves those that are on another one, as
  * far as the kernel can; does nothing if `node` is negative.  False if the kernel refuses. */
 bool zc_pages_bind(void *pages, size_t bytes, int node, bool move);
+
+/* Bytes of huge pages that are free, by the text of /proc/buddyinfo: for more the kernel would have
+ * to move what lies between them first.  UINT64_MAX where the kernel does not tell. */
+uint64_t zc_pages_huge_in(const char *buddyinfo);
+uint64_t zc_pages_free_huge(void);
 
 /* Bytes that zc_pages_make() really uses. */
 static inline size_t zc_pages_span(size_t bytes)

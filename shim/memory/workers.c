@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/wait.h"
 #include "memory/crew.h"
+#include "memory/nodes.h"
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -45,15 +46,26 @@ static void touch(void *memory, size_t at, size_t n)
         ((volatile char *)memory)[i] = 0;
 }
 
-static void populate(void *memory, size_t at, size_t n)
+/* False where the kernel does not do that at all. */
+static bool populates(void *memory, size_t at, size_t n)
 {
     for (size_t i = at, end = at + n, step; i < end; i += step) {
         step = end - i < HUGE_PAGE ? end - i : HUGE_PAGE;
-        if (!zc_workers_reach((char *)memory + i, step, true) && errno == EINVAL) {
-            touch(memory, i, end - i); /* The kernel does not know the advice. */
-            return;
-        }
+        if (!zc_workers_reach((char *)memory + i, step, true) && errno == EINVAL)
+            return false;
     }
+    return true;
+}
+
+static void populate_used(void *memory, size_t at, size_t n)
+{
+    populates(memory, at, n);
+}
+
+static void populate_fresh(void *memory, size_t at, size_t n)
+{
+    if (!populates(memory, at, n))
+        touch(memory, at, n);
 }
 
 /* The kernel gives memory of files huge pages only where it is told to, and then only where
@@ -123,7 +135,18 @@ struct zc_fill {
     size_t n, step, next;       /* `next`: first byte that nobody has begun.  Atomic. */
     size_t at[ZC_CREW_MAX + 1]; /* What each does ends behind it; SIZE_MAX: nothing.  Atomic. */
     uint32_t news;              /* Counts the steps that are done.  Atomic. */
+    int node;                   /* That pages come from, or negative. */
 };
+
+/* The thread has no policy of its own. */
+static void run_near(zc_workers_fn *run, void *memory, size_t at, size_t n, int node)
+{
+    if (node >= 0)
+        zc_nodes_prefer(node);
+    run(memory, at, n);
+    if (node >= 0)
+        zc_nodes_prefer(-1);
+}
 
 static bool fill_step(struct zc_crew *crew, unsigned who)
 {
@@ -132,7 +155,7 @@ static bool fill_step(struct zc_crew *crew, unsigned who)
     __atomic_store_n(&f->at[who], __atomic_load_n(&f->next, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
     size_t mine = __atomic_fetch_add(&f->next, f->step, __ATOMIC_SEQ_CST);
     if (mine < f->n)
-        f->run(f->memory, mine, f->n - mine < f->step ? f->n - mine : f->step);
+        run_near(f->run, f->memory, mine, f->n - mine < f->step ? f->n - mine : f->step, f->node);
     else
         zc_crew_over(crew);
     __atomic_store_n(&f->at[who], SIZE_MAX, __ATOMIC_SEQ_CST);
@@ -140,18 +163,23 @@ static bool fill_step(struct zc_crew *crew, unsigned who)
     return mine < f->n;
 }
 
-struct zc_fill *zc_workers_fill(void *memory, size_t n, bool file)
+static zc_workers_fn *const fill_runs[] = {
+    [ZC_FILL_FRESH] = populate_fresh, [ZC_FILL_FILE] = collapse, [ZC_FILL_USED] = populate_used};
+
+struct zc_fill *zc_workers_fill(void *memory, size_t n, enum zc_fill_of of, int node)
 {
+    int near = zc_nodes_anywhere() ? node : -1;
     /* Two threads that touch one huge page would clear it twice. */
     size_t step = n / (ZC_CREW_MAX + 1) / 2 / HUGE_PAGE * HUGE_PAGE;
     step = step < HUGE_PAGE ? HUGE_PAGE : step < FILL_STEP_MAX ? step : FILL_STEP_MAX;
     struct zc_fill *f = zc_crew_make(sizeof(*f), fill_step, n / step);
     if (!f) {
-        (file ? collapse : populate)(memory, 0, n);
+        run_near(fill_runs[of], memory, 0, n, near);
         return NULL;
     }
     f->memory = memory;
-    f->run = file ? collapse : populate;
+    f->run = fill_runs[of];
+    f->node = near;
     f->n = n;
     f->step = step;
     memset(f->at, 0xff, sizeof(f->at));
@@ -193,7 +221,7 @@ void zc_workers_end_fill(struct zc_fill *f)
 
 void zc_workers_prefault(void *memory, size_t n, bool file)
 {
-    struct zc_fill *fill = zc_workers_fill(memory, n, file);
+    struct zc_fill *fill = zc_workers_fill(memory, n, file ? ZC_FILL_FILE : ZC_FILL_FRESH, -1);
     zc_workers_filled(fill, n);
     zc_workers_end_fill(fill);
 }

@@ -18,18 +18,23 @@ void zc_workers_copy(void *dst, const void *src, size_t n);
 
 /*
  * Memory whose pages threads bring in from its first byte to its last, while the caller goes on
- * behind them.  The memory begins at a huge page, and keeps its content; but before Linux 5.14 a
- * byte of each page becomes 0.  Memory of a `file` becomes huge pages, whole ones to the end.
+ * behind them.  The memory begins at a huge page.  The pages come from a NUMA node, unless that is
+ * negative, or the calling thread has chosen others (set_mempolicy(2)).
  * zc_workers_filled() helps until the first n bytes are there; zc_workers_end_fill() must follow,
  * and begins nothing more.  NULL, which both of them take: there was no memory for more, and
  * everything is there.
  */
+enum zc_fill_of {
+    ZC_FILL_FRESH, /* Private memory that has no content.  A byte of each page may become 0. */
+    ZC_FILL_FILE,  /* A file's, with no content: becomes huge pages, whole ones to the end. */
+    ZC_FILL_USED,  /* Keeps its content; before Linux 5.14 nothing comes. */
+};
 struct zc_fill;
-struct zc_fill *zc_workers_fill(void *memory, size_t n, bool file);
+struct zc_fill *zc_workers_fill(void *memory, size_t n, enum zc_fill_of of, int node);
 void zc_workers_filled(struct zc_fill *fill, size_t n);
 void zc_workers_end_fill(struct zc_fill *fill);
 
-/* All three. */
+/* All three, of fresh memory or of a file's. */
 void zc_workers_prefault(void *memory, size_t n, bool file);
 
 /* memset(3) to 0, by several threads from 8 MiB on. */

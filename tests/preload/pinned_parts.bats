@@ -65,3 +65,20 @@ calls() {
 @test "copies and sets over a border do what they do inside of a part" {
     same copies
 }
+
+# The driver is made to fail before it looks at the pages, so that what is there is libzc's work.
+@test "with a rule the program's own pages come in before they are registered" {
+    local rule=$'api = cudaHostRegister\nplace = pinned'
+    run -0 --separate-stderr timeout 120 "$PROGRAM" own
+    local bare=$output
+    run -0 --separate-stderr under_policy "$rule" timeout 120 "$PROGRAM" own
+    [[ $output == "$bare" && $output == *"it was written: 1"* ]]
+    export SIM_FAIL=cuMemHostRegister_v2:2:1
+    run --separate-stderr timeout 120 "$PROGRAM" own
+    [[ $stderr == *"0 pages"* ]]
+    run --separate-stderr under_policy "$rule" timeout 120 "$PROGRAM" own
+    [[ $stderr == *"10240 pages"* ]]
+    rule=$'api = cudaMalloc\nplace = device'
+    run --separate-stderr under_policy "$rule" timeout 120 "$PROGRAM" own
+    [[ $stderr == *"0 pages"* && $stderr != *"10240 pages"* ]]
+}

@@ -443,19 +443,82 @@ static void a_part_that_is_refused_ends_the_others(void **state)
     zc_hostheap_put(p);
 }
 
+static bool is_there(const void *p)
+{
+    unsigned char there;
+    assert_int_equal(mincore((void *)((uintptr_t)p & ~(uintptr_t)4095), 4096, &there), 0);
+    return there & 1;
+}
+
 /* Its pages would be the last ones, and the kernel would end a process. */
 static void memory_that_the_host_does_not_have_is_not_brought_in(void **state)
 {
     (void)state;
-    unsigned char there;
     available = 300 * MIB - 1;
     const char *p = asked_by_parts(300 * MIB, 0, CUDA_ERROR_NOT_READY);
     assert_int_equal(registered, 0);
-    for (size_t at = 0; at < 300 * MIB; at += 100 * MIB) {
-        assert_int_equal(mincore((void *)(p + at), 4096, &there), 0);
-        assert_int_equal(there & 1, 0);
-    }
+    for (size_t at = 0; at < 300 * MIB; at += 100 * MIB)
+        assert_false(is_there(p + at));
     zc_hostheap_put((void *)p);
+}
+
+static unsigned char *mapped(size_t bytes, int rights, int flags, int fd)
+{
+    void *p = mmap(NULL, bytes, rights, flags, fd, 0);
+    assert_true(p != MAP_FAILED);
+    return p;
+}
+
+#define OWN (MAP_PRIVATE | MAP_ANONYMOUS)
+#define WRITABLE (PROT_READ | PROT_WRITE)
+
+/* All that is registered, and nothing beside; what the program wrote stays. */
+static void the_programs_pages_come_in_and_no_others(void **state)
+{
+    (void)state;
+    unsigned char *p = mapped(40 * MIB, WRITABLE, OWN, -1);
+    p[17 * MIB] = 7;
+    zc_pinned_bring_in(p + 5000, 30 * MIB);
+    for (size_t at = 8192; at < 30 * MIB; at += 4096)
+        assert_true(is_there(p + at));
+    assert_true(p[17 * MIB] == 7 && p[17 * MIB + 1] == 0);
+    assert_false(is_there(p + 38 * MIB));
+    munmap(p, 40 * MIB);
+}
+
+static void pages_that_the_driver_may_refuse_are_left_to_it(void **state)
+{
+    (void)state;
+    int fd = memfd_create("test", 0);
+    assert_int_equal(ftruncate(fd, 40 * MIB), 0);
+    unsigned char *odd[] = {
+        mapped(40 * MIB, PROT_READ, OWN, -1),       mapped(40 * MIB, WRITABLE, MAP_PRIVATE, fd),
+        mapped(40 * MIB, WRITABLE, MAP_SHARED, fd), mapped(40 * MIB, WRITABLE, OWN, -1),
+        mapped(40 * MIB, WRITABLE, OWN, -1),        mapped(40 * MIB, WRITABLE, OWN, -1)};
+    close(fd);
+    mprotect(odd[3] + 20 * MIB, 4096, PROT_NONE); /* A guard page. */
+    munmap(odd[4] + 20 * MIB, 4096);
+    for (int i = 0; i < 5; i++) {
+        zc_pinned_bring_in(odd[i], 40 * MIB);
+        assert_false(is_there(odd[i]) || is_there(odd[i] + 39 * MIB));
+    }
+    available = 40 * MIB - 1;
+    zc_pinned_bring_in(odd[5], 40 * MIB);
+    available = UINT64_MAX;
+    assert_false(is_there(odd[5]) || is_there(odd[5] + 39 * MIB));
+    zc_pinned_bring_in(odd[5], SIZE_MAX - 5);
+    for (int i = 0; i < 6; i++)
+        munmap(odd[i], 40 * MIB);
+}
+
+/* The last huge page of a block of 34 MiB and a byte has the byte alone. */
+static void no_more_becomes_resident_than_was_asked_for(void **state)
+{
+    (void)state;
+    char *p = asked_by_parts(34 * MIB + 1, 8, CUDA_SUCCESS);
+    assert_true(is_there(p + 34 * MIB));
+    assert_false(is_there(p + 34 * MIB + 4096));
+    zc_hostheap_put(p);
 }
 
 static void memory_of_libc_gets_nothing_that_is_registered_in_parts(void **state)
@@ -562,6 +625,9 @@ int main(void)
                                fresh),
         cmocka_unit_test_setup(a_part_that_is_refused_ends_the_others, fresh),
         cmocka_unit_test_setup(memory_that_the_host_does_not_have_is_not_brought_in, fresh),
+        cmocka_unit_test_setup(the_programs_pages_come_in_and_no_others, fresh),
+        cmocka_unit_test_setup(pages_that_the_driver_may_refuse_are_left_to_it, fresh),
+        cmocka_unit_test_setup(no_more_becomes_resident_than_was_asked_for, fresh),
         cmocka_unit_test_setup(memory_of_libc_gets_nothing_that_is_registered_in_parts, fresh),
         cmocka_unit_test_setup(libc_does_not_know_what_the_driver_was_asked_for, fresh),
         cmocka_unit_test_setup(a_size_that_overflows_is_refused, fresh),

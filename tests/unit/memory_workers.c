@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Short-lived threads: what they copy, clear and touch, and how they start. */
 #include "memory/thread.h"
+#include "memory/nodes.h"
+#include "memory/pages.h"
 #include "memory/workers.h"
 
 #include <setjmp.h>
@@ -84,7 +86,7 @@ static void pages_come_in_from_the_first_to_the_last_and_keep_their_content(void
     unsigned char *p = memory(MOST + HUGE);
     p += -(uintptr_t)p % HUGE;
     memset(p + MIB, 7, MIB);
-    struct zc_fill *fill = zc_workers_fill(p, MOST, false);
+    struct zc_fill *fill = zc_workers_fill(p, MOST, ZC_FILL_USED, 0);
     for (size_t n = MIB; n < MOST; n += 23 * MIB) {
         zc_workers_filled(fill, n);
         assert_int_equal(mincore(p, MOST, present), 0);
@@ -124,6 +126,41 @@ static void memory_of_a_file_is_touched_too(void **state)
     close(fd);
 }
 
+/* Pages that threads bring in near a device change nothing for those that the program takes then.
+ */
+static void the_threads_choice_of_nodes_stays_its_own(void **state)
+{
+    (void)state;
+    assert_true(zc_nodes_anywhere());
+    zc_workers_prefault(memory(8 * MIB), 8 * MIB, false);
+    struct zc_fill *fill = zc_workers_fill(memory(8 * MIB), 8 * MIB, ZC_FILL_FRESH, 0);
+    zc_workers_filled(fill, 8 * MIB);
+    zc_workers_end_fill(fill);
+    assert_true(zc_nodes_anywhere());
+    zc_nodes_prefer(0);
+    assert_false(zc_nodes_anywhere());
+    zc_nodes_prefer(-1);
+    assert_true(zc_nodes_anywhere());
+}
+
+/* Blocks of 512 pages and more; other lines and words count nothing. */
+static void free_huge_pages_are_counted_from_the_kernels_list(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "Node 0, zone      DMA      0      0      0      0      0      0      0      0      1 "
+        "     1      3 \n"
+        "Node 0, zone   Normal     57  71046  27701  11639  11202   3199   1204    287     78 "
+        "   563   1765 \n"
+        "Node 1, zone  Movable      9      9      9      9      9      9      9      9      9 "
+        "     2 \n";
+    if (sysconf(_SC_PAGESIZE) != 4096)
+        skip();
+    assert_int_equal(zc_pages_huge_in(text), (1 + 2 * 3 + 563 + 2 * 1765 + 2) * HUGE);
+    assert_int_equal(zc_pages_huge_in(""), 0);
+    assert_int_equal(zc_pages_huge_in("Node 0, zone"), 0);
+}
+
 static void *mask_of_thread(void *mask)
 {
     wide[0] = 1;
@@ -155,6 +192,8 @@ int main(void)
         cmocka_unit_test(every_page_is_touched),
         cmocka_unit_test(pages_come_in_from_the_first_to_the_last_and_keep_their_content),
         cmocka_unit_test(memory_of_a_file_is_touched_too),
+        cmocka_unit_test(the_threads_choice_of_nodes_stays_its_own),
+        cmocka_unit_test(free_huge_pages_are_counted_from_the_kernels_list),
         cmocka_unit_test(a_thread_starts_with_more_local_storage_than_stack_and_takes_no_signal),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Pinned memory that is larger than a part in which libzc registers it: what calls make of ranges
  * that cross the borders of parts must not depend on who made the memory. */
+#include <sys/mman.h>
+
 #include "ask.h"
 
 #define MIB ((size_t)1 << 20)
@@ -240,9 +242,29 @@ static void whole(void)
     end();
 }
 
+/* Memory of the program's own that nobody has touched, and whether it is there once the driver was
+ * asked. */
+static void own(void)
+{
+    static unsigned char there[40 * MIB / 4096];
+    size_t pages = 0;
+    start();
+    char *p = mmap(NULL, 40 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    SHOW(cuMemHostRegister(p, 40 * MIB, 0));
+    CHECK(mincore(p, 40 * MIB, there));
+    for (size_t i = 0; i < sizeof(there); i++)
+        pages += there[i] & 1;
+    fprintf(stderr, "%zu pages\n", pages);
+    SHOW(cuMemsetD8((CUdeviceptr)p, 5, 40 * MIB));
+    SHOW(cuMemHostUnregister(p));
+    printf("it was written: %d\n", all_are(p, 5, 40 * MIB));
+    munmap(p, 40 * MIB);
+    end();
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"answers", answers}, {"copies", copies}, {"whole", whole}};
+        {"answers", answers}, {"copies", copies}, {"whole", whole}, {"own", own}};
     return RUN_SCENARIO(all, argc, argv);
 }
