@@ -20,7 +20,7 @@ extern "C" {
 #define ZC_WEAK __attribute__((weak))
 #endif
 
-/* What is known of a block of memory.  Texts are valid to the end of the process. */
+/* A block of memory.  Texts are valid to the end of the process. */
 struct zc_memory {
     uint64_t address;     /* Its first address, */
     uint64_t bytes;       /* and the bytes that were asked for. */
@@ -28,7 +28,7 @@ struct zc_memory {
                            * the driver moves. */
     const char *request;  /* The request, by its driver name: "cuMemAlloc". */
     const char *place;    /* "device", "mapped", "managed", "vmm", "shared" or "pinned". */
-    const char *kind;     /* What it really is: "Device", "Pinned", "Managed", "Pageable". */
+    const char *kind;     /* Its real kind: "Device", "Pinned", "Managed", "Pageable". */
     const char *rule;     /* The rule that took the request; NULL if none did. */
     uint32_t site;        /* Id of its call path, which the log has as eight hex digits. */
     int32_t device;       /* CUDA ordinal; -1 for none. */

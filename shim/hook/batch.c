@@ -108,7 +108,7 @@ static CUresult leave(struct zc_copy *c)
     CUresult result = c->unknown ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !zc_copy_reaches(c))
         result = zc_parts_refused(c, true, true);
-    else if (result == CUDA_SUCCESS && zc_parts_any(c)) /* What can't be cut. */
+    else if (result == CUDA_SUCCESS && zc_parts_any(c)) /* It can't be cut. */
         result = zc_diagnose(c->fn, zc_parts_border(&c->dst) ? c->dst.address : c->src.address,
                              CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS)

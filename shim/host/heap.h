@@ -29,7 +29,7 @@
 #define ZC_HOST_LEADS 31
 #define ZC_HOST_LEAD_UNITS 8 /* Smaller blocks begin at 0 if an offset would cost a unit. */
 
-/* What an extent is for. */
+/* The use of an extent. */
 enum zc_extent_use {
     ZC_EXTENT_NONE,  /* Not a first unit, or never used. */
     ZC_EXTENT_HOLE,  /* Addresses without memory. */
@@ -39,7 +39,7 @@ enum zc_extent_use {
     ZC_EXTENT_LIMBO, /* No block, but its addresses are still known to the driver. */
 };
 
-/* What the driver knows of an extent. */
+/* The driver's knowledge of an extent. */
 enum zc_extent_pin {
     ZC_PIN_NONE,    /* Nothing: it is pageable to the driver. */
     ZC_PIN_MAKING,  /* A thread is registering it. */
@@ -59,7 +59,7 @@ struct zc_slot {
     bool known : 1; /* The block is complete: the ledger has it, or will: host/hostblock.h. */
 };
 
-/* Who decides whether a device block may use the extent. */
+/* The party that decides whether a device block may use the extent. */
 enum zc_extent_claim {
     ZC_CLAIM_NONE,   /* Nobody yet. */
     ZC_CLAIM_DEVICE, /* A device block is about to use it: `shared` is set soon. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel knows about the program's addresses. */
+/* The kernel's knowledge about the program's addresses. */
 #pragma once
 
 #include <stdbool.h>

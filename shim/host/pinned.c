@@ -147,8 +147,8 @@ static void make_own(void *view, size_t at, size_t n)
     zc_workers_reach((char *)view + at, n, true);
 }
 
-/* What is registered as a private view gets pages of its own, all of them: nothing is left to share
- * with a device block. */
+/* Registering a private view gives it pages of its own, all of them: none is left to share with a
+ * device block. */
 static void leave_file(struct zc_extent *e)
 {
     size_t span = zc_extent_span(e), part = span / VIEW_THREADS;
@@ -208,8 +208,7 @@ static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
     return result;
 }
 
-/* Where the kernel has no more pages, it ends a process, and the driver's own cuMemHostAlloc fails.
- */
+/* A kernel without free pages ends a process, and the driver's own cuMemHostAlloc fails. */
 static CUresult make_registrations(struct zc_extent *e, size_t bytes)
 {
     bool fresh = e->owner && !e->slot[0].dirty, asks = fresh && bytes >= ZC_BLOCK_PART;
@@ -432,7 +431,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 CUresult zc_pinned_now(struct zc_extent *e, const char **why)
 {
     enum zc_extent_pin pin = zc_pinned_hold(e);
-    /* What could not be registered before may be possible now. */
+    /* A registration that failed before may be possible now. */
     CUresult result = pin == ZC_PIN_DONE ? CUDA_SUCCESS : enrol(e);
     zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : pin);
     if (result == CUDA_SUCCESS)
@@ -631,7 +630,8 @@ void zc_pinned_tidy_slow(void)
     zc_driver_unlock();
 }
 
-/* What cuMemHostAlloc gave to the program stays the device's, and what graphs rely on. */
+/* Memory that cuMemHostAlloc gave to the program stays the device's, and so do blocks that graphs
+ * rely on. */
 static bool is_copied_by_fork(const struct zc_extent *e)
 {
     return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && (!e->owner || !e->live) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host, and the control groups that limit this process, leave of memory. */
+/* Memory that the host, and the control groups that limit this process, have left. */
 #include "memory/cgroup.h"
 
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 
 /* One H200 whose 16 processors had 24 other threads to run: copies of 1 to 8 MiB took twice as long
  * as the driver's own while each waited for all of its threads (tests/gpu/MEASURED.md). */
-#define TRY_AGAIN 16u /* Where no thread came in time, one job in so many starts one. */
+#define TRY_AGAIN 16u /* If no thread came in time, one job in so many starts one. */
 
 static struct {
     uint32_t late;  /* Threads that a job begins with fewer than it wants.  Atomic. */

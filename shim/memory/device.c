@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a device can do. */
+/* Properties of devices. */
 #include "memory/device.h"
 #include "driver/real.h"
 

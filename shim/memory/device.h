@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a device can do: the properties that places depend on. */
+/* The properties of a device that places depend on. */
 #pragma once
 
 #include "driver/real.h"
@@ -18,7 +18,7 @@ bool zc_device_concurrent(int device);
 /* The device that a location names, also by a part of it; -1 for other locations. */
 int zc_location_device(const CUmemLocation *location);
 
-/* What a driver before a CUDA version says of an attribute that came with it: an error. */
+/* An error, as a driver before a CUDA version answers of an attribute that came with it. */
 CUresult zc_device_since(int version);
 
 /* NUMA nodes; the kernel's own numbers begin at 0. */

@@ -28,7 +28,7 @@
 
 static ZC_LOCK(lock, ZC_RANK_LIMITS);
 
-/* What the places have.  Limits that are sizes are those of the process, at the top of a tree;
+/* The places' quotas.  Limits that are sizes are those of the process, at the top of a tree;
  * percentages, and free memory, are each device's own. */
 static struct {
     struct zc_quota pinned, mapped,
@@ -192,7 +192,7 @@ static uint64_t limits_device_most(int device)
     return limits_share(limits.max_device, total, limits.gpu_ranks);
 }
 
-/* What memory of a place on a device counts for. */
+/* The quota that memory of a place on a device is taken from. */
 static struct zc_quota *limits_quota(enum zc_place_id place, int device)
 {
     int entry = device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1;
@@ -265,7 +265,7 @@ uint64_t zc_limits_used(enum zc_place_id place)
     return __atomic_load_n(&quota->used, __ATOMIC_RELAXED);
 }
 
-/* What zc_limits_device_room() has taken for the thread's next block. */
+/* Bytes that zc_limits_device_room() has taken for the thread's next block. */
 static __thread struct {
     uint64_t bytes;
     int device;

@@ -56,7 +56,7 @@ struct aside {
 #define CALL_CLOSE_RANGE 436
 #define UNSHARE (1u << 1)
 
-/* What is closed here stays open in the table that it was copied from. */
+/* Descriptors closed here stay open in the table that they were copied from. */
 static void *aside_main(void *arg)
 {
     struct aside *a = arg;

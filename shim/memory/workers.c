@@ -133,7 +133,7 @@ struct zc_fill {
     void *memory;
     zc_workers_fn *run;
     size_t n, step, next;       /* `next`: first byte that nobody has begun.  Atomic. */
-    size_t at[ZC_CREW_MAX + 1]; /* What each does ends behind it; SIZE_MAX: nothing.  Atomic. */
+    size_t at[ZC_CREW_MAX + 1]; /* Each one's step ends behind it; SIZE_MAX: none.  Atomic. */
     uint32_t news;              /* Counts the steps that are done.  Atomic. */
     int node;                   /* That pages come from, or negative. */
 };

@@ -438,7 +438,7 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
         freed_defer(block, NULL, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }
-    /* What was kept may belong to another thread's block by now. */
+    /* Kept memory may belong to another thread's block by now. */
     if (mine && !freed_fits(block))
         result = zc_place_detach(backing);
     if (result != CUDA_SUCCESS) { /* Something may still use it, so it stays allocated. */

@@ -88,7 +88,7 @@ const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, u
     return placed != another || (small && before < TRIED) ? base : NULL;
 }
 
-/* What a block of the host heap was worth: 1 where it paid, -1 where it lost, 0 where it tells
+/* The worth of a block of the host heap: 1 where it paid, -1 where it lost, 0 where it tells
  * nothing.  Memory that an earlier block had registered costs nothing any more. */
 static int worth(const struct zc_block *b, uint64_t copied)
 {
@@ -107,7 +107,7 @@ static bool learn(struct lesson *l, bool placed, int was)
         __atomic_store_n(&l->losses, losses % LOSSES, __ATOMIC_RELAXED);
         return false;
     }
-    /* What was wrong once is so again after the next loss. */
+    /* A choice that was wrong once is wrong again after the next loss. */
     __atomic_store_n(&l->losses, LOSSES - 1, __ATOMIC_RELAXED);
     __atomic_fetch_xor(&l->other, 1, __ATOMIC_RELAXED);
     return true;

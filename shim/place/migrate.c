@@ -65,7 +65,7 @@ static CUcontext migrate_home(void)
     return __atomic_load_n(&moving.home, __ATOMIC_ACQUIRE);
 }
 
-/* What is noted of a launch that is timed. */
+/* A launch that is timed. */
 struct noted {
     uint64_t kernel;        /* As in struct rate. */
     uint64_t bytes, hosted; /* Of all blocks that it names, and of those in host memory. */

@@ -15,7 +15,7 @@
 
 #define ROOM_SPARE_PART 64
 
-/* What a block leaves that is split because the device is full, for what kernels need
+/* A block that is split because the device is full leaves so much to what kernels need
  * themselves. */
 static uint64_t room_spare(uint64_t total)
 {

@@ -4,15 +4,15 @@
 
 #include "policy/policy.h"
 
-/* What is left. */
+/* Memory that is left. */
 struct zc_room {
     uint64_t device;  /* Of the device's memory. */
-    uint64_t spare;   /* Of that, what a block leaves that is split because the device is full. */
+    uint64_t spare;   /* Its part that a block leaves which is split because the device is full. */
     uint64_t limit;   /* Of max_device. */
     uint64_t budget;  /* Of the rule's budget. */
     uint64_t managed; /* Of max_managed. */
     uint64_t pinned;  /* Of max_pinned. */
-    uint64_t whole;   /* What zc_room_whole() says; not of what is left. */
+    uint64_t whole;   /* Most bytes of a block that moves: zc_room_whole(). */
 };
 
 /* Bytes of each part of a block that may be split. */
@@ -31,7 +31,7 @@ uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted, bool
  * device's. */
 bool zc_room_for_bare(int device, size_t bytes, bool anywhere);
 
-/* What is left on a device that has so much free of all its memory, but for a rule's fields. */
+/* The room on a device that has so much free of all its memory, but for a rule's fields. */
 struct zc_room zc_room_now(int device, uint64_t free, uint64_t total);
 
 /* Bytes requested from a device that are managed or have no memory yet; and with `mapped` those in

@@ -16,7 +16,7 @@ struct work {
     struct zc_extent *h;
     uintptr_t host, device;
     uint64_t low, high;
-    uint64_t from, to; /* What is left to copy of the runs so far. */
+    uint64_t from, to; /* The part of the runs so far that is left to copy. */
     uint64_t copied;
     bool in;    /* To the device. */
     bool stuck; /* Something may not be written. */

@@ -101,7 +101,7 @@ static void heat_add_named(uint64_t word, void *arg)
     found->of[found->count++] = p;
 }
 
-/* Where the device has no memory for the block, it stays ONE until it was used as long again. */
+/* A block that the device has no memory for stays ONE until it was used as long again. */
 static void heat_judge(struct zc_shared *p, uint64_t microseconds)
 {
     if (zc_regret_owes(&p->used, microseconds, p->device_size) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `zc doctor --measure` has kept of devices that reach pageable memory. */
+/* Results that `zc doctor --measure` has kept of devices that reach pageable memory. */
 #include "shared/reach.h"
 
 #include <stdlib.h>

@@ -18,7 +18,7 @@ enum {
 };
 #define ZC_REACH_GRANULE ((size_t)512 << 20)
 
-/* What holds of the process's devices.  Says once why pairs are not known to be exact. */
+/* How the process's devices reach memory.  Says once why pairs are not known to be exact. */
 uint32_t zc_reach(void);
 
 /* Pages that are mapped at an address are shown to GPUs by the CPU's page table alone, where that
