@@ -183,7 +183,7 @@ $(B)/demo/gather: tools/demo/gather.c kernels/gather.h kernels/common.h $(B)/dem
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d) $(ZC_VIEWS_OBJ:.o=.d) $(B)/tools/demo/kernel.d
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-suites check-aarch64 check-headers demo bench \
-        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-auto bench-tune bench-vmm bench-managed bench-apps \
+        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-auto bench-tune bench-vmm bench-managed bench-links bench-apps \
         soak fuzz install uninstall wheel deb dist release clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
@@ -239,7 +239,8 @@ bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without 
 
 bench-vmm: all $(PRELOAD_PROGRAMS)      ## vmm against its goals, on a GPU
 bench-managed: all $(PRELOAD_PROGRAMS)  ## managed against its goals, on a GPU
-bench-vmm bench-managed:
+bench-links: all $(PRELOAD_PROGRAMS)    ## copies over several links against their goals, on 2 GPUs or more
+bench-vmm bench-managed bench-links:
 	@ZC_BUILD='$(B)' tests/bench/places.py $(@:bench-%=%)
 
 bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, side by side; SIM=1: simulated
