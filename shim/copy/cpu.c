@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "driver/stream.h"
-#include "memory/place.h"
 #include "memory/workers.h"
 
 /* Up to here a line is short. */

@@ -25,10 +25,8 @@ bool zc_parallel_first(const struct zc_copy *c);
 /* ZC_FACT_THREADS and ZC_FACT_INWARD, of such a copy.  Asks the driver. */
 uint32_t zc_parallel_facts(const struct zc_copy *c);
 
-/*
- * Carries a copy out that goes the way ZC_WAY_THREADS: between device memory and pageable memory
- * through pinned buffers: threads fill or drain parts while others are on the link.  It is ordered
- * in the stream, and the call waits as the driver's own would.  False if the driver must do it:
- * the CPU may not touch the memory, or there is no pinned memory to be had.
- */
+/* Carries a copy out that goes the way ZC_WAY_THREADS: through pinned buffers, which threads fill
+ * or drain while others are on the link.  It is ordered in the stream, and the call waits as the
+ * driver's own would.  False if the driver must do it: the CPU may not touch the memory, or there
+ * is no pinned memory to be had. */
 bool zc_parallel_copy(struct zc_copy *c);

@@ -4,13 +4,9 @@
 
 #include "driver/copy.h"
 
-/*
- * Keeps the meaning of asynchronous copies for pageable memory (CUDA Runtime API, "API
- * synchronization behavior"): when the call returns, a copy to it is complete, and the source of a
- * copy from it may be overwritten.
- */
-
-/* The facts behind READY_KNOWN that decide about that. */
+/* The facts behind READY_KNOWN by which asynchronous copies keep their meaning for pageable memory
+ * (CUDA Runtime API, "API synchronization behavior"): when the call returns, a copy to it is
+ * complete, and the source of a copy from it may be overwritten. */
 uint32_t zc_staged_facts(const struct zc_copy *c);
 
 /* Carries a copy out that goes the way ZC_WAY_RING; c->result. */

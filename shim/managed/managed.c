@@ -55,16 +55,8 @@ static CUresult managed_detach(struct zc_backing *backing)
     return zc_real.cuMemFree_v2(backing->base - zc_before(backing));
 }
 
-static CUresult managed_unmake(struct zc_backing *backing, bool gone)
-{
-    (void)gone;
-    (void)backing;
-    return CUDA_SUCCESS;
-}
-
 const struct zc_place zc_place_managed = {.id = ZC_PLACE_MANAGED,
                                           .real = ZC_KIND_MANAGED,
                                           .waits = true,
                                           .make = managed_make,
-                                          .detach = managed_detach,
-                                          .unmake = managed_unmake};
+                                          .detach = managed_detach};

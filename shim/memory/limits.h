@@ -23,11 +23,9 @@ uint64_t zc_limits_maps(void);
  * constant.  Safe in signal handlers. */
 const char *zc_limits_reason(int error, size_t bytes);
 
-/*
- * Takes `bytes` of the limit of a place; managed bytes also of the free memory of the current
+/* Takes `bytes` of the limit of a place; managed bytes also of the free memory of the current
  * `device`.  False, and nothing taken, if they would exceed it; then *why is a string constant. For
- * `mapped` and `pinned` no device counts.
- */
+ * `mapped` and `pinned` no device counts. */
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
 void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
 
@@ -41,12 +39,10 @@ uint64_t zc_limits_left(enum zc_place_id place, int device);
 bool zc_limits_device_room(int device, size_t bytes, const char **why);
 void zc_limits_end_room(void);
 
-/*
- * False if a device cannot hold this many bytes besides everything that the program has requested
- * from it, including what is in `managed` instead.  Without libzc such a request would fail, but
- * the driver does not count managed pages that nothing has touched.  `anywhere`: the memory may be
- * on another device.  Not for requests in a captured stream, which take no memory.
- */
+/* False if a device cannot hold this many bytes besides everything that the program has requested
+ * from it, including what is in `managed` instead, whose untouched pages the driver does not count.
+ * `anywhere`: the memory may be on another device.  Not for requests in a captured stream, which
+ * take no memory. */
 bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
 
 /* Bytes that the program has on devices, as `device`, `vmm` or `managed`.  Promised memory counts,

@@ -3,7 +3,6 @@
 #include "memory/place.h"
 
 #include "driver/stream.h"
-#include "memory/device.h"
 
 CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place)
 {

@@ -75,16 +75,15 @@ struct zc_place {
     bool waits;        /* Unmaking waits for the whole device (cuMemHostUnregister, cuMemFree). */
     bool counts;       /* The place counts its memory, with its pool, against the limits itself. */
     /* Fills *out, whose address stays the same; its `spilled` says how much is to be host memory.
-     * On failure returns the driver's code, with the
-     * reason in *why, and leaves nothing behind. */
+     * On failure returns the driver's code, with the reason in *why, and leaves nothing behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
     /* Gives back what the driver may refuse to take; then the block stays as it is.  NULL if there
      * is nothing like that. */
     CUresult (*detach)(struct zc_backing *backing);
     /* Reports a freed block that stays because the driver refused; NULL: the usual message. */
     void (*stays)(const struct zc_backing *backing);
-    /* Gives back everything else.  `gone`: the context was destroyed, and the driver's part with
-     * it. */
+    /* Gives back everything else, or NULL.  `gone`: the context was destroyed, and the driver's
+     * part with it. */
     CUresult (*unmake)(struct zc_backing *backing, bool gone);
     /* The verbs of place/verbs.h that are the place's own; NULL: there is nothing to do. */
     void (*entered)(struct zc_block *block);
@@ -93,12 +92,9 @@ struct zc_place {
     void (*diagnose)(void);
 };
 
-/*
- * The context in which a place makes memory.  Pinned and managed memory is destroyed with its
- * context, pool memory is not.  So memory for a pool belongs to the primary context, if that is
- * active. zc_place_enter() makes the context current if it is not; true if the caller has to pop
- * it.
- */
+/* The context in which a place makes memory: for a pool the primary one, if that is active, because
+ * pinned and managed memory is destroyed with its context, and pool memory is not.  The second
+ * makes it current if it is not; true if the caller has to pop it. */
 CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place);
 bool zc_place_enter(const struct zc_want *want, struct zc_backing *out);
 

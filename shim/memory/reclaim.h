@@ -11,11 +11,8 @@ struct zc_reclaim {
     unsigned seen;  /* Releases of other threads that it has taken into account. */
 };
 
-/*
- * For calls that failed because the driver has no memory.  Returns true if something was given
- * back, so that the call may be tried again.  Call it
- * without a lock.  Does nothing during a capture.
- */
+/* For calls that failed because the driver has no memory.  True if something was given back, so
+ * that the call may be tried again.  Call it without a lock.  Does nothing during a capture. */
 bool zc_reclaim(struct zc_reclaim *request);
 
 /* The result of a driver call, made again as long as zc_reclaim() gives something back for it. */
@@ -28,12 +25,9 @@ bool zc_reclaim(struct zc_reclaim *request);
         result_;                                                                                   \
     })
 
-/*
- * Memory that libzc keeps is first taken out of its list and then given back to the driver, because
- * the driver is called without a lock.  In between, another thread that lacks memory would find it
- * in neither.  These two calls mark that time, so that the thread can wait.  They nest, and never
- * request memory.
- */
+/* Mark the time in which memory that libzc keeps is in no list any more, but not yet given back to
+ * the driver, which is called without a lock: a thread that lacks memory waits for the end.  They
+ * nest, and never request memory. */
 void zc_release_begin(void);
 void zc_release_end(void);
 

@@ -210,7 +210,7 @@ static CUresult untry(struct zc_backing *backing, bool gone)
         return result;
     }
     bool lent = !gone && zc_context_lend(backing->context);
-    result = place->unmake(backing, gone);
+    result = place->unmake ? place->unmake(backing, gone) : CUDA_SUCCESS;
     zc_context_leave(lent);
     if (!place->counts)
         give_limit(backing->place, backing->device, backing->size - backing->spilled);

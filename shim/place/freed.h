@@ -5,11 +5,9 @@
 
 #include "memory/place.h"
 
-/*
- * As cuMemFree: waits for the block's context, or records what it would wait for, and lets the
- * memory go.  Calls note() once the block is claimed and will go.  On failure it stays, and the
- * program gets the returned code; *diagnosed_out: it was explained.
- */
+/* As cuMemFree: waits for the block's context, and lets the memory go.  Calls note() once the block
+ * is claimed and will go.  On failure it stays, and the program gets the returned code;
+ * *diagnosed_out: it was explained. */
 CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *block),
                        bool *diagnosed_out);
 
@@ -17,18 +15,14 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
 CUresult zc_place_free_in_order(struct zc_block *block, CUevent event, CUstream stream,
                                 enum zc_flavour flavour, void (*note)(struct zc_block *block));
 
-/*
- * Takes memory for a new request of the same place, device and size, counted against the limits.  A
- * stream-ordered request gets deferred memory, if its stream has passed or it was freed earlier in
- * the same stream; any vmm request gets a kept block.  Only some entries of the size are looked at
- * each time; NULL if none of them fits.  The quarantined block is removed.
+/* Takes memory for a new request of the same place, device and size, counted against the limits:
+ * stream-ordered ones get deferred memory that its stream has passed, or that was freed in their
+ * own; others of vmm a kept block.  Looks at some entries of the size; NULL if none of them fits.
  */
 struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *want);
 
 /* Gives back the memory that streams have passed: with `waited`, for calls in which the program
  * itself waits for the device, of all places and freed host blocks; else of places that never wait.
- */
+ * The second for one by which the driver has freed a block of its own. */
 void zc_freed_reap(bool waited);
-
-/* The same in a call by which the driver has freed a block of its own. */
 void zc_freed_bare(const struct zc_block *block);

@@ -8,7 +8,6 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "base/own.h"
-#include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"

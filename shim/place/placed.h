@@ -15,22 +15,21 @@ struct zc_block *zc_block_at(CUdeviceptr address);
  * blocks of the host heap that libc was asked for do not. */
 struct zc_block *zc_placed_at(CUdeviceptr address);
 
-/* True for an address next to such a block, in memory that libzc mapped and the driver may know: to
- * the program nothing is there. */
+/* True for an address next to such a block, in memory that libzc mapped: to the program nothing is
+ * there. */
 static inline bool zc_beside(CUdeviceptr address)
 {
     return (zc_block_beside(address) || zc_early_covers(address)) && address && zc_life_on();
 }
 
-/* True for an address in such a block or next to it: what the driver has there is not what the
- * program knows. */
+/* True for an address in such a block or next to it. */
 static inline bool zc_placed_near(CUdeviceptr address)
 {
     return zc_life_on() && (zc_placed_at(address) || zc_beside(address));
 }
 
 /* True for an address of the host heap that must look pageable in the driver's answers; and the
- * address to ask the driver about, which is another pageable one then. */
+ * address to ask about instead. */
 static inline bool zc_hidden(CUdeviceptr address)
 {
     return zc_pinned_hides(address);

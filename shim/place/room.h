@@ -18,8 +18,7 @@ struct zc_room {
 /* Bytes of each part of a block that may be split. */
 uint64_t zc_room_part(const struct zc_rule *rule);
 
-/* Most bytes of a block that moves; larger ones can never be whole on the device, and are split.  0
- * where no request of a rule moves. */
+/* Most bytes of a block that moves: larger ones are split.  0 where no request of a rule moves. */
 uint64_t zc_room_whole(const struct zc_rule *rule, int device);
 
 /* Bytes that the limits leave for a block on a device, with the rule's budget if `counted`; and

@@ -6,7 +6,6 @@
 #include "base/lock.h"
 #include "base/memory.h"
 #include "base/own.h"
-#include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"

@@ -19,35 +19,25 @@ bool zc_shared_begin(struct zc_shared *pair, struct zc_early *early);
 void zc_shared_drop(struct zc_shared *pair);
 void zc_shared_decide(struct zc_shared *pair);
 
-/*
- * OWN to ONE, where nothing was put into the device block yet: it gets the pages of a host block,
- * whose copies the caller has visited (zc_hostheap_visit()).  Kernels may have written it if it has
- * memory already: then the copy must bring the `whole` block, and this waits for the context.
- * Returns NULL, or why that is not possible, a string constant; then it is OWN as before.
- */
+/* OWN to ONE, where nothing was put into the device block yet: it gets the pages of a host block,
+ * whose copies the caller has visited (zc_hostheap_visit()).  If it has memory already, which
+ * kernels may have written, the copy must bring the `whole` block, and this waits for the context.
+ * Returns NULL, or why that is not possible, a string constant. */
 const char *zc_shared_to_one(struct zc_shared *pair, struct zc_extent *extent, bool whole);
 
-/*
- * The content of a block with `access = write`, which the caller may copy whole to the host block
- * of an extent, becomes the host block's by exchange of their pages.  The caller has visited the
- * copy.  Waits for the context.  False, and nothing changed, where that is not possible.
- */
+/* The content of a block with `access = write`, which the caller may copy whole to the host block
+ * of an extent and has visited, becomes that block's by exchange of their pages.  Waits for the
+ * context.  False, and nothing changed, where that is not possible. */
 bool zc_shared_deliver(struct zc_shared *pair, struct zc_extent *extent);
 
-/*
- * Before `fn` launches work that may write blocks: undecided ones with `access = write` get pages
- * of the host heap, where that is possible, which become those of the host block that they are
- * copied to first.  The other undecided ones are OWN, and those whose content a host block has got
- * become OWN.
- */
+/* Before `fn` launches work that may write blocks: undecided ones with `access = write` get pages
+ * of the host heap, if possible, which become those of the host block that they are copied to
+ * first. The other undecided ones, and those whose content a host block has got, become OWN. */
 CUresult zc_shared_before_kernels(enum zc_fn fn);
 
-/*
- * ONE to OWN, for good: the device block gets memory of its own with the same content, and the host
- * block is the CPU's alone.  Waits for the device.  `why`: a string constant for the log.  Nothing
- * to do for NULL.  On failure the code for the program's call `fn`, which was explained; the block
- * is ONE as before.
- */
+/* ONE to OWN, for good: the device block gets memory of its own with the same content, and the host
+ * block is the CPU's alone.  Waits for the device.  `why`: a string constant for the log.  On
+ * failure the code for the program's call `fn`, which was explained. */
 CUresult zc_shared_to_own(struct zc_shared *pair, enum zc_fn fn, const char *why);
 
 /* The same where it only would be better.  False, and ONE as before, where it is not possible, or

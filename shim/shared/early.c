@@ -7,7 +7,6 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "base/wait.h"
-#include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"

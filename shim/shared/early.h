@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host blocks of `shared` are mapped a second time, and registered there for the GPU to read, a
- * moment after the program has got them, while it fills them: by a thread of libzc's.  The next
- * device block of the size gets that address, and the first copy between both finds it all done.
+ * While the program fills a host block of `shared`, a thread of libzc's maps it a second time, and
+ * registers it there for the GPU to read.  The next device block of the size gets that address, and
+ * the first copy between both finds it all done.
  *
  * A site whose block is freed without such a copy has guessed wrong: its later blocks are
  * registered by their first copy, until that makes one of them a device block's.
@@ -14,10 +14,8 @@
 /* A host block that is registered, or about to be. */
 struct zc_early;
 
-/* The program was given a host block whose memory is a file.  Calls no driver. */
+/* The program was given a host block whose memory is a file; and frees one.  Call no driver. */
 void zc_early_want(struct zc_extent *extent);
-
-/* The program frees the host block of an extent.  Calls no driver. */
 void zc_early_freed(const struct zc_extent *extent);
 
 /* A device block has become one with the host block of an extent. */
@@ -31,10 +29,9 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base_out
 /* The device block has not got the addresses: the next request may have them. */
 void zc_early_spurn(struct zc_early *early);
 
-/* Registers the pages of an extent at reserved addresses, for kernels to read, and with `writable`
- * to write.  With `window`, where the driver refuses that, they may be shown as by zc_reach_show().
- * In the current context, with driver/lock.h.  On failure false, with the reason in *why, and
- * nothing is there. */
+/* Registers the pages of an extent at reserved addresses for kernels to read, or with `writable` to
+ * write; with `window`, where the driver refuses, as zc_reach_show().  In the current context, with
+ * driver/lock.h.  False, with the reason in *why, and nothing is there. */
 bool zc_early_register(struct zc_extent *extent, CUdeviceptr base, bool writable, uintptr_t *window,
                        const char **why);
 

@@ -35,8 +35,9 @@ static void heat_remember(uint32_t site)
     __atomic_store_n(&hot[site % SITES], site, __ATOMIC_RELAXED);
 }
 
-void zc_heat_new(struct zc_shared *p, struct zc_block *block)
+void zc_heat_new(struct zc_block *block)
 {
+    struct zc_shared *p = zc_shared_of(block);
     p->device_id = block->id;
     p->device_size = block->size;
     p->device_site = zc_site_id(block->site);

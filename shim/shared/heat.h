@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How much kernels use device blocks that are ONE: once reading a block over the link may have
- * taken as long as a copy of it, the block becomes OWN.  So no choice costs more than about twice
- * the best one in hindsight, but for the first kernel, whose time nobody knows: before one that has
- * threads enough to read all of the block, it becomes OWN as well.
- */
+/* How much kernels use device blocks that are ONE: once they owe more than the move
+ * (memory/regret.h), the block becomes OWN; and before a first kernel, whose time nobody knows,
+ * that has threads enough to read all of it. */
 #pragma once
 
 #include "shared/pair.h"
@@ -12,5 +9,5 @@
 /* A block has become ONE, or is undecided: launches are watched from now on. */
 void zc_heat_watch(void);
 
-/* The block is entered in the ledger: it stays OWN where an earlier one of its site became hot. */
-void zc_heat_new(struct zc_shared *pair, struct zc_block *block);
+/* A block is entered in the ledger: it stays OWN where an earlier one of its site became hot. */
+void zc_heat_new(struct zc_block *block);

@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/module.h"
 #include "base/own.h"
 #include "host/extent.h"
 #include "vmm/vmm.h"
@@ -42,11 +41,6 @@ struct zc_shared *zc_shared_at(uint64_t address)
 {
     const struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
     return e ? __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) : NULL;
-}
-
-uintptr_t zc_shared_address(const struct zc_shared *p)
-{
-    return (uintptr_t)p->vmm->va.base;
 }
 
 struct zc_shared *zc_shared_new(struct zc_vmm *v, const struct zc_rule *rule)

@@ -84,9 +84,6 @@ static inline bool zc_shared_writable(const struct zc_shared *p)
     return p->rule->access == ZC_ACCESS_WRITE;
 }
 
-/* Its first address. */
-uintptr_t zc_shared_address(const struct zc_shared *pair);
-
 /* A record for a device block, in OWN; NULL without memory.  And the end of it, in OWN as well. */
 struct zc_shared *zc_shared_new(struct zc_vmm *vmm, const struct zc_rule *rule);
 void zc_shared_end(struct zc_shared *pair);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The place `shared`: a device block that may be one with the host block that is copied into it. */
 #include "driver/lock.h"
-#include "memory/device.h"
 #include "memory/place.h"
 #include "shared/backing.h"
 #include "shared/early.h"
@@ -76,7 +75,7 @@ static CUresult shared_detach(struct zc_backing *backing)
     bool mine = zc_driver_lock(), one = zc_shared_is_one(p);
     if (mine)
         zc_shared_drop(p);
-    CUresult result = one ? zc_shared_unregister(p) : zc_vmm_detach(backing->vmm);
+    CUresult result = one ? zc_shared_unregister(p) : zc_place_vmm.detach(backing);
     p->freed = result == CUDA_SUCCESS;
     if (mine)
         zc_driver_unlock();
@@ -98,11 +97,6 @@ static CUresult shared_unmake(struct zc_backing *backing, bool gone)
     return zc_place_vmm.unmake(backing, gone);
 }
 
-static void shared_entered(struct zc_block *block)
-{
-    zc_heat_new(zc_shared_of(block), block);
-}
-
 /* The driver keeps what kind of memory it found in the source of a copy in a graph. */
 static CUresult shared_retreat(const struct zc_block *block, enum zc_fn fn, bool keeps,
                                const char *why)
@@ -117,7 +111,7 @@ const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,
                                          .make = shared_make,
                                          .detach = shared_detach,
                                          .unmake = shared_unmake,
-                                         .entered = shared_entered,
+                                         .entered = zc_heat_new,
                                          .retreat = shared_retreat,
                                          .quiesce = zc_shared_quiesce,
                                          .diagnose = zc_shared_diagnose};

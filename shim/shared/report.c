@@ -4,10 +4,10 @@
 
 #include "base/message.h"
 #include "base/module.h"
-#include "driver/call.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
 #include "log/refusals.h"
+#include "vmm/vmm.h"
 
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)
 {
@@ -34,7 +34,7 @@ static void diagnose_one(struct zc_shared *p, void *arg)
                "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "
                "site %X) would do that: kernels may only read it, because rule %s (%s:%u) says "
                "'access = read'; if they write it, leave that out",
-               p->device_id, p->device_size, (uint64_t)zc_shared_address(p), p->device_site,
+               p->device_id, p->device_size, (uint64_t)p->vmm->va.base, p->device_site,
                p->rule->name, zc_rules()->file, p->rule->line);
 }
 

@@ -15,7 +15,6 @@
 #include "shared/backing.h"
 #include "shared/heat.h"
 #include "shared/reach.h"
-#include "shared/report.h"
 #include "vmm/lazy.h"
 #include "vmm/vmm.h"
 

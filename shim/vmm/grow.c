@@ -15,7 +15,6 @@
 #include "driver/stream.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
-#include "vmm/access.h"
 #include "vmm/lazy.h"
 
 static ZC_OWN struct {

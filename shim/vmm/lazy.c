@@ -2,8 +2,6 @@
 /* vmm blocks that get their memory from the first call that could touch them. */
 #include "vmm/lazy.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/message.h"

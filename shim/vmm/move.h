@@ -16,8 +16,8 @@ static inline struct zc_vmm *zc_move_of(const struct zc_block *block)
     return v && v->moves ? v : NULL;
 }
 
-/* Announces a call that may use such a block in this thread or give it to the driver: waits for
- * blocks that are being moved.  True if zc_move_leave() must follow. */
+/* Announces a call that may use such a block: waits for blocks that are being moved.  True if
+ * zc_move_leave() must follow. */
 bool zc_move_announce(void);
 static inline bool zc_move_enter(void)
 {
@@ -25,9 +25,8 @@ static inline bool zc_move_enter(void)
 }
 void zc_move_leave(bool entered);
 
-/* A graph will copy the block, whose launches tell nothing: it stays where it is, open to the CPU
- * as the driver's copies want it.  Between zc_move_enter() and zc_move_leave().  Returns the
- * driver's code; nothing happens for NULL and other blocks. */
+/* The block, if it is one that moves, stays where it is, open to the CPU as the driver's copies
+ * want it.  Between zc_move_enter() and zc_move_leave().  Returns the driver's code. */
 CUresult zc_move_never(const struct zc_block *block);
 
 /* Bytes of `mapped` that blocks have left, given back when others need the room.  Atomic. */
@@ -44,12 +43,10 @@ void zc_move_end(void);
  * one leaves. */
 bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes);
 
-/*
- * Moves live blocks, and counts them where they are: one to host memory, one to the device, or
+/* Moves live blocks, and counts them where they are: one to host memory, one to the device, or
  * both, if they fit; NULL for none.  On failure, with the reason in *why, the one that comes is
- * where it was, and the other one may be.  If the driver maps a block nowhere, it keeps its
- * content, and calls that touch it try to map it again, or fail.
- */
+ * where it was, and the other one may be.  A block that the driver maps nowhere keeps its content,
+ * and calls that touch it try to map it again, or fail. */
 bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why);
 
 /* Copies the first bytes of a block whose pages are registered to its device memory, which is

@@ -2,6 +2,7 @@
 /* The place `vmm`: makes blocks of mapped memory. */
 #include "base/arena.h"
 #include "base/module.h"
+#include "driver/lock.h"
 #include "memory/limits.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
@@ -145,9 +146,18 @@ static CUresult vmm_unmake(struct zc_backing *backing, bool gone)
     return zc_vmm_give_back(v);
 }
 
+/* If the driver refuses, all of it is mapped as before. */
 static CUresult vmm_detach(struct zc_backing *backing)
 {
-    return zc_vmm_detach(backing->vmm);
+    struct zc_vmm *v = backing->vmm;
+    const char *why;
+    bool mine = v->lazy && zc_driver_lock();
+    CUresult result = zc_va_unmap(&v->va);
+    if (result != CUDA_SUCCESS)
+        zc_va_map(&v->va, &v->chunks, 0, v->held, &why);
+    if (mine)
+        zc_driver_unlock();
+    return result;
 }
 
 /* A block that moves is brought to rest where it is. */

@@ -2,14 +2,10 @@
 /* The place `vmm`: reserved addresses, with device memory mapped behind them in chunks. */
 #include "vmm/vmm.h"
 
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/message.h"
 #include "base/own.h"
-#include "driver/lock.h"
 #include "memory/device.h"
-#include "memory/limits.h"
 #include "memory/reclaim.h"
 
 /* Small blocks may have a part of the device, or so many granules on devices with little memory. */
@@ -222,18 +218,6 @@ void zc_vmm_drop(struct zc_vmm *v)
         drop_guard();
     zc_arena_put(v->chunks.list, v->chunks.room * sizeof(*v->chunks.list));
     zc_arena_put(v, zc_vmm_record(v->rule));
-}
-
-CUresult zc_vmm_detach(struct zc_vmm *v)
-{
-    const char *why;
-    bool mine = v->lazy && zc_driver_lock();
-    CUresult result = zc_va_unmap(&v->va);
-    if (result != CUDA_SUCCESS)
-        zc_va_map(&v->va, &v->chunks, 0, v->held, &why);
-    if (mine)
-        zc_driver_unlock();
-    return result;
 }
 
 CUresult zc_vmm_give_back(struct zc_vmm *v)

@@ -136,9 +136,6 @@ static inline size_t zc_vmm_due(const struct zc_vmm *v)
     return v->held < most ? most - v->held : 0;
 }
 
-/* Unmaps a block's memory.  If the driver refuses, all of it is mapped as before. */
-CUresult zc_vmm_detach(struct zc_vmm *v);
-
 /* Gives memory and addresses back to the driver, and the record to the arena.  Returns the first
  * refusal. */
 CUresult zc_vmm_give_back(struct zc_vmm *v);
