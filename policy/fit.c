@@ -148,6 +148,42 @@ static void check_named_places(struct zc_parser *parser, const struct zc_rule *r
     }
 }
 
+static bool names(const struct zc_rule *rule, uint64_t api)
+{
+    struct zc_slice list = zc_slice_of(rule->wanted[ZC_KEY_API]), item;
+
+    while (zc_slice_next_item(&list, &item)) {
+        if (!zc_glob_has_wildcard(item) && (zc_api_select(item) & api) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Requests that a rule names and that no place gets; a glob may match some beside others. */
+static void check_conversions(struct zc_parser *parser, const struct zc_rule *rule)
+{
+    uint64_t later = apis_that_fit(rule->apis, ZC_FIT_LATER), high = 0;
+    struct zc_slice name = zc_slice_of(rule->name);
+
+    for (unsigned api = 0; api < ZC_API_COUNT; api++) {
+        uint64_t bit = UINT64_C(1) << api;
+
+        if ((later & bit) != 0 && (later == rule->apis || names(rule, bit)))
+            zc_fault_at(parser, ZC_SEVERITY_WARNING, rule->line, 1,
+                        "rule %w: requests by %s are not placed by this version; they stay where "
+                        "the program put them",
+                        &name, zc_api_name((enum zc_api)api));
+    }
+    for (size_t i = 0; i < rule->size.count; i++)
+        high = rule->size.item[i].high > high ? rule->size.item[i].high : high;
+    if (rule->size.count > 0 && high < ZC_HOST_MIN && rule->apis != 0 &&
+        (rule->apis & ~(libc_requests | API_BIT(cuMemHostAlloc))) == 0)
+        complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_SIZE,
+                 "host requests below 64 KiB are never converted", "");
+    if (has(rule, ZC_KEY_BUDGET) && (rule->apis & libc_requests) != 0)
+        complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_BUDGET, "does not count requests of libc", "");
+}
+
 /* Settles which requests the rule takes. */
 static void fit_requests(struct zc_parser *parser, struct zc_rule *rule)
 {
@@ -259,5 +295,6 @@ void zc_rule_check(struct zc_parser *parser, struct zc_rule *rule)
     if (parser->rule_faulty)
         return;
     check_place_keys(parser, rule);
+    check_conversions(parser, rule);
     check_contradictions(parser, rule);
 }

@@ -52,6 +52,10 @@ enum zc_place_id {
 #define ZC_FIT_HOST_REQUEST (ZC_FIT(PAGEABLE) | ZC_FIT(PINNED) | ZC_FIT(SHARED))
 /* Host memory that the driver gives has a device address, which pageable memory has not. */
 #define ZC_FIT_PINNED_REQUEST (ZC_FIT(PINNED) | ZC_FIT(SHARED))
+/* Beside the places: this version leaves such requests where the program puts them. */
+#define ZC_FIT_LATER ZC_FIT_BIT(ZC_PLACE_COUNT)
+
+#define ZC_HOST_MIN ((size_t)64 << 10) /* Smaller requests of host memory are never converted. */
 
 /* Requests that libzc sees: ZC_API_cuMemAlloc ... ZC_API_new, one for each row of api.def. */
 enum zc_api {

@@ -135,7 +135,6 @@ static void announce(void)
     announced = true;
     zc_options_announce();
     zc_rules_announce();
-    zc_place_check_policy(zc_rules());
     say_python();
 }
 

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "policy/policy.h"
+
 /*
  * The heap is one reserved range of addresses, cut into units of one huge page.  An extent is a run
  * of units: one large block, or a slab of equal small ones.  Extents are registered with the
@@ -16,8 +18,7 @@
 #define ZC_HOST_UNIT_SHIFT 21
 #endif
 #define ZC_HOST_UNIT ((size_t)1 << ZC_HOST_UNIT_SHIFT)
-#define ZC_HOST_MIN ((size_t)64 << 10) /* Smaller requests are never converted. */
-#define ZC_HOST_SLOTS 32               /* Blocks of 64 KiB in a unit. */
+#define ZC_HOST_SLOTS 32 /* Blocks of 64 KiB in a unit. */
 
 /*
  * If two blocks begin at the same offset in their huge pages, equal elements of both have equal low

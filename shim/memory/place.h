@@ -80,8 +80,6 @@ struct zc_place {
     /* Gives back what the driver may refuse to take; then the block stays as it is.  NULL if there
      * is nothing like that. */
     CUresult (*detach)(struct zc_backing *backing);
-    /* Reports a freed block that stays because the driver refused; NULL: the usual message. */
-    void (*stays)(const struct zc_backing *backing);
     /* Gives back everything else, or NULL.  `gone`: the context was destroyed, and the driver's
      * part with it. */
     CUresult (*unmake)(struct zc_backing *backing, bool gone);

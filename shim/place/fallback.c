@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Tries the places of a rule's list in order. */
-#include <string.h>
 
 #include "place/fallback.h"
 #include "base/arena.h"
@@ -28,63 +27,6 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is bounded");
 _Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
                "fields of struct zc_block are wide enough");
-
-/* Requests that this version can place; others are only counted. */
-#define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
-#define LIBC_REQUESTS (~(API_BIT(malloc) - 1))
-#define DEVICE_REQUESTS                                                                            \
-    (API_BIT(cuMemAlloc) | API_BIT(cuMemAllocPitch) | API_BIT(cuMemAllocAsync) |                   \
-     API_BIT(cuMemAllocFromPoolAsync))
-#define HOST_REQUESTS (LIBC_REQUESTS | API_BIT(cuMemHostAlloc))
-#define APIS_BUILT (DEVICE_REQUESTS | HOST_REQUESTS | API_BIT(cuMemHostRegister))
-
-/* True if the rule's `api` contains the full name of the request; a glob that happens to match does
- * not count. */
-static bool names_api(const struct zc_rule *rule, enum zc_api api)
-{
-    const char *list = rule->wanted[ZC_KEY_API];
-    for (const char *const *name = zc_api_names(api); list && *name; name++) {
-        size_t n = strlen(*name);
-        for (const char *at = strstr(list, *name); at; at = strstr(at + 1, *name))
-            if ((at == list || at[-1] == ' ' || at[-1] == ',') &&
-                (!at[n] || at[n] == ' ' || at[n] == ','))
-                return true;
-    }
-    return false;
-}
-
-static void check_sizes(const struct zc_policy *policy, const struct zc_rule *rule)
-{
-    uint64_t high = rule->size.count ? 0 : UINT64_MAX;
-    for (size_t i = 0; i < rule->size.count; i++)
-        if (rule->size.item[i].high > high)
-            high = rule->size.item[i].high;
-    if (rule->apis && !(rule->apis & ~HOST_REQUESTS) && high < ZC_HOST_MIN)
-        zc_message(ZC_WARN, "policy", "%s:%u: rule %s: host requests below %B are never converted",
-                   policy->file, rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
-}
-
-static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
-{
-    /* Every name of `new` also selects malloc, so one of them is enough here. */
-    for (unsigned a = 0; a < ZC_API_new; a++)
-        if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) &&
-            (!(rule->apis & APIS_BUILT) || names_api(rule, (enum zc_api)a)))
-            zc_message(ZC_WARN, "policy",
-                       "%s:%u: rule %s: requests by %s are not placed by this version; they stay "
-                       "where the program put them",
-                       policy->file, rule->line, rule->name, zc_api_name((enum zc_api)a));
-    check_sizes(policy, rule);
-    if ((rule->given & ZC_KEY_BIT(ZC_KEY_BUDGET)) && (rule->apis & LIBC_REQUESTS))
-        zc_message(ZC_WARN, "policy", "%s:%u: rule %s: 'budget' does not count requests of libc",
-                   policy->file, rule->line, rule->name);
-}
-
-void zc_place_check_policy(const struct zc_policy *policy)
-{
-    for (size_t i = 0; i < policy->rule_count; i++)
-        check_rule(policy, &policy->rules[i]);
-}
 
 /* Makes `spilled` bytes of it host memory. */
 static CUresult make_at(const struct zc_place *place, const struct zc_want *want, size_t spilled,
@@ -188,12 +130,7 @@ CUresult zc_place_detach(struct zc_backing *backing)
 /* For calls that can't return an error. */
 static void say_stays(const struct zc_backing *backing, CUresult result)
 {
-    const struct zc_place *place = zc_place_of(backing->place);
-    if (result == CUDA_ERROR_DEINITIALIZED)
-        return;
-    if (place->stays)
-        place->stays(backing);
-    else if (zc_message_first("release"))
+    if (result != CUDA_ERROR_DEINITIALIZED && zc_message_first("release"))
         zc_message(ZC_WARN, "refused",
                    "the driver does not take back %B of '%s' that the program has freed (code %u): "
                    "it stays allocated",

@@ -7,9 +7,6 @@
 /* The row of a place; NULL if this version of libzc does not have it. */
 const struct zc_place *zc_place_of(enum zc_place_id id);
 
-/* Reports once per rule which of its places and keys this version does not support. */
-void zc_place_check_policy(const struct zc_policy *policy);
-
 /*
  * Tries the places of want->rule in order, from index `first` on.  Returns a backing (from the
  * arena), and the index of its place in *index_out; or NULL at `device` or at the end of the list,

@@ -47,7 +47,6 @@ static ZC_OWN struct {
     bool keeps;                        /* There has been one.  Atomic. */
     struct freed *ages[ZC_VA_DEVICES]; /* The same, the oldest first. */
     uint64_t bytes[ZC_VA_DEVICES];     /* Of them.  Atomic. */
-    uint64_t most[ZC_VA_DEVICES];      /* Bytes to keep of a device; 0 until asked.  Atomic. */
 } freed;
 
 static struct freed *freed_make(struct zc_block *block, CUevent event, CUcontext home)
@@ -233,12 +232,8 @@ static struct zc_backing *kept_take(const struct zc_want *want)
 
 static uint64_t kept_most(int device)
 {
-    size_t total = 0;
-    uint64_t most = __atomic_load_n(&freed.most[device], __ATOMIC_RELAXED);
-    if (!most && zc_real.cuDeviceTotalMem_v2(&total, device) == CUDA_SUCCESS)
-        most = total / PART;
-    __atomic_store_n(&freed.most[device], most, __ATOMIC_RELAXED);
-    return most;
+    const struct zc_vmm_facts *facts = zc_vmm_facts(device);
+    return facts ? facts->total / PART : 0;
 }
 
 /* True if a block may be kept: a vmm block, not too large, attached whole, neither lazy nor split.

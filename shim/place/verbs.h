@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What hooks do with blocks, whatever place these are in.  Verbs that only some places have are in
+/* Verbs of hooks for blocks, whatever place these are in.  Those that only some places have are in
  * their rows (memory/place.h); those of all blocks, and those whose order counts, are here. */
 #pragma once
 

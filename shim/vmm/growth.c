@@ -169,12 +169,11 @@ void zc_growth_leave(struct zc_vmm *v)
 
 size_t zc_growth_headroom(const struct zc_vmm *v)
 {
-    size_t total = 0, room = v->va.size - v->span, taken = growth.headroom[v->va.device];
+    size_t total = zc_vmm_facts(v->va.device)->total, room = v->va.size - v->span;
+    size_t taken = growth.headroom[v->va.device];
     /* If the rule sets `chunk` or a limit, do not allocate more than was requested. */
     if (!v->kept || v->rule->chunk || v->rule->budget.kind != ZC_LIMIT_NONE ||
-        zc_limits_device_bound() ||
-        zc_real.cuDeviceTotalMem_v2(&total, v->va.device) != CUDA_SUCCESS ||
-        total / DEVICE_PART <= taken)
+        zc_limits_device_bound() || total / DEVICE_PART <= taken)
         return 0;
     size_t more = v->span < AHEAD_MOST              ? AHEAD_MOST - v->span
                   : v->span - v->held < v->span / 8 ? v->span / 8

@@ -88,7 +88,7 @@ rules_used() {
         printf '%s\n' '[rule a]' "api = $api" 'place = mapped' >p.conf
         rm -f "$ZC_LOG"
         under_libzc ZC_POLICY=p.conf
-        says "p.conf:1: rule a: requests by cuMemAllocManaged are not placed by this version; they"
+        says "p.conf:1:1: rule 'a': requests by cuMemAllocManaged are not placed by this version;"
         [[ $stderr != *"next place"* ]]
     done
 }

@@ -68,7 +68,7 @@ setup() {
     [[ ${lines[0]} == "$shown:2:1: unknown key 'plcae'"* ]]
     printf '[rule a]\napi = malloc\nplace = pinned\nbudget = 1G\n' >"$name"
     run -0 zc check "$name"
-    [[ ${#lines[@]} == 2 && ${lines[0]} == "$shown:1:1: warning: rule a: "* ]]
+    [[ ${#lines[@]} == 2 && ${lines[0]} == "$shown:4:10: warning: budget: "* ]]
     rm "$name"
     run -1 zc check "$name"
     [[ ${#lines[@]} == 1 && $output == "zc: $shown: there is no such file" ]]

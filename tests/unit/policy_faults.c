@@ -221,6 +221,17 @@ static const struct row rows[] = {
      "warning: key 'free' is not needed any more and has no effect: a free waits for the work that "
      "runs, as the driver's does",
      0, 1},
+    {"a request that no place gets is a warning", "[rule r]\napi = cuMemCreate\nplace = mapped\n",
+     1, 1,
+     "warning: rule 'r': requests by cuMemCreate are not placed by this version; they stay where "
+     "the program put them",
+     0, 1},
+    {"host requests that are all too small are a warning",
+     "[rule r]\napi = malloc\nsize = ..32K\nplace = pinned\n", 3, 8,
+     "warning: size: host requests below 64 KiB are never converted", 0, 1},
+    {"a budget of libc's requests is a warning",
+     "[rule r]\napi = malloc\nplace = pinned\nbudget = 1G\n", 4, 10,
+     "warning: budget: does not count requests of libc", 0, 1},
     {"a level that there was is a warning", "[defaults]\nlog_level = deep\n", 2, 13,
      "warning: value 'deep' is not needed any more and has no effect: no level looks at what "
      "copies carry; 'events' tells of each copy",

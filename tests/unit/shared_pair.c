@@ -101,7 +101,10 @@ static void make_device(const char *rule)
         fail_msg("no device block: %s", why);
     pair = backing.vmm->pair;
     block = (struct zc_block){.id = 1, .size = SIZE};
-    zc_heat_new(pair, &block);
+    block.place = ZC_PLACE_SHARED;
+    block.flags = ZC_BLOCK_CONVERTED;
+    block.backing = &backing;
+    zc_heat_new(&block);
 }
 
 static void make_host(char byte)
@@ -113,7 +116,7 @@ static void make_host(char byte)
 
 static char *device(void)
 {
-    return (char *)zc_shared_address(pair);
+    return (char *)pair->vmm->va.base;
 }
 
 static bool become_one(void)
@@ -128,8 +131,7 @@ static void copy_in(void)
 {
     struct zc_moved moved = {0};
     assert_true(zc_shared_lock_host(pair, extent));
-    assert_true(
-        zc_coherent_copy(extent, (uintptr_t)zc_shared_address(pair), 0, SIZE, true, &moved));
+    assert_true(zc_coherent_copy(extent, pair->vmm->va.base, 0, SIZE, true, &moved));
     zc_word_unlock(&pair->owner);
     memcpy(want_d, want_h, SIZE);
 }
@@ -366,8 +368,7 @@ static void waits_for_a_copy(void *(*other)(void *unused))
     assert_true(zc_shared_lock_host(pair, extent));
     assert_int_equal(pthread_create(&thread, NULL, other, NULL), 0);
     nanosleep(&moment, NULL); /* Mostly it waits by now. */
-    assert_true(
-        zc_coherent_copy(extent, (uintptr_t)zc_shared_address(pair), 0, SIZE, true, &moved));
+    assert_true(zc_coherent_copy(extent, pair->vmm->va.base, 0, SIZE, true, &moved));
     memcpy(want_d, want_h, SIZE);
     zc_word_unlock(&pair->owner);
     pthread_join(thread, NULL);
