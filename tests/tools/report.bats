@@ -46,6 +46,28 @@ setup() {
     [[ $output == "[(2, 8192, None)]" ]]
 }
 
+# Prints the kinds of findings about the site of a pinned block: pinned_findings SIZE TRAFFIC
+pinned_findings() {
+    log=$BATS_TEST_TMPDIR/a.jsonl
+    printf '%s\n' '{"type":"meta","schema":1,"pid":1,"host":"h","exe":"e"}' \
+        '{"type":"site","site":"00000001","frames":["e+0x10"]}' \
+        '{"type":"alloc","api":"cuMemHostAlloc","size_bytes":'"$1"',"block":1,"site":"00000001"}' \
+        '{"type":"summary","wall_ns":10000000,"sites":[{"site":"00000001","requests":1,' \
+        '"requested_bytes":'"$1"',"traffic":['"$2"']}]}' | sed -z 's/,\n"req/,"req/' >"$log"
+    run -0 json "[f['kind'] for f in d['findings']]" report "$log"
+}
+
+@test "pinned memory that nothing copied is named, if it is much" {
+    pinned_findings 67108864 ''
+    [[ $output == "['unused-pinned']" ]]
+    run -0 zc report "$log"
+    [[ $output == *"e+0x10): 64 MiB of pinned memory in 1 block that no copy used"* ]]
+    pinned_findings 67108863 ''
+    [[ $output == "[]" ]]
+    pinned_findings 67108864 '{"dir":"HtoD","moved_calls":1,"moved_bytes":5}'
+    [[ $output == "[]" ]]
+}
+
 @test "a log of the level summary gives what it has and says what more there is" {
     golden report-summary.txt report $LOGS/gather-summary.jsonl
 }

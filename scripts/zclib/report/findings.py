@@ -32,12 +32,15 @@ SIZES_SINCE = "0.3"      # Logs of libzc from there on tell sizes of copies at e
 MOST_WHYS = 3            # That a sentence names.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
+UNUSED_BYTES = 64 << 20  # Less pinned memory that nothing copies is not worth a word.
+
 EVERYDAY = "@everyday"
 COMPARED_NS = 20 * 10**9  # A program that takes less is run several times to show a gain.
 
 # Requests that a rule can place (docs/policy.md, "Requests").
 SHARED = {"cuMemAlloc", "cuMemAllocPitch"}
 PLACED = {*SHARED, "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
+PINNED = {"cuMemHostAlloc", "cuMemHostRegister"}
 HOST_APIS = "heap"
 
 # Memory that malloc never saw, as the log names it and in words.
@@ -131,6 +134,9 @@ class Finder:
             yield self._passed_over(site)
         to_device = site.by_dir.get("HtoD", Counts())
         both = site.copies()
+        if set(site.apis) & PINNED == set(site.apis) != set() and not both.asked_calls \
+                and site.requested_bytes >= UNUSED_BYTES:
+            yield self._unused(site)
         moved = both.moved_bytes
         if not moved or not self._matters(both) or not self._can_be_placed(site):
             return
@@ -223,6 +229,15 @@ class Finder:
                        f"{self._name(site)}: {units.size(counts.moved_bytes)} copied in once"
                        f"{_from(self._source(site))} and never back{self._share(counts)}. {does}"
                        f"{self._gain(gain, 'up to ')}", rule, site.id, gain)
+
+    def _unused(self, site: Site) -> Finding:
+        """All pages of pinned memory are there, used or not."""
+        blocks = _times(site.requests, "block", "blocks")
+        return Finding("unused-pinned", 0,
+                       f"{self._name(site)}: {units.size(site.requested_bytes)} of pinned memory "
+                       f"in {blocks} that no copy used. It takes host memory, and time to pin all "
+                       "of it; if kernels don't use it either, ask for less, or later",
+                       "", site.id)
 
     def _passed_over(self, site: Site) -> Finding:
         rules = ", ".join(by_count(site.rules)) or "?"
