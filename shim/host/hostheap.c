@@ -347,6 +347,7 @@ static void *get_small(const struct zc_host_want *want, unsigned slots, struct z
                        const char **why)
 {
     struct zc_host_want slab = *want;
+    slab.size = ZC_HOST_UNIT; /* All of it is to be registered. */
     slab.shareable = false;
     *why = "inside a signal handler";
     if (!zc_heap_lock())

@@ -82,3 +82,7 @@ calls() {
     run --separate-stderr under_policy "$rule" timeout 120 "$PROGRAM" own
     [[ $stderr == *"0 pages"* && $stderr != *"10240 pages"* ]]
 }
+
+@test "blocks that come where a larger one was are registered, all of each" {
+    same smaller
+}

@@ -262,9 +262,31 @@ static void own(void)
     end();
 }
 
+/* Several blocks where a larger one was, of which libzc registers what the program asked for. */
+static void smaller(void)
+{
+    enum { BYTES = 600 << 10, COUNT = 4 };
+    char *one[COUNT];
+    start_gpu(0);
+    CHECK(cuMemHostAlloc((void **)&block, 2 * BYTES, 0));
+    CHECK(cuMemFreeHost(block));
+    for (int i = 0; i < COUNT; i++)
+        CHECK(cuMemHostAlloc((void **)&one[i], BYTES, 0));
+    for (int i = 0; i < COUNT; i++) {
+        fill((CUdeviceptr)one[i], i, BYTES, NULL);
+        SHOW(cuCtxSynchronize());
+        printf("a kernel wrote all of it: %d\n", all_are(one[i], i, BYTES));
+    }
+    for (int i = 0; i < COUNT; i++)
+        CHECK(cuMemFreeHost(one[i]));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"answers", answers}, {"copies", copies}, {"whole", whole}, {"own", own}};
+    static const struct scenario all[] = {{"answers", answers},
+                                          {"copies", copies},
+                                          {"whole", whole},
+                                          {"own", own},
+                                          {"smaller", smaller}};
     return RUN_SCENARIO(all, argc, argv);
 }
