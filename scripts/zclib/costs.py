@@ -18,6 +18,14 @@ PARALLEL_SHARE = 0.93
 PARALLEL_LEAST = 4 << 20  # Smaller copies stay the driver's (docs/host.md).
 PARALLEL_START_NS = 4e6  # The pinned memory that they go through, once a process; measured there.
 
+# Copies over the links of several GPUs (docs/host.md), as two and four H200 made them
+# (tests/gpu/MEASURED.md).
+LINKS_LEAST = 32 << 20   # Smaller copies keep to one link.
+LINKS_PAYS = 8 << 30     # Bytes after which `links = idle` takes one more,
+LINKS_START_NS = 140e6   # and what making it takes.
+LINKS_SHARE = 0.9        # Of the rate that each more should add.
+LINKS_MOST = {"HtoD": 4.0, "DtoH": 2.8}  # Rates that were seen, in that of one link.
+
 # The facts of `zc doctor --measure` that are kept.
 FACTS = ("rate.to_device_pinned", "rate.from_device_pinned", "rate.to_device_pageable",
          "rate.from_device_pageable", "rate.kernel_mapped", "rate.kernel_device", "rate.cpu",
@@ -45,6 +53,17 @@ class Costs(NamedTuple):
             return size / (self.pageable_out if pageable else self.pinned_out)
         # A copy on the device reads and writes.
         return size / (self.device / 2) if direction == "DtoD" else size / self.pinned_in
+
+    def links_ns(self, direction: str, size: int, links: int) -> float:
+        """The time of copies of pinned memory by `links = idle` with so many GPUs."""
+        alone, taken, rate = self.copy_ns(direction, False, 1), 0.0, 1.0
+        for _ in range(1, links):
+            if size <= LINKS_PAYS or rate == LINKS_MOST[direction]:
+                break
+            taken += LINKS_PAYS * alone / rate + LINKS_START_NS
+            size -= LINKS_PAYS
+            rate = min(rate + LINKS_SHARE, LINKS_MOST[direction])
+        return taken + size * alone / rate
 
     def parallel_ns(self, direction: str, size: int) -> float:
         """The time of a copy of pageable memory by `pageable_copy = parallel`."""

@@ -474,3 +474,34 @@ PYTHON
     grep -qF 'Left out, because the terminal is too narrow: Avg, Med, Min,' 60
     run -1 grep -F 'Left out' 132
 }
+
+@test "large copies that waited for one link beside idle ones are a finding, for others not" {
+    log=$BATS_TEST_TMPDIR/a.jsonl
+    # pinned GPUS GIB MILLISECONDS [FIELD OF META...]
+    pinned() {
+        python3 - "$log" "$@" <<'PYTHON'
+import json, sys
+log, gpus, gib, ms = sys.argv[1], *map(int, sys.argv[2:5])
+flow = {"dir": "HtoD", "src_kind": "Pinned", "dst_kind": "Device", "asked_calls": gib,
+        "asked_bytes": gib << 30, "moved_calls": gib, "moved_bytes": gib << 30,
+        "blocked_ns": ms * 10**6}
+meta = {"type": "meta", "schema": 1, "pid": 1, "host": "h", "exe": "e",
+        "gpus": [{"uuid": str(n)} for n in range(gpus)], **json.loads(sys.argv[5])}
+with open(log, "w", encoding="utf-8") as file:
+    for line in (meta, {"type": "summary", "wall_ns": 4 * 10**9, "flows": [flow]}):
+        print(json.dumps(line), file=file)
+PYTHON
+        run -0 json "[(f['rule'], f['text'][-16:]) for f in d['findings']
+                      if f['kind'] == 'links']" report "$log"
+    }
+    pinned 4 128 2480 '{}'
+    [[ $output == "[('[defaults]\\nlinks = idle\\n', 'aves up to 1.2 s')]" ]]
+    pinned 1 128 2480 '{}'
+    [[ $output == "[]" ]]
+    pinned 4 128 2 '{}' # Nothing waited: they were asynchronous.
+    [[ $output == "[]" ]]
+    pinned 4 12 232 '{}' # Less than a context on a peer takes.
+    [[ $output == "[]" ]]
+    pinned 4 128 2480 '{"rank":1,"world":4,"rank_source":"slurm"}'
+    [[ $output == "[]" ]]
+}

@@ -43,6 +43,9 @@ PLACED = {*SHARED, "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
 PINNED = {"cuMemHostAlloc", "cuMemHostRegister"}
 HOST_APIS = "heap"
 
+# Copies that may go over the links of several GPUs.
+PINNED_FLOWS = {Flow("HtoD", "Pinned", "Device"), Flow("DtoH", "Device", "Pinned")}
+
 # Memory that malloc never saw, as the log names it and in words.
 HEAP = "heap"
 MEMORIES = {"anonymous": "mapped memory", "file": "mapped files", "shm": "shared memory",
@@ -339,6 +342,7 @@ class Finder:
         for flow, total in self._totals.flows.items():
             yield from self._small(flow, total.counts, total.sizes.median())
         yield from self._by_memory()
+        yield from self._links()
         yield from self._growing()
         waiting = self._totals.waiting
         if waiting.moved_calls and self._matters(waiting):
@@ -373,6 +377,29 @@ class Finder:
                           "With `pageable_copy = parallel` threads copy it beside the link"
                           f"{self._gain(gain)}",
                           "[defaults]\npageable_copy = parallel\n", "", gain)
+
+    def _links(self) -> Iterator[Finding]:
+        """Large copies of pinned memory that waited for one link, where others were in sight."""
+        gpus = min((process.gpus for process in self._totals.processes), default=0)
+        job = any(process.world > 1 for process in self._totals.processes)
+        counts, gain = Counts(), 0.0
+        for flow, total in self._totals.flows.items():
+            one = total.counts
+            if flow in PINNED_FLOWS and one.each_bytes >= costs.LINKS_LEAST:
+                counts.add(one)
+                then = self._rates.links_ns(flow.dir, one.moved_bytes, gpus)
+                gain += max(one.blocked_ns - then, 0)
+        if gpus < 2 or job or not self._matters(counts) or gain <= LEAST_SHARE * self._wall_ns:
+            return
+        saves = units.duration(round(gain))
+        yield Finding("links", counts.blocked_ns,
+                      f"{units.size(counts.moved_bytes)} copied between pinned memory and a GPU in "
+                      f"{_times(counts.moved_calls, 'copy', 'copies')} of "
+                      f"{units.size(counts.each_bytes)} on average{self._share(counts)}, over its "
+                      f"own link, while the process saw {gpus} GPUs. With `links = idle` the links "
+                      f"of others carry parts, where NVLink leads to them and they have nothing "
+                      f"to do: by the rates of two and four H200 that saves up to {saves}",
+                      "[defaults]\nlinks = idle\n", "")
 
     @staticmethod
     def _saved(rates: costs.Costs | None, side: str, counts: Counts, share: float = 1.0) -> int:

@@ -9,7 +9,7 @@ from typing import Iterable, NamedTuple
 
 from .. import names
 from ..counters import NOT_COPIES
-from ..logs import Record, number, string, strings
+from ..logs import Record, number, rows, string, strings
 from ..refusals import Refusals
 from .counts import Counts
 from .covered import Covered
@@ -176,7 +176,7 @@ class Process:
                  "command", "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns",
                  "wall_ns", "end_ns", "driver_start_ns", "counts", "pageable_asked",
                  "pageable_moved", "untracked", "lost_lines", "refusals", "missed", "peaks",
-                 "level", "state", "job", "world", "launcher")
+                 "level", "state", "job", "world", "launcher", "gpus")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -187,6 +187,7 @@ class Process:
         self.job = self.launcher = ""              # The launcher is who told the rank.
         self.rank = self.pid = 0
         self.world = 0                             # 0 where it is not known.
+        self.gpus = 0                              # That it sees; 0 where it is not known.
         self.start_ns = self.wall_ns = self.driver_start_ns = 0
         self.end_ns = 0                            # Unix time of its last line; 0: it has none.
         self.counts = Counts()
@@ -218,6 +219,7 @@ class Process:
         self.job = sys.intern(string(meta, "job"))
         self.launcher = sys.intern(string(meta, "rank_source"))
         self.world = number(meta, "world")
+        self.gpus = len(rows(meta, "gpus"))
         self.rank = number(meta, "rank")
         self.pid = number(meta, "pid")
         self.start_ns = number(meta, "time_ns")

@@ -183,6 +183,7 @@ class Trace:
             **{name: record.get(name) for name in (
                 "function", "bytes", "outcome", "src_kind", "dst_kind", "real_dir", "src_block",
                 "dst_block", "range")},
+            **({"links": record["links"]} if "links" in record else {}),
             **self._where(one.blocks[near][2] if near in one.blocks else ""),
             **{f"call_{name}": value
                for name, value in self._where(string(record, "call_site")).items()},
