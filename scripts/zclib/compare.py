@@ -195,6 +195,8 @@ def _outputs(result: Comparison, kept: bool) -> str:
             return f"Run '{arm.name}': {refused.words()}."
     if any(arm.status for arm in result.arms):
         return "Not all runs ended with status 0."
+    if sum(len(arm.runs) for arm in result.arms) < 2:
+        return "There was one run at most, so no results were compared."
     differing = next((arm for arm in result.arms if arm.same is False), None)
     if differing is None:
         if result.nothing:

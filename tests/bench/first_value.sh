@@ -49,10 +49,9 @@ while IFS= read -r line; do
 done'
 }
 
-WATCH='sleep 4 >lines & zc run -q python3 copier.py <lines >/dev/null & sleep 2; zc top -n 1; wait'
-COMMANDS='mkfifo lines
-zc run ./app 8192
-zc run -q -o logs ./app 8192 && zc report --html page.html logs >/dev/null && ls -s page.html
+WATCH='mkfifo lines; sleep 4 >lines & zc run -q python3 copier.py <lines >/dev/null & sleep 2; zc top -n 1; wait'
+COMMANDS='zc run ./app 8192
+zc run -q -o logs ./app 8192 && zc report --html page.html logs
 '$WATCH
 
 make_root debian python3
@@ -63,6 +62,7 @@ make_root python python3,python3-pip,python3-venv
 echo "== Python, pip"
 session python <<<"python3 -m venv env && . env/bin/activate
 pip install -q --no-index libzc-*.whl
+LD_LIBRARY_PATH= zc demo
 $COMMANDS"
 
 if [[ -n ${ZC_SCREENSHOTS:-} ]]; then

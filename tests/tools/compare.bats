@@ -260,6 +260,7 @@ END
     rm runs
     LAST=3 run -130 "$ZC" run -c off,@everyday ./counted
     [[ ${lines[1]} == bare*" 0 "* && $output != *watched* && $output == *"Stopped by signal 2"* ]]
+    [[ $output == *"There was one run at most, so no results were compared."* ]]
     rm runs
     LAST=1 run -130 "$ZC" run -c off ./counted
     [[ ${lines[1]} == bare*130* && $output == *"Stopped by signal 2"* ]]

@@ -55,3 +55,11 @@ examples() {
         '```' >"$page"
     run -0 python3 tests/tools/examples.py "$page" "$BATS_TEST_TMPDIR/right"
 }
+
+@test "no more than 100 words of README stand before a newcomer's first command" {
+    run -0 python3 -B -c 'import sys; sys.path.insert(0, "tests")
+from bench.starts import STARTS, words_before
+print(*(words_before(start.found) for start in STARTS if not start.needs))'
+    for words in $output; do ((words <= 100)); done
+    [[ $(wc -w <<<"$output") == 3 ]]
+}
