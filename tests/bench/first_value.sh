@@ -49,7 +49,8 @@ while IFS= read -r line; do
 done'
 }
 
-WATCH='mkfifo lines; sleep 4 >lines & zc run -q python3 copier.py <lines >/dev/null & sleep 2; zc top -n 1; wait'
+WATCH='mkfifo lines; sleep 4 >lines & zc run -q python3 copier.py <lines >/dev/null & sleep 2; '
+WATCH+='zc top -n 1; wait'
 COMMANDS='zc run ./app 8192
 zc run -q -o logs ./app 8192 && zc report --html page.html logs
 '$WATCH
