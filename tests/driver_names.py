@@ -4,7 +4,8 @@
 
   driver_names.py list INCLUDE             the list that is kept in tests/driver-names.tsv
   driver_names.py missing VERSION INCLUDE  what the headers of a CUDA VERSION in the folder INCLUDE
-                                           declare and neither table names; 1 if there is any
+                                           declare and neither table names, and numbers in
+                                           shim/driver/newer.h that differ; 1 if there is any
   driver_names.py missing                  the same for the kept list
 
 The tables are shim/driver.def, of what libzc catches, and shim/passthrough.def, of what it leaves
@@ -112,6 +113,19 @@ def missing(version, symbols):
     return 1 if lacking else 0
 
 
+def wrong_numbers(version, include):
+    """Numbers of constants in libzc's declarations that are others in cuda.h."""
+    ours = (ROOT / 'shim/driver/newer.h').read_text()
+    theirs = dict(re.findall(r'\b(CU_\w+)\s*=\s*(0[xX][0-9a-fA-F]+|\d+)\b',
+                             Path(include, 'cuda.h').read_text()))
+    found = 0
+    for name, number in re.findall(r'\b(CU_\w+)(?: = | \(\(\w+\))(0[xX][0-9a-fA-F]+|\d+)', ours):
+        if name in theirs and int(theirs[name], 0) != int(number, 0):
+            print(f'{name}: {number} in shim/driver/newer.h, {theirs[name]} in CUDA {version}')
+            found = 1
+    return found
+
+
 def kept():
     for line in KEPT.read_text().splitlines():
         if not line.startswith('#'):
@@ -130,7 +144,7 @@ def main(words):
     if words == ['missing']:
         return missing('as kept', kept())
     if words[:1] == ['missing'] and len(words) == 3:
-        return missing(words[1], declared(words[2]))
+        return missing(words[1], declared(words[2])) | wrong_numbers(*words[1:])
     sys.exit(__doc__)
 
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Declarations of headers newer than the oldest supported one (CUDA 12.0), as far as libzc uses
- * them.  With it a build knows the same calls, whichever cuda.h it has.  Types and constants stand
- * in `#if` until the version that brought them; the assertions at the end hold for these here, and
- * for cuda.h's own where it has them.  Prototypes of rows with wrappers are made from the table
- * (driver/real.h).
+ * them.  With it a build knows the same calls, whichever cuda.h it has.  Types stand in `#if` until
+ * the version that brought them; the assertions at the end hold for these here, and for cuda.h's
+ * own where it has them.  The numbers are compared with cuda.h by tests/driver_names.py. Prototypes
+ * of rows with wrappers are made from the table (driver/real.h).
  */
 #pragma once
 
@@ -19,28 +19,19 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 typedef cuuint32_t CUlogicalEndpointId;
 
-#if CUDA_VERSION < 12020
+/* In the place of enumerators, also where cuda.h has them. */
+#define CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID ((CUdevice_attribute)134)
+#define CU_GRAPH_NODE_TYPE_CONDITIONAL ((CUgraphNodeType)13)
+#define CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH ((CUgraphNodeType)18)
+#define CU_GRAPH_NODE_TYPE_MEMCPY_BATCH ((CUgraphNodeType)14)
+#define CU_MEM_ALLOCATION_TYPE_MANAGED ((CUmemAllocationType)2)
+#define CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN ((CUmemLocationType)6)
 #define CU_MEM_LOCATION_TYPE_HOST ((CUmemLocationType)2)
 #define CU_MEM_LOCATION_TYPE_HOST_NUMA ((CUmemLocationType)3)
 #define CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ((CUmemLocationType)4)
-#define CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID ((CUdevice_attribute)134)
-#endif
-#if CUDA_VERSION < 12030
-#define CU_GRAPH_NODE_TYPE_CONDITIONAL ((CUgraphNodeType)13)
-#endif
-#if CUDA_VERSION < 13000
 #define CU_MEM_LOCATION_TYPE_NONE ((CUmemLocationType)0)
-#define CU_MEM_ALLOCATION_TYPE_MANAGED ((CUmemAllocationType)2)
-#endif
-
-#if CUDA_VERSION < 13040
-#define CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN ((CUmemLocationType)6)
+#define CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE ((CUpointer_attribute)21)
 #define CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL ((CUpointer_attribute)22)
-#endif
-#if CUDA_VERSION < 13050
-#define CU_GRAPH_NODE_TYPE_MEMCPY_BATCH ((CUgraphNodeType)14)
-#define CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH ((CUgraphNodeType)18)
-#endif
 
 #if CUDA_VERSION < 12060
 typedef struct CUmemDecompressParams_st {
@@ -54,8 +45,6 @@ typedef struct CUmemDecompressParams_st {
 #endif
 
 #if CUDA_VERSION < 12080
-#define CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE ((CUpointer_attribute)21)
-
 typedef enum CUmemcpySrcAccessOrder_enum {
     CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 1,
     CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL = 2,
@@ -203,28 +192,9 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction f, size_t index, size_t *offset, 
 CUresult CUDAAPI cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *params);
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes);
 
-#define ZC_NUMBER(name, number) _Static_assert((int)(name) == (number), #name)
 #define ZC_LAYOUT(type, last, offset, size)                                                        \
     _Static_assert(offsetof(type, last) == (offset) && sizeof(type) == (size), #type)
 
-ZC_NUMBER(CU_MEM_LOCATION_TYPE_NONE, 0);
-ZC_NUMBER(CU_MEM_LOCATION_TYPE_HOST, 2);
-ZC_NUMBER(CU_MEM_LOCATION_TYPE_HOST_NUMA, 3);
-ZC_NUMBER(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 4);
-ZC_NUMBER(CU_MEM_ALLOCATION_TYPE_MANAGED, 2);
-ZC_NUMBER(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 134);
-ZC_NUMBER(CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, 1);
-ZC_NUMBER(CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL, 2);
-ZC_NUMBER(CU_MEMCPY_SRC_ACCESS_ORDER_ANY, 3);
-ZC_NUMBER(CU_MEMCPY_OPERAND_TYPE_POINTER, 1);
-ZC_NUMBER(CU_MEMCPY_OPERAND_TYPE_ARRAY, 2);
-ZC_NUMBER(CU_GRAPH_NODE_TYPE_CONDITIONAL, 13);
-ZC_NUMBER(CU_GRAPH_NODE_TYPE_MEMCPY_BATCH, 14);
-ZC_NUMBER(CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH, 18);
-ZC_NUMBER(CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN, 6);
-ZC_NUMBER(CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, 21);
-ZC_NUMBER(CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL, 22);
-ZC_NUMBER(CU_FABRIC_COPY_OPERAND_TYPE_POINTER, 1);
 ZC_LAYOUT(CUmemLocation, id, 4, 8);
 ZC_LAYOUT(CUmemDecompressParams, dst, 32, 64);
 ZC_LAYOUT(CUfabricCpyOperand, op, 8, 24);

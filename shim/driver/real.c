@@ -86,12 +86,18 @@ bool zc_real_known(const void *real)
     return row_of(real);
 }
 
+/* The row of a wrapper; ZC_FN_CAUGHT for other addresses. */
+static uint32_t row_of_wrapper(const void *address)
+{
+    uint32_t i = 0;
+    while (i < ZC_FN_CAUGHT && rows[i].wrapper != address)
+        i++;
+    return i;
+}
+
 bool zc_is_wrapper(const void *address)
 {
-    for (unsigned i = 0; i < ZC_FN_CAUGHT; i++)
-        if (rows[i].wrapper == address)
-            return true;
-    return false;
+    return row_of_wrapper(address) < ZC_FN_CAUGHT;
 }
 
 const char *zc_real_name(enum zc_fn fn)
@@ -163,10 +169,9 @@ static CUresult missing_function(void)
 bool zc_driver_has(const void *wrapper)
 {
     void *const *slots = (void *const *)&zc_real;
-    for (uint32_t i = 0; i < ZC_FN_CAUGHT; i++)
-        if (rows[i].wrapper == wrapper)
-            return __atomic_load_n(&slots[i], __ATOMIC_ACQUIRE) != (void *)missing_function;
-    return false;
+    uint32_t row = row_of_wrapper(wrapper);
+    return row < ZC_FN_CAUGHT &&
+           __atomic_load_n(&slots[row], __ATOMIC_ACQUIRE) != (void *)missing_function;
 }
 
 static void remember_passed(void *handle, const char *names)
