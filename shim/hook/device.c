@@ -12,9 +12,7 @@ ZC_BODY(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytes))
 {
     struct zc_request request =
         ZC_REQUEST(cuMemAlloc, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
-    const struct zc_original f = {
-        .call = call_alloc, .real = (void *)real, .dptr = dptr, .bytes = bytes};
-    return zc_allocate(&request, &f, NULL);
+    return ZC_ALLOCATE(request, NULL, call_alloc, .dptr = dptr, .bytes = bytes);
 }
 
 /* A converted pitched block has the pitch that the driver would choose: the width rounded up to the
@@ -37,22 +35,16 @@ ZC_ORIGINAL(call_pitch, cuMemAllocPitch_v2, f->dptr, f->pitch, f->width, f->heig
 ZC_BODY(cuMemAllocPitch_v2,
         (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element))
 {
-    const struct zc_original f = {.call = call_pitch,
-                                  .real = (void *)real,
-                                  .dptr = dptr,
-                                  .pitch = pitch,
-                                  .width = width,
-                                  .height = height,
-                                  .element = element};
     size_t rows = 0, bytes = 0;
     bool good = dptr && pitch && width && height && (element == 4 || element == 8 || element == 16);
     if (good)
         rows = pitch_of(width);
     if (!rows || __builtin_mul_overflow(rows, height, &bytes))
-        return call_pitch(&f);
+        return real(dptr, pitch, width, height, element);
     struct zc_request request =
         ZC_REQUEST(cuMemAllocPitch, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
-    CUresult result = zc_allocate(&request, &f, NULL);
+    CUresult result = ZC_ALLOCATE(request, NULL, call_pitch, .dptr = dptr, .pitch = pitch,
+                                  .width = width, .height = height, .element = element);
     if (result == CUDA_SUCCESS && zc_converted_at(*dptr))
         *pitch = rows; /* Otherwise the driver has stored it. */
     return result;
@@ -65,11 +57,10 @@ ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
     struct zc_request request =
         ZC_REQUEST(cuMemAllocAsync, bytes, DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
                    .stream = zc_stream_kind_of(stream, entry->flavour));
-    const struct zc_original f = {
-        .call = call_async, .real = (void *)real, .dptr = dptr, .bytes = bytes, .stream = stream};
     bool known = !zc_life_on() || zc_pool_current(stream, entry->flavour, &request.pool);
     const char *unfit = zc_pool_unfit(request.pool, &request.asked);
-    return zc_allocate(&request, &f, known ? unfit : "the driver refuses its stream");
+    return ZC_ALLOCATE(request, known ? unfit : "the driver refuses its stream", call_async,
+                       .dptr = dptr, .bytes = bytes, .stream = stream);
 }
 
 ZC_ORIGINAL(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, f->stream)
@@ -80,14 +71,9 @@ ZC_BODY(cuMemAllocFromPoolAsync,
     struct zc_request request = ZC_REQUEST(
         cuMemAllocFromPoolAsync, bytes, DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
         .pool = pool, .stream = zc_stream_kind_of(stream, entry->flavour));
-    const struct zc_original f = {.call = call_from_pool,
-                                  .real = (void *)real,
-                                  .dptr = dptr,
-                                  .bytes = bytes,
-                                  .stream = stream,
-                                  .pool = pool};
     const char *unfit = zc_pool_unfit(pool, &request.asked);
-    return zc_allocate(&request, &f, pool ? unfit : "it names no pool");
+    return ZC_ALLOCATE(request, pool ? unfit : "it names no pool", call_from_pool, .dptr = dptr,
+                       .bytes = bytes, .stream = stream, .pool = pool);
 }
 
 /* The program asks for managed memory itself: counted, and left as it is. */

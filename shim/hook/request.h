@@ -98,6 +98,12 @@ struct zc_original {
  */
 CUresult zc_allocate(struct zc_request *request, const struct zc_original *f, const char *unfit);
 
+/* The same of a wrapper; `...` are fields of its struct zc_original. */
+#define ZC_ALLOCATE(request, unfit, make, ...)                                                     \
+    zc_allocate(&(request),                                                                        \
+                &(const struct zc_original){.call = (make), .real = (void *)real, __VA_ARGS__},    \
+                (unfit))
+
 /* Frees a block once; a second caller gets CUDA_ERROR_INVALID_VALUE.  A block from cuMemAlloc or
  * cuMemHostAlloc is freed when all work of its context is done.  One from a pool is freed at once,
  * because the program promises that nothing uses it.  During a capture waiting would end the
