@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/own.h"
 #include "ledger/reentry.h"
+#include "ledger/index.h"
 #include "ledger/site.h"
 #include "policy/policy.h"
 
@@ -20,7 +21,7 @@
 
 #define BUSY UINT64_MAX /* Of struct zc_index_seen: being written, and no sequence. */
 
-_Static_assert(sizeof(struct zc_block) <= 112, "memory for each live block is bounded");
+_Static_assert(sizeof(struct zc_block) <= 96, "memory for each live block is bounded");
 
 __thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]
     __attribute__((tls_model("initial-exec")));
@@ -37,6 +38,12 @@ static ZC_OWN struct {
     void (*watcher)(int device, int64_t bytes);
 } ledger;
 ZC_OWN bool zc_block_padded;
+
+static uint64_t end_of(const struct zc_block *block)
+{
+    uint64_t size = block->size != 0 ? block->size : 1;
+    return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
+}
 
 static void gauge_bytes(struct zc_block_gauge *gauge, int sign, uint64_t change)
 {
@@ -77,7 +84,7 @@ static void block_rest(struct zc_block *block)
  * longer in the index. */
 static void remove_locked(struct zc_block *block)
 {
-    if (zc_index_remove(block))
+    if (zc_index_remove(block->base, block))
         gauge_change(block, -1);
     block_rest(block);
 }
@@ -127,7 +134,7 @@ static struct zc_block *block_new(void)
 /* Removes a block whose addresses the driver has given to a newer one. */
 static void block_displace(struct zc_block *old)
 {
-    zc_index_remove(old);
+    zc_index_remove(old->base, old);
     gauge_change(old, -1);
     /* Its claimer is about to remove it. */
     if (!zc_block_claim(old))
@@ -136,30 +143,29 @@ static void block_displace(struct zc_block *old)
     block_rest(old);
 }
 
-/* A look-up that comes late may read the address and size of a block that is used again. */
-static void block_set(struct zc_block *block, const struct zc_block *like)
-{
-    size_t from = offsetof(struct zc_block, id);
-    __atomic_store_n(&block->base, like->base, __ATOMIC_RELAXED);
-    __atomic_store_n(&block->size, like->size, __ATOMIC_RELAXED);
-    memcpy((char *)block + from, (const char *)like + from, offsetof(struct zc_block, side) - from);
-}
-
 struct zc_block *zc_block_add(const struct zc_block *like)
 {
+    uint64_t end = end_of(like);
     struct zc_block *block = NULL, *old;
     if (ledger_enter()) {
         block = block_new();
         if (block != NULL) {
-            block_set(block, like);
-            block->id = ++ledger.serial;
+            bool added;
+            *block = *like;
+            block->id = ledger.serial + 1;
             __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
-            while ((old = zc_index_insert(block)) != NULL)
+            while (!(added = zc_index_insert(block->base, end, block, &old)) && old != NULL)
                 block_displace(old);
-            if (block->before != 0 || block->behind != 0)
-                __atomic_store_n(&zc_block_padded, true, __ATOMIC_RELAXED);
-            gauge_change(block, 1);
-            zc_site_note_request(block->site, block->size, block->rule);
+            if (added) {
+                ledger.serial++;
+                if (block->before != 0 || block->behind != 0)
+                    __atomic_store_n(&zc_block_padded, true, __ATOMIC_RELAXED);
+                gauge_change(block, 1);
+                zc_site_note_request(block->site, block->size, block->rule);
+            } else {
+                block_rest(block);
+                block = NULL;
+            }
         }
         ledger_leave();
     }

@@ -3,18 +3,18 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "ledger/cell.h"
 #include "ledger/counters.h"
+#include "ledger/index.h"
 
 enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
  * One live allocation.  Fields are set before zc_block_add() publishes the block and constant
- * afterwards, except `state`, `cells`, `flags` and, of host blocks and `shared`, `real`.  It has
- * 112 bytes: a live block may cost 200, of which the place's record takes 64.
+ * afterwards, except `state`, `cells`, `flags` and, of host blocks and `shared`, `real`.  It has 96
+ * bytes: a live block may cost 200, of which its index entry takes 25 and the place's record 64.
  */
 struct zc_block {
     uint64_t base; /* First address, as the program knows it. */
@@ -41,7 +41,6 @@ struct zc_block {
     uint8_t place : 3;         /* enum zc_place_id: where it is. */
     uint8_t real;              /* enum zc_kind of the pages. */
     uint8_t state;             /* enum zc_block_state. */
-    struct zc_block *side[2];  /* Links of the index: to blocks before it, and behind it. */
 };
 
 /* Unit of `before` and `behind`, whatever the kernel's page size. */
@@ -101,42 +100,6 @@ static inline uint64_t zc_block_border(const struct zc_block *block, uint64_t ad
         border = ((address - block->base) / ZC_BLOCK_PART + 1) * ZC_BLOCK_PART;
     return border > address - block->base && border < block->size ? block->base + border : 0;
 }
-
-/* The first address behind [base, base + size), which is at least one byte. */
-static inline uint64_t zc_block_end(uint64_t base, uint64_t size)
-{
-    size = size ? size : 1;
-    return size < UINT64_MAX - base ? base + size : UINT64_MAX;
-}
-
-/* The index (ledger/index.c).  The result of a look-up: [base, base + bytes) is part of `block`, or
- * of none if that is NULL.  It holds while zc_index_sequence is the same. */
-struct zc_index_seen {
-    uint64_t sequence; /* Even, and never 0. */
-    uint64_t base, bytes;
-    struct zc_block *block;
-};
-
-/* Counts changes: odd during one, 0 while nothing was ever entered.  Read with acquire order. */
-extern uint64_t zc_index_sequence;
-
-/*
- * Looks an address up without a lock.  True: *seen_out is what it is in.  False if writers
- * interfered in each of a limited number of attempts, or the caller is a signal handler that
- * interrupted a writer.  Then only a look-up under the ledger's lock can tell, `block` is NULL, and
- * `bytes` 0.
- */
-bool zc_index_find(uint64_t address, struct zc_index_seen *seen_out);
-
-/* The rest of the index needs the ledger's lock.  Enters a block; returns one that it overlaps, and
- * then enters nothing, else NULL. */
-struct zc_block *zc_index_insert(struct zc_block *block);
-
-/* Removes a block.  False if it is not in the index. */
-bool zc_index_remove(struct zc_block *block);
-
-/* The block with the lowest base at or above `from`, or NULL. */
-struct zc_block *zc_index_next(uint64_t from);
 
 /*
  * Enters a copy of `like`, which has no id, state or cells yet, and makes it findable.  Returns
