@@ -24,6 +24,7 @@ MOST_BYTES = 64 << 10            # Of a profile.
 MOST_LOG_BYTES = 16 << 20        # Of a log that waits to be read.
 PROFILE = re.compile(r"(?P<program>.+)-[0-9a-f]{16}\.conf")
 WAITING = re.compile(r".+-[0-9a-f]{16}\.[0-9]+(\.[0-9]+){0,2}\.(jsonl|counters)")
+WORTH_A_WORD = 64 << 20          # Of memory.
 LOCK_S = 2.0                     # Longer nobody holds the folder, but a file system may.
 
 
@@ -184,6 +185,8 @@ def _locked(path: str) -> Iterator[None]:
 def head(state: State, run: Run) -> str:
     """The line that says what a run had of it."""
     runs = f"learned in {state.runs} run{'s' * (state.runs != 1)}; zc auto --show"
+    if run.kept_bytes >= WORTH_A_WORD:
+        runs = f"for up to {units.size(run.kept_bytes)} of freed memory that was kept, {runs}"
     saved = run.saved_ns()
     if saved is not None:
         return (f"auto: saved about {units.duration(saved)} of {units.duration(run.wall_ns)} in "

@@ -24,8 +24,10 @@ TRIED = 2                # Smaller blocks of a call path that a run tries first.
 CONTROL_BYTES = 64 << 20  # Copies of the control tell no rate before.
 MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
 A_LINE = 40
-# One block in 16 is held back; this many are enough for any number of blocks.
-NTH = "nth = " + ", ".join(str(at) for at in range(16, 1025, 16)) + "\n"
+# One block in 16 of those that are left is placed; this many are enough for any number of blocks.
+PLACED = "nth = " + ", ".join(str(at) for at in range(16, 1025, 16)) + "\n"
+# Of those that are placed ever fewer are held back, because each costs what the others gain.
+HELD_BACK = "nth = " + ", ".join(str(1 << at) for at in range(4, 32)) + "\n"
 
 PREFIX = "learned-"
 LEFT, SAMPLE, PINNED, HELD = (PREFIX + name for name in ("left", "sample", "small", "control"))
@@ -108,6 +110,7 @@ class Run:
         self.wall_ns = 0         # Of the process that took longest.
         self.asked_bytes = 0
         self.moved_bytes = 0
+        self.kept_bytes = 0      # The most freed memory that was kept, of all processes.
         self.costs = Costs()
         self.simulated = False
 
@@ -122,6 +125,7 @@ class Run:
         self.wall_ns = max(self.wall_ns, number(summary, "wall_ns"))
         self.asked_bytes += number(summary, "pageable_asked_bytes")
         self.moved_bytes += number(summary, "pageable_moved_bytes")
+        self.kept_bytes += number(summary, "kept_peak_bytes")
         for row in rows(summary, "flows"):
             self.pinned |= "Pinned" in (row.get("src_kind"), row.get("dst_kind"))
             if row.get("src_kind") == "Pageable" and row.get("dir") == "HtoD":
@@ -272,20 +276,18 @@ def _text(state: State, head: str, base: str) -> str:
               for name, site in sorted(state.sites.items())]
     parts = [head + "#\n" + "\n".join(facts) + "\n", *_proposals(state)]
     small = f"api = {HOST_APIS}\nsize = {SMALL >> 10}K..{LARGE >> 20}M\n"
-    large = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\n"
+    large = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\n"  # The run has a control of them.
     for keys, which, end in ((large, False, ""), (small, True, "-small")):
         left = [name for name, site in state.sites.items() if site.left and site.small == which]
         for names, at in _lines(left):
             at, where = end + at, f"{keys}site = {names}\n"
-            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{NTH}"
+            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{PLACED}"
                          f"place = pinned, pageable\n\n[rule {LEFT}{at}]\n{where}"
                          "place = pageable\n")
     for names, at in _lines([name for name, site in state.sites.items() if site.pays]):
         where = f"{small}site = {names}\n"
-        parts.append(f"# Smaller blocks that gain.\n[rule {HELD}-small{at}]\n{where}{NTH}place = "
-                     f"pageable\n\n[rule {PINNED}{at}]\n{where}place = pinned, pageable\n")
-    parts.append(f"# The control: one block in {RARE} is as without libzc.\n[rule {HELD}]\n"
-                 f"{large}{NTH}place = pageable\n")
+        parts.append(f"# Smaller blocks that gain.\n[rule {HELD}-small{at}]\n{where}{HELD_BACK}"
+                     f"place = pageable\n\n[rule {PINNED}{at}]\n{where}place = pinned, pageable\n")
     return "\n".join([*parts, base])
 
 

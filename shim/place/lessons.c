@@ -10,7 +10,9 @@
 #include "log/lines.h"
 #include "log/summary.h"
 
-#define PART 16u    /* One block in so many is as the others are not. */
+#define PART                                                                                       \
+    16u             /* One block in so many is as the others are not; and of a block's bytes so    \
+                     * many are copied, or it tells nothing. */
 #define TRIED 2u    /* Smaller blocks of a call path that are tried first. */
 #define LOSSES 2u   /* After so many in turn no more are placed. */
 #define ALL 4096u   /* Smaller blocks that are looked at, whatever they are worth. */
@@ -21,6 +23,7 @@ struct lesson {
     uint32_t switches;
     uint8_t losses; /* One after the other. */
     uint8_t other;  /* 1: not as at first: larger blocks are libc's, smaller ones are placed. */
+    uint8_t told;   /* 1: a block has paid or lost. */
 };
 
 static ZC_OWN struct lesson by_site[2][ZC_COUNTERS_SITES]; /* [1]: smaller ones.  Atomic. */
@@ -83,8 +86,10 @@ const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, u
         return rule;
     uint32_t before = __atomic_fetch_add(&l->requests, 1, __ATOMIC_RELAXED);
     bool placed = small == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
-    /* A profile holds blocks back by a rule of its own. */
-    bool another = before % PART == PART - 1 && !(placed && zc_rules()->needs & ZC_NEED_NTH);
+    /* Each block that is held back costs what placed ones gain, so they become rarer: the 16th, the
+     * 32nd, the 64th.  Those that are never copied, which are spared their pages, tell nothing. */
+    bool held = !(before & (before + 1)) && __atomic_load_n(&l->told, __ATOMIC_RELAXED);
+    bool another = before % PART == PART - 1 && (!placed || held);
     return placed != another || (small && before < TRIED) ? base : NULL;
 }
 
@@ -92,7 +97,7 @@ const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, u
  * nothing.  Memory that an earlier block had registered costs nothing any more. */
 static int worth(const struct zc_block *b, uint64_t copied)
 {
-    if (!copied || __atomic_load_n(&b->real, __ATOMIC_RELAXED) != ZC_KIND_PINNED)
+    if (copied < b->size / PART || __atomic_load_n(&b->real, __ATOMIC_RELAXED) != ZC_KIND_PINNED)
         return is_small(b->size) ? -1 : 0;
     if (b->flags & ZC_BLOCK_CAME_PINNED)
         return 1;
@@ -145,6 +150,8 @@ void zc_lessons_end(const void *p)
     struct lesson *l = &by_site[is_small(b->size)][b->site];
     bool placed = is_small(b->size) == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
     int was = worth(b, copied);
+    if (was)
+        __atomic_store_n(&l->told, 1, __ATOMIC_RELAXED);
     if (was && learn(l, placed, was))
         tell(l, b, copied, !placed);
 }

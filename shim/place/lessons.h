@@ -2,8 +2,8 @@
 /*
  * What ZC_POLICY=auto learns within a run: blocks that a call path has freed decide for its next
  * ones, by their bytes.  Those from the size of the profile's rule on are placed, until some were
- * registered in vain; smaller ones are libc's, until some that were tried have paid.  One in
- * sixteen is always as the others are not.  So no call path costs more than the registrations of
+ * registered in vain; smaller ones are libc's, until some that were tried have paid.  Some are
+ * always as the others are not.  So no call path costs more than the registrations of
  * two of its blocks, and of every sixteenth.  What a rule of the file names is left to it.
  */
 #pragma once

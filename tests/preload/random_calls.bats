@@ -53,6 +53,19 @@ random() {
     done
 }
 
+@test "random calls give the same under auto, which decides about call paths as they come" {
+    local seed
+    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR
+    for seed in ${SEEDS:-3 11 28}; do
+        timeout 60 "$program" "$seed" 300 2 >"$bare"
+        LD_PRELOAD=$LIBZC ZC_POLICY=auto timeout 60 "$program" "$seed" 300 2 >"$placed" 2>&1 || true
+        same_or_loud
+    done
+    LD_PRELOAD=$LIBZC ZC_POLICY=auto ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl \
+        timeout 60 "$program" 3 300 2
+    grep -q '"code":"auto"' "$BATS_TEST_TMPDIR/log.jsonl"
+}
+
 @test "random calls of two threads give each of them the same with memory in each place" {
     for place in device mapped managed vmm pinned; do
         random "place = $place" 200 2
