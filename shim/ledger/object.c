@@ -48,45 +48,36 @@ bool zc_object_walk(uint64_t address, struct zc_object *out)
 }
 
 #if __GLIBC_PREREQ(2, 35)
-
 /* Looked up, not linked, so that a library that was built here also loads where glibc is older. */
 static int (*find)(void *address, struct dl_find_object *out);
+#endif
 
 void zc_object_init(void)
 {
+#if __GLIBC_PREREQ(2, 35)
     void *sym = dlvsym(RTLD_DEFAULT, "_dl_find_object", "GLIBC_2.35");
     __atomic_store_n(&find, (int (*)(void *, struct dl_find_object *))sym, __ATOMIC_RELEASE);
+#endif
 }
 
 bool zc_object_find(uint64_t address, struct zc_object *out)
 {
+#if __GLIBC_PREREQ(2, 35)
     int (*by)(void *, struct dl_find_object *) = __atomic_load_n(&find, __ATOMIC_ACQUIRE);
     struct dl_find_object found;
-
-    if (!by)
-        return zc_object_walk(address, out);
-    if (by((void *)(uintptr_t)address, &found) != 0)
+    if (by && by((void *)(uintptr_t)address, &found) != 0)
         return false;
-    out->start = (uint64_t)(uintptr_t)found.dlfo_map_start;
-    out->end = (uint64_t)(uintptr_t)found.dlfo_map_end;
-    out->load = found.dlfo_link_map->l_addr;
-    out->name = found.dlfo_link_map->l_name;
-    out->hdr = found.dlfo_eh_frame;
-    return true;
-}
-
-#else
-
-void zc_object_init(void)
-{
-}
-
-bool zc_object_find(uint64_t address, struct zc_object *out)
-{
+    if (by) {
+        out->start = (uint64_t)(uintptr_t)found.dlfo_map_start;
+        out->end = (uint64_t)(uintptr_t)found.dlfo_map_end;
+        out->load = found.dlfo_link_map->l_addr;
+        out->name = found.dlfo_link_map->l_name;
+        out->hdr = found.dlfo_eh_frame;
+        return true;
+    }
+#endif
     return zc_object_walk(address, out);
 }
-
-#endif
 
 bool zc_object_is_driver(const struct zc_object *object)
 {
