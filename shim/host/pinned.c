@@ -175,10 +175,11 @@ static CUresult end_parts(const struct zc_extent *e)
 
 /* Fresh memory comes in huge pages, but for what would be more than the program asked for, and what
  * the kernel has none free for: to make some it moves other pages, for minutes where memory is
- * full. */
+ * full.  The end of a block is a mapping of its own then, too much for many small ones. */
 static struct zc_fill *fill_fresh(char *base, size_t bytes)
 {
-    size_t small = zc_pages_free_huge() < bytes ? bytes : bytes % ZC_HUGE_PAGE;
+    size_t end = bytes < LARGE ? 0 : bytes % ZC_HUGE_PAGE;
+    size_t small = zc_pages_free_huge() < bytes ? bytes : end;
     CUdevice device;
     bool known = zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
     if (small)
