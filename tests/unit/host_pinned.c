@@ -511,6 +511,20 @@ static void pages_that_the_driver_may_refuse_are_left_to_it(void **state)
         munmap(odd[i], 40 * MIB);
 }
 
+/* Slots use all of a unit, of which a block may have registered less. */
+static void slots_get_nothing_that_is_not_registered_whole(void **state)
+{
+    (void)state;
+    current = (CUcontext)0x5000; /* Without pooled memory. */
+    CUcontext mine = current;
+    char *p = asked_in(mine, 1300 << 10);
+    assert_int_equal(extent_of(p)->pinned, 1300 << 10);
+    zc_hostheap_put(p);
+    char *q = asked_in(mine, 300 << 10);
+    assert_int_equal(extent_of(q)->pinned, ZC_HOST_UNIT);
+    zc_hostheap_put(q);
+}
+
 /* The last huge page of a block of 34 MiB and a byte has the byte alone. */
 static void no_more_becomes_resident_than_was_asked_for(void **state)
 {
@@ -627,6 +641,7 @@ int main(void)
         cmocka_unit_test_setup(memory_that_the_host_does_not_have_is_not_brought_in, fresh),
         cmocka_unit_test_setup(the_programs_pages_come_in_and_no_others, fresh),
         cmocka_unit_test_setup(pages_that_the_driver_may_refuse_are_left_to_it, fresh),
+        cmocka_unit_test_setup(slots_get_nothing_that_is_not_registered_whole, fresh),
         cmocka_unit_test_setup(no_more_becomes_resident_than_was_asked_for, fresh),
         cmocka_unit_test_setup(memory_of_libc_gets_nothing_that_is_registered_in_parts, fresh),
         cmocka_unit_test_setup(libc_does_not_know_what_the_driver_was_asked_for, fresh),
