@@ -40,7 +40,7 @@ struct link {
     CUdeviceptr buffer;
     CUstream stream[SLOTS];
     CUevent passed[SLOTS];         /* Behind the work of each slot; the first behind that of all. */
-    CUcontext reached;             /* Has a device and memory that the peer reaches, or NULL. */
+    CUcontext reached;             /* The peer has access to its memory; or NULL.  Atomic. */
     struct zc_stream_ident served; /* The stream of the last copy. */
 };
 
@@ -111,35 +111,29 @@ static bool link_furnish(struct link *link)
     return made;
 }
 
-static void say_made(int peer, uint64_t ns)
+static bool link_make(struct link *link, int peer)
 {
     char buffer[160];
     struct zc_text text = zc_text_on(buffer, sizeof(buffer));
-    zc_text_fmt(&text,
-                "large copies take the link of device %d, too: a context and %B there, made "
-                "in %U ms",
-                peer, (uint64_t)(SLOTS * CHUNK), ns / 1000000);
-    zc_log_warn(ZC_NOTE, "links", zc_text_cstr(&text));
-}
-
-static bool link_make(struct link *link, int peer)
-{
-    CUcontext popped;
     uint64_t start = zc_ticks();
-    if (zc_real.cuCtxCreate_v2(&link->context, 0, peer) != CUDA_SUCCESS) {
+    CUcontext popped;
+    bool made = zc_real.cuCtxCreate_v2(&link->context, 0, peer) == CUDA_SUCCESS;
+    if (!made)
         link->context = NULL;
-        link_lose(link, peer, "cuCtxCreate");
-        return false;
-    }
-    bool made = link_furnish(link);
-    zc_real.cuCtxPopCurrent_v2(&popped);
-    if (!made) {
-        link_lose(link, peer, "making a buffer and streams there");
+    bool furnished = made && link_furnish(link);
+    if (made)
+        zc_real.cuCtxPopCurrent_v2(&popped);
+    if (!furnished) {
+        link_lose(link, peer, made ? "making a buffer and streams there" : "cuCtxCreate");
         link_end(link);
         return false;
     }
     __atomic_fetch_add(&links.made, 1, __ATOMIC_RELAXED);
-    say_made(peer, zc_ticks_to_ns(zc_ticks() - start));
+    zc_text_fmt(&text,
+                "large copies take the link of device %d, too: a context and %B there, "
+                "made in %U ms",
+                peer, (uint64_t)(SLOTS * CHUNK), zc_ticks_to_ns(zc_ticks() - start) / 1000000);
+    zc_log_warn(ZC_NOTE, "links", zc_text_cstr(&text));
     return true;
 }
 
@@ -241,29 +235,32 @@ static unsigned claim_links(struct job *job, uint8_t peers[ZC_LINKS_MAX])
     return count;
 }
 
+/* Bytes of the copy between host memory and the device's, or a peer's buffer. */
+static CUresult over_link(const struct job *job, enum zc_flavour flavour, CUdeviceptr device,
+                          size_t at, size_t n, CUstream stream)
+{
+    void *host = (void *)(job->host + at);
+    return job->in ? ZC_FLAVOURED(flavour, cuMemcpyHtoDAsync_v2)(device, host, n, stream)
+                   : ZC_FLAVOURED(flavour, cuMemcpyDtoHAsync_v2)(host, device, n, stream);
+}
+
 /* By the device's own link, in the copy's stream. */
 static CUresult send_own(struct job *job, size_t at, size_t n)
 {
-    const struct zc_copy *c = job->c;
-    CUdeviceptr device = job->device + at;
-    void *host = (void *)(job->host + at);
     job->c->copies++;
-    return job->in ? ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(device, host, n, c->stream)
-                   : ZC_FLAVOURED(c->flavour, cuMemcpyDtoHAsync_v2)(host, device, n, c->stream);
+    return over_link(job, job->c->flavour, job->device + at, at, n, job->c->stream);
 }
 
 static bool send_chunk(struct job *job, struct link *link, unsigned slot, size_t at, size_t n)
 {
     CUdeviceptr device = job->device + at, buffer = link->buffer + slot * CHUNK;
-    void *host = (void *)(job->host + at);
+    CUcontext near = job->context, far = link->context;
     CUstream stream = link->stream[slot];
-    CUresult result =
-        job->in ? zc_real.cuMemcpyHtoDAsync_v2(buffer, host, n, stream)
-                : zc_real.cuMemcpyPeerAsync(buffer, link->context, device, job->context, n, stream);
+    CUresult result = job->in ? over_link(job, ZC_LEGACY, buffer, at, n, stream)
+                              : zc_real.cuMemcpyPeerAsync(buffer, far, device, near, n, stream);
     if (result == CUDA_SUCCESS)
-        result = job->in ? zc_real.cuMemcpyPeerAsync(device, job->context, buffer, link->context, n,
-                                                     stream)
-                         : zc_real.cuMemcpyDtoHAsync_v2(host, buffer, n, stream);
+        result = job->in ? zc_real.cuMemcpyPeerAsync(device, near, buffer, far, n, stream)
+                         : over_link(job, ZC_LEGACY, buffer, at, n, stream);
     if (result != CUDA_SUCCESS)
         return false;
     job->c->copies++;
@@ -271,21 +268,14 @@ static bool send_chunk(struct job *job, struct link *link, unsigned slot, size_t
     return true;
 }
 
-/* To ask for access again takes 33 us (one H200). */
-static bool link_reaches(const struct job *job, struct link *link)
-{
-    if (link->reached == job->context)
-        return true;
-    CUresult result = zc_real.cuCtxEnablePeerAccess(job->context, 0);
-    bool reaches = result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-    link->reached = reaches ? job->context : NULL;
-    return reaches;
-}
-
-/* Lets a link begin behind the copy's stream.  Its context is current. */
+/* Lets a link begin behind the copy's stream.  Its context is current.  To ask for access again
+ * would take 33 us (one H200). */
 static bool link_open(const struct job *job, struct link *link)
 {
-    bool open = link_reaches(job, link);
+    bool known = link->reached == job->context;
+    CUresult result = known ? CUDA_SUCCESS : zc_real.cuCtxEnablePeerAccess(job->context, 0);
+    bool open = result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    __atomic_store_n(&link->reached, open ? job->context : NULL, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < SLOTS && open; i++)
         open = zc_real.cuStreamWaitEvent(link->stream[i], job->begin, 0) == CUDA_SUCCESS;
     return open;
@@ -352,17 +342,12 @@ static void send_all(struct job *job, const uint8_t *peers, unsigned count)
             c->result = send_own(job, at + sent, part - sent);
         c->links += sent > 0;
     }
+    zc_real.cuEventDestroy_v2(job->begin);
 }
 
-/* A policy whose key has no effect is told why. */
-static void say_none(const struct job *job)
-{
-    if (job->why && zc_message_first("links"))
-        zc_message(ZC_NOTE, "links", "large copies of device %d keep to its own link: %s", job->own,
-                   job->why);
-}
-
-static bool copy_relaxed(struct zc_copy *c)
+/* The call waits where the driver's own copy would, or one of pageable memory.  A policy whose key
+ * has no effect is told why. */
+bool zc_links_copy(struct zc_copy *c)
 {
     bool in = c->dst.asked == ZC_KIND_DEVICE;
     const struct zc_operand *host = in ? &c->src : &c->dst, *device = in ? &c->dst : &c->src;
@@ -373,30 +358,22 @@ static bool copy_relaxed(struct zc_copy *c)
                       .own = device->block->device,
                       .in = in};
     uint8_t peers[ZC_LINKS_MAX];
+    CUstreamCaptureMode before = zc_capture_relax();
     zc_stream_identify(c->stream, c->flavour, &job.stream);
     __atomic_fetch_add(&links.bytes, c->bytes, __ATOMIC_RELAXED);
     unsigned count = claim_links(&job, peers);
     job.begin = count ? zc_stream_mark_here(c->stream, c->flavour) : NULL;
-    if (job.begin) {
+    if (job.begin)
         send_all(&job, peers, count);
-        zc_real.cuEventDestroy_v2(job.begin);
-    } else if (!count) {
-        say_none(&job);
-    }
     for (unsigned i = 0; i < count; i++)
         link_release(&links.of[peers[i]]);
-    return job.begin;
-}
-
-/* The call waits where the driver's own copy would, or one of pageable memory. */
-bool zc_links_copy(struct zc_copy *c)
-{
-    CUstreamCaptureMode before = zc_capture_relax();
-    bool sent = copy_relaxed(c);
     zc_capture_restore(before);
-    if (sent && c->result == CUDA_SUCCESS && (!c->async || c->dst.staged || c->src.staged))
+    if (!count && job.why && zc_message_first("links"))
+        zc_message(ZC_NOTE, "links", "large copies of device %d keep to its own link: %s", job.own,
+                   job.why);
+    if (job.begin && c->result == CUDA_SUCCESS && (!c->async || c->dst.staged || c->src.staged))
         c->result = zc_staged_wait(c);
-    return sent;
+    return job.begin;
 }
 
 /* The current device is short of memory: gives the context there back, with all that it has, and
@@ -419,11 +396,11 @@ static unsigned links_reclaim(int place)
 }
 
 /* Peer access goes with a context; the next one may have the same handle. */
-static void links_context_gone(CUcontext context)
+static void links_context_gone(CUcontext gone)
 {
     for (int i = 0; i < ZC_LINKS_MAX; i++)
-        if (links.of[i].reached == context)
-            links.of[i].reached = NULL;
+        if (__atomic_load_n(&links.of[i].reached, __ATOMIC_RELAXED) == gone)
+            __atomic_store_n(&links.of[i].reached, NULL, __ATOMIC_RELAXED);
 }
 
 const struct zc_module zc_module_links = {.reclaim = links_reclaim,

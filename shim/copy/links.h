@@ -18,11 +18,8 @@ static inline bool zc_links_large(const struct zc_copy *c)
  * current context, in a stream of that.  Asks the driver. */
 uint32_t zc_links_facts(const struct zc_copy *c);
 
-/*
- * Carries a copy out that goes the way ZC_WAY_LINKS: the device's own link has one part, and each
- * peer's link carries another one in chunks, by a buffer on the peer and NVLink.  All of that is
- * given to streams before the call returns: it begins behind an event of the copy's stream, and
- * that stream waits for its end.  False if no peer can be used now, and nothing was done: then the
- * driver makes the copy.
- */
+/* Carries a copy out that goes the way ZC_WAY_LINKS: the device's own link has one part, and each
+ * peer's another one, in chunks by a buffer there and NVLink.  All of that is given to streams: it
+ * begins behind an event of the copy's stream, which waits for its end.  False if no peer can be
+ * used now, and nothing was done: then the driver makes the copy. */
 bool zc_links_copy(struct zc_copy *c);

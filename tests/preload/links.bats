@@ -49,6 +49,12 @@ api = cudaHostAlloc\nplace = pinned' timeout 60 "$program" parts
     run ! grep -q '^cuMemcpy.*Async [^0]' "$SIM_TRACE"
 }
 
+@test "what malloc gave comes over several links, and keeps its meaning" {
+    run -0 --separate-stderr under_policy $'[defaults]\nlinks = 2\n[rule a]
+api = malloc\nplace = pinned' timeout 60 "$program" staged
+    [[ -z $stderr && $(relayed) == $((8 * 5)) ]]
+}
+
 @test "a copy over several links stands in its stream as one copy" {
     for delay in 0 2000; do
         SIM_DELAY_US=$delay scene order 2

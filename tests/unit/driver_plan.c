@@ -214,7 +214,7 @@ static void with_a_reason(uint32_t facts)
     if (way == ZC_WAY_THREADS)
         assert_true(facts & F(THREADS));
     if (way == ZC_WAY_LINKS)
-        assert_true(facts & F(LINKS) && !(facts & (F(RING) | F(CAPTURED))));
+        assert_true(facts & F(LINKS) && !(facts & F(CAPTURED)));
     if (way == ZC_WAY_REMAP)
         assert_true(facts & F(PENDING));
     if (has(facts, F(OURS) | F(PAIR)) && !(facts & (F(LEAVES) | F(FAILED))))

@@ -91,6 +91,30 @@ static void parts(void)
     end_pair(&p);
 }
 
+/* Pageable memory to the program: when an asynchronous call returns its source may be written, and
+ * what it copied from the device is there. */
+static void staged(void)
+{
+    static const size_t all[] = {40 * MIB, 100 * MIB}; /* Both sides of what the ring holds. */
+    CUstream stream;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 4; i++) {
+        size_t n = all[i / 2];
+        char *from = malloc(n), *to = malloc(n);
+        CUdeviceptr device;
+        CHECK(cuMemAlloc(&device, n));
+        memset(from, 1 + i, n);
+        CHECK(i % 2 ? cuMemcpyHtoD(device, from, n) : cuMemcpyHtoDAsync(device, from, n, stream));
+        memset(from, 9, n);
+        CHECK(i % 2 ? cuMemcpyDtoH(to, device, n) : cuMemcpyDtoHAsync(to, device, n, stream));
+        EXPECT(all_are(to, (char)(1 + i), n));
+        free(from);
+        free(to);
+        CHECK(cuMemFree(device));
+    }
+}
+
 /* What comes before and behind a copy in its stream. */
 static void order(void)
 {
@@ -416,6 +440,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"sizes", sizes},
                                           {"parts", parts},
+                                          {"staged", staged},
                                           {"order", order},
                                           {"apart", apart},
                                           {"unseen", unseen},
