@@ -42,7 +42,7 @@ const struct zc_word zc_async_words[] = {
 
 const struct zc_word zc_prefetch_words[] = {
     {"none", ZC_PREFETCH_NONE},
-    {"alloc", ZC_PREFETCH_ALLOC},
+    {"auto", ZC_PREFETCH_AUTO},
     {NULL, 0},
 };
 

@@ -207,6 +207,8 @@ static const struct zc_key *find_key(struct zc_parser *parser, struct zc_slice n
     return NULL;
 }
 
+#define USED "managed pages are sent when their use asks for it"
+
 /* Keys and values of former versions: a policy that has one works, and is told why nothing needs
  * it. */
 static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_slice value)
@@ -223,10 +225,10 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
          "a device block becomes one with the host block that is copied into it"},
         {ZC_SECTION_RULE, "peers", NULL,
          "the devices that the program lets in by cudaDeviceEnablePeerAccess reach the block"},
-        {ZC_SECTION_RULE, "advise", NULL,
-         "managed pages are sent to the device by the request, but for 'prefetch = none'"},
-        {ZC_SECTION_RULE, "prefetch", "copy", "the request sends managed pages to the device"},
-        {ZC_SECTION_RULE, "prefetch", "launch", "the request sends managed pages to the device"},
+        {ZC_SECTION_RULE, "advise", NULL, "managed pages go where their use sends them"},
+        {ZC_SECTION_RULE, "prefetch", "alloc", USED},
+        {ZC_SECTION_RULE, "prefetch", "copy", USED},
+        {ZC_SECTION_RULE, "prefetch", "launch", USED},
         {ZC_SECTION_RULE, "free", NULL,
          "a free waits for the work that runs, as the driver's does"},
         {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},

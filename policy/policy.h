@@ -152,7 +152,7 @@ enum zc_report_free { ZC_REPORT_FREE_DEVICE, ZC_REPORT_FREE_POLICY };
 enum zc_policy_log_level { ZC_LOG_LEVEL_SUMMARY, ZC_LOG_LEVEL_ALLOCS, ZC_LOG_LEVEL_EVENTS };
 
 /* When managed pages are sent to the GPU. */
-enum zc_prefetch { ZC_PREFETCH_ALLOC, ZC_PREFETCH_NONE };
+enum zc_prefetch { ZC_PREFETCH_AUTO, ZC_PREFETCH_NONE };
 
 /* `place`: the fallback list of a rule, without repetition. */
 struct zc_place_list {

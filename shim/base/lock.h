@@ -14,6 +14,7 @@ enum zc_lock_rank {
     ZC_RANK_POOL,
     ZC_RANK_FREED,
     ZC_RANK_PAIRS,
+    ZC_RANK_HINT,
     ZC_RANK_RATES,
     ZC_RANK_CAPTURE,
     ZC_RANK_STREAMS,

@@ -41,7 +41,7 @@ void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn)
 CUresult zc_launch_prepare(const struct zc_launch *launch)
 {
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++) {
-        if (zc_life_closing() && i == ZC_LAUNCH_DIAGNOSE)
+        if (zc_life_closing() && i == ZC_LAUNCH_PREFETCH)
             break;
         zc_launch_fn party = __atomic_load_n(&launches.party[i], __ATOMIC_ACQUIRE);
         CUresult result = party ? party(launch) : CUDA_SUCCESS;

@@ -10,6 +10,7 @@ enum zc_launch_party {
     ZC_LAUNCH_LAZY,     /* vmm: attach memory. */
     ZC_LAUNCH_SHARED,   /* shared: decide what lies behind blocks, and time kernels. */
     ZC_LAUNCH_MOVE,     /* vmm: move blocks to where kernels use them. */
+    ZC_LAUNCH_PREFETCH, /* managed: prefetch pages to where they will be used. */
     ZC_LAUNCH_DIAGNOSE, /* All places: check for the sticky error of a failed kernel. */
     ZC_LAUNCH_PARTIES
 };

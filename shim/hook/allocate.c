@@ -84,7 +84,7 @@ static CUresult place_request(struct zc_request *request, const struct zc_rule *
     }
     if (!zc_request_track(request, backing->base, backing, rule, why)) {
         if (request->flags & ZC_BLOCK_BUDGET)
-            zc_budget_give(rule, request->size - backing->spilled);
+            zc_budget_give(rule, request->size - zc_spilled(backing));
         /* Memory that the ledger does not know could not be freed. */
         zc_place_release(backing, false);
         return by_original(request, f);

@@ -113,9 +113,9 @@ bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
     for (unsigned i = 0; i < ZC_BLOCK_CELLS; i++)
         like.cell[i] = NULL;
     like.site = (uint16_t)request->site;
-    if (backing && backing->spilled) {
+    if (backing && zc_spilled(backing)) {
         flags |= ZC_BLOCK_SPLIT;
-        like.behind |= (uint32_t)((request->size - backing->spilled) / ZC_BLOCK_UNIT)
+        like.behind |= (uint32_t)((request->size - zc_spilled(backing)) / ZC_BLOCK_UNIT)
                        << ZC_BLOCK_BEHIND_BITS;
     }
     like.flags = (uint16_t)(flags | (backing ? ZC_BLOCK_CONVERTED : 0));

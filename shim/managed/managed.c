@@ -1,25 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The place `managed`: one address, whose pages the driver moves to where they are used. */
 #include "driver/stream.h"
+#include "managed/hint.h"
 #include "memory/device.h"
-#include "memory/place.h"
-
-/* Brings the pages to the device, where kernels and copies would else fetch them in many steps.  In
- * a stream of its own, which no other work waits for; whatever the driver refuses changes no
- * result. */
-static void fetch(const struct zc_want *want, CUdeviceptr base)
-{
-    CUstream stream;
-    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
-    location.id = want->device;
-    if (want->rule->prefetch == ZC_PREFETCH_NONE ||
-        zc_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-        return;
-    if (zc_real.cuMemPrefetchAsync_v2(base, want->size, location, 0, stream) ==
-        CUDA_ERROR_NOT_SUPPORTED)
-        zc_real.cuMemPrefetchAsync(base, want->size, want->device, stream);
-    zc_real.cuStreamDestroy_v2(stream);
-}
 
 /* The margins use no memory until they are touched. */
 static CUresult allocate(const struct zc_want *want, struct zc_backing *out)
@@ -28,10 +11,8 @@ static CUresult allocate(const struct zc_want *want, struct zc_backing *out)
     bool entered = zc_place_enter(want, out);
     CUresult result =
         zc_real.cuMemAllocManaged(&out->base, want->size + 2 * margin, CU_MEM_ATTACH_GLOBAL);
-    out->base += margin;
-    if (result == CUDA_SUCCESS)
-        fetch(want, out->base);
     zc_context_leave(entered);
+    out->base += margin;
     out->before = (uint16_t)(margin / ZC_BLOCK_PAGE);
     out->room = want->size + margin;
     return result;
@@ -47,7 +28,10 @@ static CUresult managed_make(const struct zc_want *want, struct zc_backing *out,
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *why = "cuMemAllocManaged refuses";
-    return allocate(want, out);
+    CUresult result = allocate(want, out);
+    if (result == CUDA_SUCCESS)
+        zc_hint_make(want, out);
+    return result;
 }
 
 static CUresult managed_detach(struct zc_backing *backing)

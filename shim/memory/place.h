@@ -11,6 +11,17 @@
 #include "ledger/block.h"
 #include "policy/policy.h"
 
+/* A managed block whose pages may not be on its device waits for (managed/hint.h): */
+enum zc_hint_state {
+    ZC_HINT_NONE,   /* Nothing. */
+    ZC_HINT_WAITS,  /* The first launch, or copies that fill half of it. */
+    ZC_HINT_COPIES, /* More copies, whose pages are sent first. */
+};
+struct zc_hinted {
+    uint64_t copied;                  /* Bytes that copies and sets wrote meanwhile. */
+    struct zc_backing *next, *before; /* List of those with ZC_HINT_WAITS. */
+};
+
 /* The memory behind a converted block, at most 64 bytes.  A place makes it, and the block owns
  * it. */
 struct zc_backing {
@@ -18,9 +29,14 @@ struct zc_backing {
         base;    /* Address for CPU and GPU, aligned to at least 512 bytes as cuMemAlloc's is. */
     size_t size; /* Bytes of the request, as counted against the limits. */
     size_t room; /* Bytes from `base` on that the place has mapped; at least `size`. */
-    CUcontext context;  /* Context of the request, or that of zc_place_home(). */
-    struct zc_vmm *vmm; /* vmm, shared: reservation and physical memory. */
-    size_t spilled;     /* vmm: bytes at the end that are in host memory, and count there. */
+    CUcontext context; /* Context of the request, or that of zc_place_home(). */
+    union {
+        struct {
+            struct zc_vmm *vmm; /* vmm, shared: reservation and physical memory. */
+            size_t spilled;     /* vmm: bytes at the end that are in host memory. */
+        };
+        struct zc_hinted hint; /* managed. */
+    };
     uint16_t before;    /* Pages of ZC_BLOCK_PAGE below `base` that the place has mapped. */
     int8_t device;      /* Ordinal of the device of the request. */
     uint8_t place;      /* enum zc_place_id. */
@@ -28,6 +44,7 @@ struct zc_backing {
     bool own_pages : 1; /* mapped: libzc's own pages, registered. */
     bool synced : 1;    /* pinned: the driver was given SYNC_MEMOPS for it. */
     bool detached : 1;  /* The driver has taken its part back already. */
+    uint8_t hint_state; /* enum zc_hint_state.  Atomic. */
 };
 
 /* Most bytes below a block that the ledger can record. */
@@ -44,6 +61,12 @@ static inline size_t zc_margin(size_t size)
 static inline size_t zc_before(const struct zc_backing *backing)
 {
     return backing->before * ZC_BLOCK_PAGE;
+}
+
+/* Bytes of a request that its place has put into host memory, and counts there. */
+static inline size_t zc_spilled(const struct zc_backing *backing)
+{
+    return backing->place == ZC_PLACE_VMM ? backing->spilled : 0;
 }
 
 /* A request to a place. */

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "driver/stream.h"
 #include "host/hostheap.h"
+#include "managed/hint.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
@@ -150,8 +151,8 @@ static CUresult untry(struct zc_backing *backing, bool gone)
     result = place->unmake ? place->unmake(backing, gone) : CUDA_SUCCESS;
     zc_context_leave(lent);
     if (!place->counts)
-        give_limit(backing->place, backing->device, backing->size - backing->spilled);
-    give_limit(ZC_PLACE_MAPPED, backing->device, backing->spilled);
+        give_limit(backing->place, backing->device, backing->size - zc_spilled(backing));
+    give_limit(ZC_PLACE_MAPPED, backing->device, zc_spilled(backing));
     return result;
 }
 
@@ -196,7 +197,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
         bool taken = !reason && (part ? try_parts(want, part, i == 0, made, &reason)
                                       : try_place(zc_place_of(place), want, want->size, false, made,
                                                   &reason) == CUDA_SUCCESS);
-        if (!taken || made->spilled)
+        if (!taken || zc_spilled(made))
             zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
         if (taken) {
             zc_text_cstr(&text);
@@ -216,6 +217,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)
 {
+    zc_hint_unmake(backing);
     CUresult result = untry(backing, gone);
     zc_arena_put(backing, sizeof(*backing));
     return result;

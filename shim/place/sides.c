@@ -12,6 +12,7 @@
 #include "host/pinned.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
+#include "managed/hint.h"
 #include "memory/device.h"
 #include "place/migrate.h"
 #include "place/placed.h"
@@ -210,6 +211,7 @@ static uint32_t make_ready(struct zc_copy *c)
     uint32_t ended = c->result == CUDA_SUCCESS ? zc_grow_facts(c) : ZC_FACT_FAILED;
     if (ended)
         return ended;
+    zc_hint_copy(c);
     return zc_cpu_facts(c) | zc_staged_facts(c) | (c->first ? first_facts(c) : 0) |
            ZC_FACT_IF(MALFORMED, !zc_copy_well_formed(c)) |
            ZC_FACT_IF(AWAITED, c->sync && zc_await_any()) | ZC_FACT_IF(CAPTURED, captured);

@@ -214,8 +214,8 @@ static const struct row rows[] = {
      0, 1},
     {"a word of a list that there was is a warning",
      "[rule r]\nplace = managed\nprefetch = alloc, launch\n", 3, 12,
-     "warning: value 'alloc, launch' is not needed any more and has no effect: the request sends "
-     "managed pages to the device",
+     "warning: value 'alloc, launch' is not needed any more and has no effect: managed pages are "
+     "sent when their use asks for it",
      0, 1},
     {"a key that made frees return early", "[rule r]\nplace = vmm\nfree = defer\n", 3, 1,
      "warning: key 'free' is not needed any more and has no effect: a free waits for the work that "
@@ -239,8 +239,8 @@ static const struct row rows[] = {
     {"a key of another place is a warning", RULE "prefetch = none\n", 3, 12,
      "warning: prefetch: has no effect, it goes with place managed", 0, 1},
     {"a key that there was is a warning", "[rule r]\nplace = managed\nadvise = read_mostly\n", 3, 1,
-     "warning: key 'advise' is not needed any more and has no effect: managed pages are sent "
-     "to the device by the request, but for 'prefetch = none'",
+     "warning: key 'advise' is not needed any more and has no effect: managed pages go where "
+     "their use sends them",
      0, 1},
     {"a word about kernels is a warning where nothing is shared", RULE "access = read\n", 3, 10,
      "warning: access: has no effect, it goes with place shared", 0, 1},

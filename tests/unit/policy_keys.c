@@ -149,7 +149,7 @@ static void single_words_reach_their_fields(void **state)
         {"shared", "access = readwrite", offsetof(struct zc_rule, access), ZC_ACCESS_READWRITE},
         {"pinned", "async = staged", offsetof(struct zc_rule, async), ZC_ASYNC_STAGED},
         {"pinned", "async = overlap", offsetof(struct zc_rule, async), ZC_ASYNC_OVERLAP},
-        {"managed", "prefetch = alloc", offsetof(struct zc_rule, prefetch), ZC_PREFETCH_ALLOC},
+        {"managed", "prefetch = auto", offsetof(struct zc_rule, prefetch), ZC_PREFETCH_AUTO},
         {"managed", "prefetch = none", offsetof(struct zc_rule, prefetch), ZC_PREFETCH_NONE},
         {"vmm", "commit = eager", offsetof(struct zc_rule, commit), ZC_COMMIT_EAGER},
         {"vmm", "commit = lazy", offsetof(struct zc_rule, commit), ZC_COMMIT_LAZY},
