@@ -21,6 +21,7 @@
 #include "driver/stream.h"
 #include "host/pinned.h"
 #include "log/lines.h"
+#include "memory/device.h"
 #include "memory/place.h"
 
 #define SLOTS 3u
@@ -137,16 +138,19 @@ static bool link_make(struct link *link, int peer)
     return true;
 }
 
-/* A copy between peers without NVLink would come over the device's own link after all. */
+/* A copy between peers without NVLink would come over the device's own link after all.  A context
+ * keeps other processes from a device in an exclusive mode. */
 static const char *peer_refusal(int peer, int own)
 {
     int reaches = 0, native = 0;
+    if (zc_device_has(peer, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE))
+        return "its compute mode gives a GPU to one process";
     if (zc_real.cuDeviceCanAccessPeer(&reaches, peer, own) != CUDA_SUCCESS || !reaches)
-        return "it has no peer access";
+        return "it reaches no peer";
     if (zc_real.cuDeviceGetP2PAttribute(&native, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
                                         peer, own) != CUDA_SUCCESS ||
         !native)
-        return "no NVLink leads to it";
+        return "no NVLink leads to another";
     return NULL;
 }
 

@@ -157,6 +157,9 @@ END
 @test "a policy whose links have no effect says why, once" {
     SIM_DEVICES=1 linked order idle
     [[ $stderr == *'copies of device 0 keep to its own link: the process sees no other GPU' ]]
+    SIM_ATTR=20=3 linked order 2 # CU_COMPUTEMODE_EXCLUSIVE_PROCESS
+    [[ $stderr == *'its own link: its compute mode gives a GPU to one process' ]]
+    [[ $(grep -c '^cuCtxCreate' "$SIM_TRACE") == 0 ]]
     SIM_DEVICES=1 linked order own
     [[ -z $stderr ]]
 }
