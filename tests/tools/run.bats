@@ -291,6 +291,20 @@ PYTHON
     [[ ${stderr_lines[-1]} == "The program ended with status 3; see its own messages above." ]]
 }
 
+@test "a rule for a Python program's site says why its id is another one" {
+    PYTHONPATH=${ZC%/scripts/zc}/tests \
+        python3 -B -c 'from bench.starts import TRAIN; print(TRAIN)' >train.py
+    run -0 --separate-stderr "$ZC" run -- python3 train.py
+    [[ $stderr =~ "site "([0-9a-f]{8})" (<module>, train.py:12): 16 MiB copied 24 times" ]]
+    site=${BASH_REMATCH[1]}
+    [[ $stderr == *"[rule module-$site]"* ]]
+    run -0 grep -E "^ +site = [0-9a-f]{8}  # the call path without Python's functions$" \
+        <<<"$stderr"
+    [[ $output != *"$site"* ]]
+    run -0 --separate-stderr "$ZC" run -- "$GATHER"
+    [[ $stderr == *" site = "* && $stderr != *"without Python"* ]]
+}
+
 @test "without a driver it is said that there is none" {
     LD_LIBRARY_PATH='' run -0 "$ZC" run -- true
     [[ $output != *"was the preload dropped"* ]] || skip "there is a driver here"

@@ -214,7 +214,9 @@ class Finder:
 
     def _rule_head(self, site: Site) -> str:
         """Rules match call paths without Python's functions."""
-        return f"[rule {self._rule_name(site)}]\nsite = {', '.join(site.natives) or site.id}\n"
+        why = "  # the call path without Python's functions" if site.natives else ""
+        return (f"[rule {self._rule_name(site)}]\n"
+                f"site = {', '.join(site.natives) or site.id}{why}\n")
 
     def _heap_is_source(self) -> bool:
         """Whether copies to the device are of malloc's blocks, as far as the log tells: only those
