@@ -9,47 +9,6 @@
 #include "ledger/site_path.h"
 #include "log/ranges.h"
 
-static inline void init_operand(struct zc_operand *b)
-{
-    b->side = ZC_SIDE_NONE;
-    b->asked = b->real = ZC_KIND_PAGEABLE;
-    b->staged = b->beside = false;
-    b->address = 0;
-    b->span = 0;
-    b->block = NULL;
-    b->extent = b->visited = NULL;
-    b->context = NULL;
-}
-
-/* Field by field, in their order: compilers clear a struct of this size with a string instruction
- * that takes longer than all the rest. */
-void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour)
-{
-    bool on = zc_life_on();
-    c->fn = fn;
-    c->flavour = flavour;
-    c->frame = c->pc = NULL;
-    c->start = on ? zc_ticks() : 0;
-    c->stream = NULL;
-    c->bytes = 0;
-    c->shape = ZC_SHAPE_NONE;
-    c->result = CUDA_SUCCESS;
-    c->on = on;
-    c->async = c->sync = c->word = c->continues = c->answered = c->made = c->flat = c->unknown =
-        false;
-    c->unit = 0;
-    init_operand(&c->dst);
-    init_operand(&c->src);
-    c->behind = NULL;
-    c->given = NULL;
-    c->order = 0;
-    c->way = ZC_WAY_FORWARD;
-    c->facts = 0;
-    c->planned = c->first = c->kept = c->held = false;
-    c->links = 1;
-    c->copies = 1;
-}
-
 struct zc_transfer zc_copy_transfer(const struct zc_copy *c)
 {
     return (struct zc_transfer){.asked = zc_copy_asked(c),
