@@ -69,6 +69,13 @@ static bool is_pinned(const struct zc_operand *b, uint64_t bytes)
            !zc_pinned_stuck(b->extent) && bytes <= b->block->base + b->block->size - b->address;
 }
 
+/* Chunks that stand behind a stream which waits for the program would hold what waits for all work
+ * of the peer, such as cuMemFree there. */
+static bool held_up(const struct zc_copy *c)
+{
+    return c->async && zc_await_any();
+}
+
 /* Peer access covers what cuMemAlloc has given, not pools and mappings. */
 static bool is_allocated(const struct zc_operand *b, uint64_t bytes)
 {
@@ -81,7 +88,7 @@ static bool is_allocated(const struct zc_operand *b, uint64_t bytes)
 
 uint32_t zc_links_facts(const struct zc_copy *c)
 {
-    bool sides = zc_links_large(c) && !c->order && !(c->facts & ZC_FACT_SHARED) &&
+    bool sides = zc_links_large(c) && !c->order && !(c->facts & ZC_FACT_SHARED) && !held_up(c) &&
                  ((is_pinned(&c->src, c->bytes) && is_allocated(&c->dst, c->bytes)) ||
                   (is_pinned(&c->dst, c->bytes) && is_allocated(&c->src, c->bytes)));
     return ZC_FACT_IF(LINKS, sides && zc_stream_here(c->stream, c->flavour));

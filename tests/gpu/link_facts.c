@@ -7,12 +7,14 @@
  */
 #define _GNU_SOURCE
 #include <cuda.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BYTES ((size_t)512 << 20)
 #define MIB ((size_t)1 << 20)
@@ -172,6 +174,62 @@ static void relay(CUcontext home, CUcontext far)
         }
 }
 
+/* Milliseconds of a cuMemAlloc of 64 MiB in the current context, the best of five. */
+static double allocation(void)
+{
+    double least = 1e9;
+    for (int i = 0; i < 5; i++) {
+        CUdeviceptr block;
+        double start = now_ms();
+        CHECK(cuMemAlloc(&block, 64 * MIB));
+        double took = now_ms() - start;
+        least = took < least ? took : least;
+        CHECK(cuMemFree(block));
+    }
+    return least;
+}
+
+static void *release(void *flag)
+{
+    usleep(300000);
+    __atomic_store_n((unsigned *)flag, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* What the far context has to do waits for a stream of the home context, which waits for the CPU
+ * for 0.3 s: does cuMemFree in the far device's primary context wait for that? */
+static void held(CUcontext home, CUcontext far, CUcontext there)
+{
+    CUdeviceptr block, flag_there;
+    CUstream waits, stream;
+    CUevent event;
+    unsigned *flag;
+    pthread_t thread;
+    enter(there);
+    CHECK(cuMemAlloc(&block, MIB));
+    enter(home);
+    CHECK(cuMemHostAlloc((void **)&flag, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    CHECK(cuMemHostGetDevicePointer(&flag_there, flag, 0));
+    CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuStreamWaitValue32(waits, flag_there, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    CHECK(cuEventRecord(event, waits));
+    enter(far);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamWaitEvent(stream, event, 0));
+    CHECK(pthread_create(&thread, NULL, release, flag));
+    enter(there);
+    double start = now_ms();
+    CHECK(cuMemFree(block));
+    double freed = now_ms() - start;
+    CHECK(cuCtxSynchronize());
+    printf("beside a held stream of the second context, in the primary one: cuMemFree %.1f ms, "
+           "cuCtxSynchronize %.1f ms more\n",
+           freed, now_ms() - start - freed);
+    pthread_join(thread, NULL);
+}
+
 /* A program that enables and resets what it has there itself. */
 static void beside(CUcontext home, CUcontext far)
 {
@@ -207,7 +265,13 @@ int main(void)
     CHECK(cuDevicePrimaryCtxRetain(&there, 1));
     CUcontext far = make_context(1, there);
     host_memory(home, far);
+    enter(home);
+    printf("cuMemAlloc of 64 MiB on device 0: %.3f ms\n", allocation());
     relay(home, far);
+    enter(home);
+    printf("cuMemAlloc of 64 MiB on device 0, which device 1's context reaches: %.3f ms\n",
+           allocation());
+    held(home, far, there);
     beside(home, far);
     return 0;
 }

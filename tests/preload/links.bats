@@ -80,6 +80,11 @@ api = malloc\nplace = pinned' timeout 60 "$program" staged
     done
 }
 
+@test "a stream that waits for the program holds nothing of the other device" {
+    scene freed_there 2
+    [[ $(relayed) == 8 ]] # Of the copies before the stream waits.
+}
+
 @test "a program finds the other device as it left it" {
     scene unseen 2
     (($(relayed) > 0))

@@ -127,7 +127,7 @@ static void order(void)
     CHECK(cuEventCreate(&begun, CU_EVENT_DEFAULT));
     CHECK(cuEventCreate(&ended, CU_EVENT_DEFAULT));
     CHECK(cuMemsetD8(p.device, 3, p.n));
-    gate_close(&gate, stream);
+    gate_close_by_kernel(&gate, stream);
     CHECK(cuEventRecord(begun, stream));
     CHECK(cuMemcpyDtoHAsync(p.to, p.device, p.n, stream));
     CHECK(cuMemcpyHtoDAsync(p.device, p.from, p.n, stream));
@@ -159,7 +159,7 @@ static void apart(void)
     CHECK(cuStreamCreate(&free_one, CU_STREAM_NON_BLOCKING));
     there_and_back(&a, free_one);
     CHECK(cuStreamSynchronize(free_one));
-    gate_close(&gate, held);
+    gate_close_by_kernel(&gate, held);
     there_and_back(&a, held);
     there_and_back(&b, free_one);
     CHECK(cuStreamSynchronize(free_one));
@@ -172,6 +172,31 @@ static void apart(void)
     CHECK(cuStreamSynchronize(free_one));
     end_pair(&a);
     end_pair(&b);
+}
+
+/* What waits for all work of the other device waits for no stream of this one that in turn waits
+ * for the program. */
+static void freed_there(void)
+{
+    struct gate gate;
+    CUstream held;
+    CUdeviceptr block;
+    CUcontext far = start_gpu(1), near;
+    CHECK(cuMemAlloc(&block, MIB));
+    near = start_gpu(0);
+    struct pair p = make_pair(LARGE, 1);
+    CHECK(cuStreamCreate(&held, CU_STREAM_NON_BLOCKING));
+    there_and_back(&p, held);
+    CHECK(cuStreamSynchronize(held));
+    gate_close(&gate, held);
+    there_and_back(&p, held);
+    CHECK(cuCtxSetCurrent(far));
+    CHECK(cuMemFree(block));
+    CHECK(cuCtxSynchronize());
+    gate_open(&gate);
+    CHECK(cuCtxSetCurrent(near));
+    CHECK(cuStreamSynchronize(held));
+    EXPECT(came_back(&p));
 }
 
 /* The program finds nothing of libzc's on the other device. */
@@ -301,7 +326,7 @@ static void busy(void)
     CUstream far;
     start_gpu(1);
     CHECK(cuStreamCreate(&far, CU_STREAM_NON_BLOCKING));
-    gate_close(&gate, far);
+    gate_close_by_kernel(&gate, far);
     many();
     gate_open(&gate);
 }
@@ -443,6 +468,7 @@ int main(int argc, char **argv)
                                           {"staged", staged},
                                           {"order", order},
                                           {"apart", apart},
+                                          {"freed_there", freed_there},
                                           {"unseen", unseen},
                                           {"full", full},
                                           {"forked", forked},
