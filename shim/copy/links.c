@@ -69,13 +69,6 @@ static bool is_pinned(const struct zc_operand *b, uint64_t bytes)
            !zc_pinned_stuck(b->extent) && bytes <= b->block->base + b->block->size - b->address;
 }
 
-/* Chunks that stand behind a stream which waits for the program would hold what waits for all work
- * of the peer, such as cuMemFree there. */
-static bool held_up(const struct zc_copy *c)
-{
-    return c->async && zc_await_any();
-}
-
 /* Peer access covers what cuMemAlloc has given, not pools and mappings. */
 static bool is_allocated(const struct zc_operand *b, uint64_t bytes)
 {
@@ -86,12 +79,15 @@ static bool is_allocated(const struct zc_operand *b, uint64_t bytes)
            zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == b->block->context;
 }
 
+/* Chunks that stand behind a stream which waits for the program would hold what waits for all work
+ * of the peer, such as cuMemFree there. */
 uint32_t zc_links_facts(const struct zc_copy *c)
 {
-    bool sides = zc_links_large(c) && !c->order && !(c->facts & ZC_FACT_SHARED) && !held_up(c) &&
+    bool sides = zc_links_large(c) && !c->order && !(c->facts & ZC_FACT_SHARED) &&
                  ((is_pinned(&c->src, c->bytes) && is_allocated(&c->dst, c->bytes)) ||
                   (is_pinned(&c->dst, c->bytes) && is_allocated(&c->src, c->bytes)));
-    return ZC_FACT_IF(LINKS, sides && zc_stream_here(c->stream, c->flavour));
+    return ZC_FACT_IF(LINKS, sides && !(c->async && zc_await_any()) &&
+                                 zc_stream_here(c->stream, c->flavour));
 }
 
 static void link_end(struct link *link)
@@ -392,17 +388,15 @@ bool zc_links_copy(struct zc_copy *c)
 static unsigned links_reclaim(int place)
 {
     CUdevice device;
-    unsigned given = 0;
-    if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_DEVICE) ||
-        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device >= ZC_LINKS_MAX ||
-        !link_claim(&links.of[device]))
-        return 0;
-    struct link *link = &links.of[device];
-    if (link->context && zc_real.cuEventQuery(link->passed[0]) == CUDA_SUCCESS) {
+    bool here = (place == ZC_PLACE_COUNT || place == ZC_PLACE_DEVICE) &&
+                zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < ZC_LINKS_MAX &&
+                link_claim(&links.of[device]);
+    struct link *link = here ? &links.of[device] : NULL;
+    bool given = here && link->context && zc_real.cuEventQuery(link->passed[0]) == CUDA_SUCCESS;
+    if (given)
         link_end(link);
-        given = 1;
-    }
-    link_release(link);
+    if (here)
+        link_release(link);
     return given;
 }
 
