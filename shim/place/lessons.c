@@ -136,17 +136,25 @@ static void tell(struct lesson *l, const struct zc_block *b, uint64_t copied, bo
     zc_log_warn(ZC_NOTE, "auto", zc_text_cstr(&text));
 }
 
-void zc_lessons_end(const void *p)
+/* Bytes of all copies to and from a block. */
+static uint64_t copied_bytes(const struct zc_block *b)
 {
     struct zc_cell sum[ZC_DIR_COUNT] = {0};
-    bool learns = __atomic_load_n(&large, __ATOMIC_ACQUIRE);
-    const struct zc_block *b = learns ? zc_block_find((uint64_t)(uintptr_t)p) : NULL;
-    uint64_t copied = 0;
-    if (!b || !b->site || b->rule != base - zc_rules()->rules)
-        return;
+    uint64_t bytes = 0;
     zc_cell_sum_block(sum, b);
     for (unsigned i = 0; i < ZC_DIR_COUNT * ZC_OUTCOME_COUNT; i++)
-        copied += sum[i / ZC_OUTCOME_COUNT].by[i % ZC_OUTCOME_COUNT].bytes;
+        bytes += sum[i / ZC_OUTCOME_COUNT].by[i % ZC_OUTCOME_COUNT].bytes;
+    return bytes;
+}
+
+void zc_lessons_end(const void *p)
+{
+    if (!__atomic_load_n(&large, __ATOMIC_ACQUIRE))
+        return;
+    const struct zc_block *b = zc_block_find((uint64_t)(uintptr_t)p);
+    if (!b || !b->site || b->rule != base - zc_rules()->rules)
+        return;
+    uint64_t copied = copied_bytes(b);
     struct lesson *l = &by_site[is_small(b->size)][b->site];
     bool placed = is_small(b->size) == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
     int was = worth(b, copied);
