@@ -3,6 +3,7 @@
 #include "base/path.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/job.h"
 #include "base/message.h"
 
@@ -55,6 +56,21 @@ const char *zc_log_program(void)
     if (__atomic_load_n(&names.known, __ATOMIC_ACQUIRE) || find_program())
         return names.program;
     return program_invocation_short_name;
+}
+
+const char *zc_log_script(char *text, size_t size)
+{
+    static const char *const interpreters[] = {"python", "pypy", "java", "julia",
+                                               "node",   "perl", "ruby", "lua"};
+    bool interprets = false;
+    for (size_t i = 0; i < sizeof(interpreters) / sizeof(interpreters[0]); i++)
+        interprets |= strncmp(zc_log_program(), interpreters[i], strlen(interpreters[i])) == 0;
+    size_t n = zc_file_text("/proc/self/cmdline", text, size);
+    const char *word = text, *end = text + n;
+    do
+        word += strlen(word) + 1;
+    while (word < end && *word == '-');
+    return interprets && word < end ? word : NULL;
 }
 
 const char *zc_log_host(void)

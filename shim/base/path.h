@@ -12,6 +12,11 @@
  * by any thread. */
 const char *zc_log_program(void);
 
+/* The program of an interpreter: the first word of /proc/self/cmdline that is no option, of Python
+ * a file, a module or, with `-c`, code.  It is in `text`.  NULL for other programs, and where the
+ * interpreter runs its standard input. */
+const char *zc_log_script(char *text, size_t size);
+
 /* Path of the executable, from /proc/self/exe; the kernel appends " (deleted)" if the file is gone.
  * False, and an empty path, if that can't be read. */
 bool zc_log_program_path(char path[PATH_MAX]);

@@ -61,18 +61,9 @@ static uint64_t add_file(uint64_t key, const char *path)
 /* Of an interpreter its script, or the code or module that is named instead. */
 static uint64_t add_script(uint64_t key)
 {
-    static const char *const interpreters[] = {"python", "pypy", "java", "julia",
-                                               "node",   "perl", "ruby", "lua"};
     struct stat s;
-    bool interprets = false;
-    for (size_t i = 0; i < sizeof(interpreters) / sizeof(interpreters[0]); i++)
-        interprets |= strncmp(zc_log_program(), interpreters[i], strlen(interpreters[i])) == 0;
-    size_t n = zc_file_text("/proc/self/cmdline", profile.text, sizeof(profile.text));
-    const char *word = profile.text, *end = word + n;
-    do
-        word += strlen(word) + 1;
-    while (word < end && *word == '-');
-    if (!interprets || word >= end)
+    const char *word = zc_log_script(profile.text, sizeof(profile.text));
+    if (!word)
         return key;
     key = key * 31 + zc_hash(word, strlen(word));
     /* Nothing is read of a pipe: the interpreter would miss it. */

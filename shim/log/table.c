@@ -11,6 +11,7 @@
 #include "log/refusals.h"
 #include "log/summary.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #define BYTES (4096 + 2 * PATH_MAX)
@@ -19,9 +20,13 @@
 static void table_title(struct zc_text *t, const struct zc_summary *s)
 {
     struct zc_count asked = zc_count_asked(s->copies);
-    char name[33];
+    char name[97], text[1024];
     struct zc_text program = zc_text_on(name, sizeof(name));
-    zc_text_str(&program, zc_log_program());
+    const char *script = zc_log_script(text, sizeof(text));
+    if (script && !strpbrk(script, " \n")) /* Code has blanks. */
+        zc_text_fmt(&program, "%s (%s)", basename(script), zc_log_program());
+    else
+        zc_text_fmt(&program, "%s", zc_log_program());
     zc_text_disarm(&program, 0);
     zc_text_fmt(t, "libzc: %s (pid %d) %B asked in %U %s:\n", zc_text_cstr(&program), (int)getpid(),
                 asked.bytes, asked.calls, asked.calls == 1 ? "transfer" : "transfers");

@@ -172,3 +172,12 @@ END
     ZC_PYTHON=0 ZC_LOG=off LD_PRELOAD=$LIBZC run -0 ./plain
     [ -z "$output" ]
 }
+
+@test "the summary names the script that Python runs, and the interpreter alone where it has none" {
+    local exe
+    exe=$(basename "$(realpath "$PYTHON")")
+    ZC_SUMMARY=1 LD_PRELOAD=$LIBZC run -0 "$PYTHON" "$SCENE"
+    [[ $output == *"libzc: python_frames.py ($exe) (pid "* ]]
+    ZC_SUMMARY=1 LD_PRELOAD=$LIBZC run -0 "$PYTHON" -c "$(<"$SCENE")"
+    [[ $output == *"libzc: $exe (pid "* ]]
+}
