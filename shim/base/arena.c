@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define LINE 64u                  /* Alignment of mappings' contents and of larger objects. */
+#define RUN 4096u                 /* Taken from a chunk at a time for small objects. */
+#define RUN_OBJECT 1024u          /* Largest object that comes out of a run. */
 #define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
 #define CHUNK_MAX ((size_t)8 << 20)
 #define LARGE ((size_t)32 << 10) /* Objects of at least this size have mappings of their own. */
@@ -33,11 +35,16 @@ struct mapping {
 };
 _Static_assert(sizeof(struct mapping) <= LINE, "objects start one line into a mapping");
 
+struct run {
+    char *at, *end; /* The rest of the class's run. */
+};
+
 static ZC_LOCK(arena_lock, ZC_RANK_ARENA);
 static struct {
     struct mapping *mappings;
     struct mapping *spares;
-    uintptr_t at, end; /* The rest of the current chunk. */
+    struct run chunk;            /* The rest of the current chunk. */
+    struct run runs[16 + 4 * 2]; /* By class, for objects up to RUN_OBJECT. */
     struct hole *holes[CLASSES];
     struct hole *orphans; /* Freed in a signal handler that interrupted the arena.  Atomic. */
     size_t mapped;        /* Atomic. */
@@ -105,20 +112,34 @@ static struct mapping *new_chunk(void)
     return mapping_new(bytes < CHUNK_MAX ? bytes : CHUNK_MAX, CLASSES);
 }
 
-/* Takes a whole object from the current chunk or a new one. */
-static void *from_chunk(size_t bytes)
+/* Takes `bytes`, a multiple of LINE, from the current chunk or a new one. */
+static char *chunk_carve(size_t bytes)
 {
-    size_t unit = bytes > 256 || bytes % LINE == 0 ? LINE : 16;
-    uintptr_t at = (arena.at + unit - 1) & ~(unit - 1);
-    if (at + bytes > arena.end) {
+    if ((size_t)(arena.chunk.end - arena.chunk.at) < bytes) {
         struct mapping *m = new_chunk();
         if (m == NULL)
             return NULL;
-        at = (uintptr_t)m + LINE;
-        arena.end = (uintptr_t)m + m->bytes;
+        arena.chunk.at = (char *)m + LINE;
+        arena.chunk.end = (char *)m + m->bytes;
     }
-    arena.at = at + bytes;
-    return (void *)at;
+    char *memory = arena.chunk.at;
+    arena.chunk.at += bytes;
+    return memory;
+}
+
+static void *from_run(unsigned size_class, size_t bytes)
+{
+    struct run *run = &arena.runs[size_class];
+    if ((size_t)(run->end - run->at) < bytes) {
+        char *start = chunk_carve(RUN);
+        if (start == NULL)
+            return NULL;
+        run->at = start;
+        run->end = start + RUN;
+    }
+    void *memory = run->at;
+    run->at += bytes;
+    return memory;
 }
 
 static void *from_mapping(unsigned size_class, size_t bytes)
@@ -160,8 +181,10 @@ void *zc_arena_get(size_t bytes)
         arena.holes[size_class] = hole->next;
         clear_bytes(hole, sizeof(*hole));
         memory = hole;
+    } else if (whole <= RUN_OBJECT) {
+        memory = from_run(size_class, whole);
     } else if (whole < LARGE) {
-        memory = from_chunk(whole);
+        memory = chunk_carve(whole);
     } else {
         memory = from_mapping(size_class, whole);
     }
@@ -231,8 +254,8 @@ char *zc_arena_ahead(char **end_out)
     zc_arena_put(zc_arena_get(1), 1); /* Makes sure that there is a chunk. */
     if (!zc_lock_take(&arena_lock))
         return NULL;
-    char *at = (char *)arena.at;
-    *end_out = arena.end - arena.at < AHEAD ? (char *)arena.end : at + AHEAD;
+    char *at = arena.chunk.at;
+    *end_out = (size_t)(arena.chunk.end - at) < AHEAD ? arena.chunk.end : at + AHEAD;
     zc_lock_drop(&arena_lock);
     return at;
 }
