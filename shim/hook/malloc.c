@@ -19,23 +19,21 @@
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* The functions behind libzc's.  X(name, result, parameters, arguments, meanwhile): the last is the
- * answer to a thread that is looking them up.  dlsym(3) then goes on without memory, which it wants
- * for the text of an error, and in old versions of glibc for its state. */
+/* The functions behind libzc's.  X(name, result, parameters, arguments) */
 #define FAMILY(X)                                                                                  \
-    X(free, void, (void *p), (p), (void)p)                                                         \
-    X(__libc_free, void, (void *p), (p), (void)p)                                                  \
-    X(malloc, void *, (size_t n), (n), nothing())                                                  \
-    X(calloc, void *, (size_t count, size_t n), (count, n), nothing())                             \
-    X(realloc, void *, (void *p, size_t n), (p, n), nothing())                                     \
-    X(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n), nothing())           \
-    X(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), nothing())              \
-    X(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n), ENOMEM)  \
-    X(memalign, void *, (size_t alignment, size_t n), (alignment, n), nothing())                   \
-    X(valloc, void *, (size_t n), (n), nothing())                                                  \
-    X(pvalloc, void *, (size_t n), (n), nothing())                                                 \
-    X(malloc_usable_size, size_t, (void *p), (p), 0)                                               \
-    X(__libc_realloc, void *, (void *p, size_t n), (p, n), nothing())
+    X(free, void, (void *p), (p))                                                                  \
+    X(__libc_free, void, (void *p), (p))                                                           \
+    X(malloc, void *, (size_t n), (n))                                                             \
+    X(calloc, void *, (size_t count, size_t n), (count, n))                                        \
+    X(realloc, void *, (void *p, size_t n), (p, n))                                                \
+    X(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n))                      \
+    X(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n))                         \
+    X(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n))          \
+    X(memalign, void *, (size_t alignment, size_t n), (alignment, n))                              \
+    X(valloc, void *, (size_t n), (n))                                                             \
+    X(pvalloc, void *, (size_t n), (n))                                                            \
+    X(malloc_usable_size, size_t, (void *p), (p))                                                  \
+    X(__libc_realloc, void *, (void *p, size_t n), (p, n))
 
 /* glibc's names for programs that wrap its family; cfree is for programs from before glibc 2.26. */
 void *__libc_realloc(void *p, size_t n);
@@ -43,24 +41,74 @@ void __libc_free(void *p);
 void cfree(void *p);
 
 /* Until the first call each pointer leads to a function that looks up all of them. */
-#define FIRST(name, result, params, args, meanwhile) static result first_##name params;
+#define FIRST(name, result, params, args) static result first_##name params;
 FAMILY(FIRST)
 
 static struct __attribute__((aligned(64))) {
-#define NEXT(name, result, params, args, meanwhile) result(*name) params;
+    uint32_t careful; /* Live blocks in `boot`, which no other allocator gets.  Atomic. */
+#define NEXT(name, result, params, args) result(*name) params;
     FAMILY(NEXT)
 } next = {
-#define INITIAL(name, result, params, args, meanwhile) .name = first_##name,
+#define INITIAL(name, result, params, args) .name = first_##name,
     FAMILY(INITIAL)};
 
+/*
+ * In some glibc versions dlsym(3) calls calloc.  During the look-up it gets memory from here, which
+ * is zero and never used again.  The size is stored in front of it.
+ */
+static char boot[16384] __attribute__((aligned(16)));
+static size_t boot_used; /* Atomic. */
 static __thread bool finding __attribute__((tls_model("initial-exec")));
 static __thread bool asked __attribute__((tls_model("initial-exec"))); /* For memory, meanwhile. */
 
-static void *nothing(void)
+static bool is_boot(const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)boot < sizeof(boot);
+}
+
+static void *boot_get(size_t n)
 {
     asked = true;
-    errno = ENOMEM;
-    return NULL;
+    size_t step = ((n + 15) & ~(size_t)15) + 16;
+    size_t at =
+        n < sizeof(boot) ? __atomic_fetch_add(&boot_used, step, __ATOMIC_RELAXED) : sizeof(boot);
+    if (at + step > sizeof(boot)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    __atomic_add_fetch(&next.careful, 1, __ATOMIC_RELAXED);
+    memcpy(boot + at, &n, sizeof(n));
+    return boot + at + 16;
+}
+
+static size_t boot_size(const void *p)
+{
+    size_t n;
+    memcpy(&n, (const char *)p - 16, sizeof(n));
+    return n;
+}
+
+/* Frees `p` if it is such a block. */
+static bool boot_put(const void *p)
+{
+    if (!is_boot(p))
+        return false;
+    __atomic_sub_fetch(&next.careful, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static void *boot_move(void *to, const void *p, size_t n)
+{
+    if (to && p)
+        memcpy(to, p, boot_size(p) < n ? boot_size(p) : n);
+    if (to || !n)
+        boot_put(p);
+    return to;
+}
+
+static void *boot_realloc(const void *p, size_t n)
+{
+    return boot_move(n ? next.malloc(n) : NULL, p, n);
 }
 
 /* An object before libzc, the program or a library, may serve the family itself, and would be given
@@ -84,12 +132,12 @@ static bool passed_by(void)
 /* Several threads may run this at once; all store the same values. */
 static void find_real_malloc(void)
 {
-    int saved = errno;
     finding = true;
     zc_process_watch_forks();
     zc_libc_find();
     zc_memory_find();
-#define LOOK_UP(name, result, params, args, meanwhile)                                             \
+    /* All are kept at once: what comes from `boot` meanwhile must not get to only some of them. */
+#define LOOK_UP(name, result, params, args)                                                        \
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)
     if (passed_by())
@@ -97,14 +145,13 @@ static void find_real_malloc(void)
     else
         zc_hostmem_behind((void *)found_malloc, (void *)gnu_get_libc_version);
     finding = false;
-    errno = saved;
-#define KEEP(name, result, params, args, meanwhile)                                                \
+#define KEEP(name, result, params, args)                                                           \
     __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);
     FAMILY(KEEP)
 }
 
-/* The call continues once everything is found. */
-#define FIRST_CALL(name, result, params, args, meanwhile)                                          \
+/* The call continues once everything is found; a call from inside the look-up gets `meanwhile`. */
+#define FIRST_OR(name, result, params, args, meanwhile)                                            \
     static result first_##name params                                                              \
     {                                                                                              \
         if (finding)                                                                               \
@@ -112,7 +159,33 @@ static void find_real_malloc(void)
         find_real_malloc();                                                                        \
         return next.name args;                                                                     \
     }
-FAMILY(FIRST_CALL)
+static void *nothing(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+static void *boot_array(size_t count, size_t n)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, n, &bytes) ? nothing() : boot_get(bytes);
+}
+static void *boot_grow(void *p, size_t n)
+{
+    return p && !is_boot(p) ? nothing() : boot_move(boot_get(n), p, n);
+}
+FIRST_OR(malloc, void *, (size_t n), (n), boot_get(n))
+FIRST_OR(calloc, void *, (size_t count, size_t n), (count, n), boot_array(count, n))
+FIRST_OR(realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
+FIRST_OR(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n), nothing())
+FIRST_OR(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), nothing())
+FIRST_OR(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n), ENOMEM)
+FIRST_OR(memalign, void *, (size_t alignment, size_t n), (alignment, n), nothing())
+FIRST_OR(valloc, void *, (size_t n), (n), nothing())
+FIRST_OR(pvalloc, void *, (size_t n), (n), nothing())
+FIRST_OR(malloc_usable_size, size_t, (void *p), (p), is_boot(p) ? boot_size(p) : 0)
+FIRST_OR(__libc_realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
+FIRST_OR(free, void, (void *p), (p), (void)boot_put(p))
+FIRST_OR(__libc_free, void, (void *p), (p), (void)boot_put(p))
 
 void zc_malloc_load(void)
 {
@@ -128,6 +201,12 @@ void zc_malloc_load(void)
         .frame = __builtin_frame_address(0), .pc = __builtin_return_address(0)                     \
     }
 #define SLOW __attribute__((noinline)) static
+
+/* True for a pointer that the next allocator may have at once. */
+static bool plain(const void *p)
+{
+    return LIKELY(!zc_hostmem_owns(p) && !__atomic_load_n(&next.careful, __ATOMIC_RELAXED));
+}
 
 static bool power_of_two(size_t n)
 {
@@ -179,12 +258,20 @@ EXPORT void *calloc(size_t count, size_t n)
     return large_calloc(count, n);
 }
 
+SLOW void free_with_care(void *p)
+{
+    if (zc_hostmem_owns(p))
+        zc_hostmem_put(p);
+    else if (!boot_put(p))
+        next.free(p);
+}
+
 EXPORT void free(void *p)
 {
-    if (LIKELY(!zc_hostmem_owns(p)))
+    if (plain(p))
         next.free(p);
     else
-        zc_hostmem_put(p);
+        free_with_care(p);
 }
 
 /* Moves a block from the heap to libc. */
@@ -228,6 +315,8 @@ static void *resize_ours(void *p, const struct zc_hostmem_request *request)
         const struct zc_hostmem_request request = ASK(name, bytes, 1, false);                      \
         if (zc_hostmem_owns(p))                                                                    \
             return resize_ours(p, &request);                                                       \
+        if (is_boot(p))                                                                            \
+            return boot_realloc(p, bytes);                                                         \
         void *moved = zc_hostmem_small(bytes) ? NULL : move_in(p, &request);                       \
         return moved ? moved : next.name args;                                                     \
     }
@@ -236,7 +325,7 @@ RESIZE(reallocarray, (void *p, size_t count, size_t n), (p, count, n), count *n)
 
 EXPORT void *realloc(void *p, size_t n)
 {
-    return zc_hostmem_small(n) && !zc_hostmem_owns(p) ? next.realloc(p, n) : large_realloc(p, n);
+    return zc_hostmem_small(n) && plain(p) ? next.realloc(p, n) : large_realloc(p, n);
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
@@ -246,8 +335,8 @@ EXPORT void *reallocarray(void *p, size_t count, size_t n)
         errno = ENOMEM; /* The block is unchanged. */
         return NULL;
     }
-    return zc_hostmem_small(bytes) && !zc_hostmem_owns(p) ? next.reallocarray(p, count, n)
-                                                          : large_reallocarray(p, count, n);
+    return zc_hostmem_small(bytes) && plain(p) ? next.reallocarray(p, count, n)
+                                               : large_reallocarray(p, count, n);
 }
 
 SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
@@ -269,20 +358,24 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t n)
 
 EXPORT size_t malloc_usable_size(void *p)
 {
-    return LIKELY(!zc_hostmem_owns(p)) ? next.malloc_usable_size(p) : zc_hostmem_size(p);
+    if (LIKELY(!zc_hostmem_owns(p)))
+        return is_boot(p) ? boot_size(p) : next.malloc_usable_size(p);
+    return zc_hostmem_size(p);
 }
 
 /* Requests under glibc's own names stay with glibc, but may be given any block. */
 EXPORT void *__libc_realloc(void *p, size_t n)
 {
-    return zc_hostmem_owns(p) ? large_realloc(p, n) : next.__libc_realloc(p, n);
+    if (zc_hostmem_owns(p))
+        return large_realloc(p, n);
+    return is_boot(p) ? boot_realloc(p, n) : next.__libc_realloc(p, n);
 }
 
 EXPORT void __libc_free(void *p)
 {
     if (zc_hostmem_owns(p))
         zc_hostmem_put(p);
-    else
+    else if (!boot_put(p))
         next.__libc_free(p);
 }
 
