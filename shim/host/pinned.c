@@ -286,13 +286,24 @@ enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
     return (enum zc_extent_pin)pin;
 }
 
+/* The driver takes a moment to say that a stream has nothing to do any more.  Where a stream waits
+ * for the program, a second is to pass before copies wait for that answer again. */
+#define SETTLE_MS 100u
+#define VAIN_NS UINT64_C(1000000000)
+
 /* After a fork the pages are registered anew; those whose mappings the program has changed are from
  * here on a matter of program, CPU and kernel alone, as pageable memory is. */
 static void end_stale(struct zc_extent *e)
 {
-    bool may_end = zc_hostheap_mine(e) && !zc_pinned_lasts(e) && zc_stream_may_wait(NULL, 0);
-    if (!may_end)
+    static uint64_t vain; /* When the devices were last waited for in vain.  Atomic. */
+    if (!zc_hostheap_mine(e) || zc_pinned_lasts(e))
         return;
+    uint64_t now = zc_ticks(), last = __atomic_load_n(&vain, __ATOMIC_RELAXED);
+    bool soon = last && zc_ticks_to_ns(now - last) < VAIN_NS;
+    if (!zc_stream_may_wait(NULL, soon ? 0 : SETTLE_MS)) {
+        __atomic_store_n(&vain, now, __ATOMIC_RELAXED);
+        return;
+    }
     enum zc_extent_pin pin = zc_pinned_hold(e);
     if (pin == ZC_PIN_DONE && zc_pinned_unregister(e))
         pin = ZC_PIN_NONE;
