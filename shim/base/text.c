@@ -175,8 +175,9 @@ void zc_text_disarm(struct zc_text *t, size_t start)
             t->buf[i] = '?';
 }
 
-#if !__GLIBC_PREREQ(2, 32)
-#include <stdio.h>
+#if !__GLIBC_PREREQ(2, 32) /* As <stdio.h> has them there. */
+extern const char *const sys_errlist[];
+extern const int sys_nerr;
 #define strerrordesc_np(value) ((value) < sys_nerr ? sys_errlist[value] : NULL)
 #endif
 
