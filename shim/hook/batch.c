@@ -147,19 +147,19 @@ static uint64_t batch_started(void)
 /* Prepares all operands, and what a launch needs. */
 static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
 {
-    b->held = zc_move_enter();
+    b->held = zc_place_hold();
     for (size_t i = 0; i < b->count; i++) {
         CUresult result = leave_element(entry, b, i);
         if (result == CUDA_SUCCESS)
             continue;
         if (b->fail_index)
             *b->fail_index = i;
-        zc_move_leave(b->held);
+        zc_place_let_go(b->held);
         return result;
     }
     CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream);
     if (result != CUDA_SUCCESS)
-        zc_move_leave(b->held);
+        zc_place_let_go(b->held);
     *start_out = result == CUDA_SUCCESS ? batch_started() : 0;
     return result;
 }
@@ -169,7 +169,7 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
 static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                           CUresult result)
 {
-    zc_move_leave(b->held);
+    zc_place_let_go(b->held);
     if (result == CUDA_SUCCESS)
         return b->packed ? result : record_batch(entry, b, start);
     if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed && !b->fabric) || !zc_life_on())

@@ -11,7 +11,7 @@
 #include "memory/budget.h"
 #include "place/fallback.h"
 #include "place/hostmem.h"
-#include "shared/early.h"
+#include "place/verbs.h"
 #include "vmm/access.h"
 
 #define BATCH 64 /* Blocks collected in one walk of the ledger. */
@@ -87,7 +87,7 @@ static void begin_leaving(struct zc_leaving *leaving, CUcontext context)
 {
     if (context)
         zc_leaving_begin(leaving, context);
-    zc_early_pause();
+    zc_place_pause();
 }
 
 static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUcontext gone,
@@ -95,7 +95,7 @@ static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUconte
 {
     if (result == CUDA_SUCCESS && gone)
         forget_context(gone, primary);
-    zc_early_resume();
+    zc_place_resume();
     zc_leaving_end(leaving);
     return result;
 }

@@ -14,7 +14,6 @@
 #include "hook/diagnose.h"
 #include "hook/parts.h"
 #include "hook/request.h"
-#include "host/pinned.h"
 #include "host/source.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
@@ -61,7 +60,7 @@ static bool carry_out(struct zc_copy *c)
     case ZC_WAY_REMAP:
         return true;
     case ZC_WAY_PAIR:
-        return zc_shared_copy(c);
+        return zc_sides_copy(c);
     case ZC_WAY_RING:
         zc_staged_send(c);
         return true;
@@ -112,7 +111,7 @@ __attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool larg
     do { /* Other threads may change what lies behind a block of `shared` meanwhile. */
         do
             plan(c, ours, large);
-        while (!zc_shared_keep(c));
+        while (!zc_sides_keep(c));
         answered = carry_out(c);
     } while (!answered && c->way == ZC_WAY_PAIR);
     if (!answered && c->way != ZC_WAY_FORWARD_WAIT)
@@ -317,8 +316,7 @@ static inline bool counts(const struct zc_copy *c)
 /* Records a copy or set that was made. */
 __attribute__((noinline)) static void count(const struct zc_copy *c)
 {
-    if (__builtin_expect(__atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED), 0))
-        zc_grown_note(c);
+    zc_sides_note(c);
     bool by_cpu = c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED;
     struct zc_transfer t = zc_copy_transfer(c);
     t.outcome = by_cpu ? ZC_CPU : ZC_MOVED;
@@ -338,7 +336,7 @@ static bool is_staged_late(const struct zc_copy *c)
 
 __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
 {
-    zc_shared_let_go(c);
+    zc_sides_let_go(c);
     if (c->result == CUDA_SUCCESS && (c->way == ZC_WAY_FORWARD_WAIT || is_staged_late(c)))
         c->result = zc_staged_wait(c);
     if (c->result != CUDA_SUCCESS)
@@ -346,7 +344,7 @@ __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
     else if (c->way != ZC_WAY_REMAP && c->way != ZC_WAY_SPLIT && counts(c))
         count(c);
     zc_sides_end(c);
-    zc_pinned_tidy();
+    zc_place_tidy();
     return c->result;
 }
 
@@ -355,7 +353,7 @@ static inline bool only_counted(const struct zc_copy *c)
 {
     return c->dst.real == c->dst.asked && c->src.real == c->src.asked && !c->continues &&
            zc_log_level() < ZC_LOG_ALLOCS && !has_source(c) &&
-           !(c->src.block && c->dst.block && __atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED));
+           !(c->src.block && c->dst.block && zc_sides_learn());
 }
 
 CUresult zc_copy_end(struct zc_copy *c)
@@ -373,6 +371,6 @@ CUresult zc_copy_end(struct zc_copy *c)
                          c->src.block);
     else
         count(c);
-    zc_pinned_tidy();
+    zc_place_tidy();
     return CUDA_SUCCESS;
 }

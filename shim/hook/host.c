@@ -60,10 +60,10 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
         return real(p, bytes, flags);
     const struct zc_rule *rule = zc_request_rule(&request);
     bool first = !rule || rule->place.item[0] == zc_place_bare(request.asked);
-    if (rule && rule->place.item[0] == ZC_PLACE_PINNED && !(flags & ~(unsigned)FLAGS_WRITTEN) &&
-        !zc_block_find((CUdeviceptr)p) && !zc_block_find((CUdeviceptr)p + bytes - 1) &&
-        zc_stream_state() == CUDA_SUCCESS && !zc_capture_any())
-        zc_pinned_bring_in(p, bytes);
+    if (rule && !(flags & ~(unsigned)FLAGS_WRITTEN) && !zc_block_find((CUdeviceptr)p) &&
+        !zc_block_find((CUdeviceptr)p + bytes - 1) && zc_stream_state() == CUDA_SUCCESS &&
+        !zc_capture_any())
+        zc_place_bring_in(rule, p, bytes);
     CUresult result = real(p, bytes, flags);
     if (result == CUDA_SUCCESS)
         zc_request_track(&request, (CUdeviceptr)p, NULL, rule,

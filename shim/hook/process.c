@@ -22,7 +22,6 @@
 #include "base/path.h"
 #include "driver/real.h"
 #include "hook/loader.h"
-#include "host/pinned.h"
 #include "ledger/counters.h"
 #include "ledger/object.h"
 #include "ledger/profile.h"
@@ -34,7 +33,7 @@
 #include "log/summary.h"
 #include "place/fallback.h"
 #include "place/hostmem.h"
-#include "shared/early.h"
+#include "place/verbs.h"
 
 static struct {
     pid_t (*fork)(void);  /* With the handlers of pthread_atfork(3). */
@@ -141,7 +140,7 @@ static void announce(void)
 static void leave_driver(void)
 {
     zc_life_close();
-    zc_early_pause();
+    zc_place_pause();
 }
 
 static void leave_with(int status, void *none)
@@ -228,7 +227,7 @@ __attribute__((visibility("default"))) pid_t fork(void)
 {
     zc_process_watch_forks();
     if (__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED) && may_call_driver())
-        zc_pinned_before_fork();
+        zc_place_before_fork();
     return forks.fork();
 }
 

@@ -7,7 +7,6 @@
 #include "hook/graph.h"
 #include "hook/pool.h"
 #include "hook/request.h"
-#include "host/pinned.h"
 #include "place/verbs.h"
 
 /* The program has waited for a stream, an event or a context. */
@@ -20,7 +19,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     case ZC_FN_cuStreamSynchronize_ptsz:
     case ZC_FN_cuEventSynchronize:
         if (result == CUDA_SUCCESS)
-            zc_pinned_tidy();
+            zc_place_tidy();
         return result;
     default:
         return result;

@@ -10,8 +10,8 @@
  * open. */
 void zc_copy_resolve(struct zc_copy *c);
 
-/* The driver refuses a side: pageable memory that the call names as device memory; and an address
- * that the call can't name, in memory outside of the ledger. */
+/* The driver refuses a side: pageable memory that the call names as device memory, though libzc has
+ * registered it; and an address that the call can't name, in memory outside of the ledger. */
 bool zc_side_refused(const struct zc_operand *b);
 bool zc_side_nobodys(const struct zc_operand *b);
 
@@ -35,10 +35,38 @@ uint32_t zc_sides_answer(struct zc_copy *c, enum zc_way question);
  * after all. */
 bool zc_sides_by_threads(struct zc_copy *c);
 
-/* True for a copy that meets a block of two memories. */
+/* Between both, what a planned copy reads stays what it is.  False where it has changed since the
+ * plan, which is to be made anew.  No lock of the driver's may be taken meanwhile
+ * (driver/launch.h). */
+static inline bool zc_sides_keep(struct zc_copy *c)
+{
+    return zc_shared_keep(c);
+}
+static inline void zc_sides_let_go(struct zc_copy *c)
+{
+    zc_shared_let_go(c);
+}
+
+/* True for a copy that meets a block of two memories, and the copy between both of them: false
+ * where it is to be planned anew. */
 static inline bool zc_sides_pair(const struct zc_copy *c)
 {
     return zc_shared_meets(&c->dst) || zc_shared_meets(&c->src);
+}
+static inline bool zc_sides_copy(struct zc_copy *c)
+{
+    return zc_shared_copy(c);
+}
+
+/* True while rules learn from copies, as those with `grown` do; and of one that was made. */
+static inline bool zc_sides_learn(void)
+{
+    return __atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED);
+}
+static inline void zc_sides_note(const struct zc_copy *c)
+{
+    if (__builtin_expect(zc_sides_learn(), 0))
+        zc_grown_note(c);
 }
 
 /* A graph is to make the copy. */

@@ -3,7 +3,6 @@
 #include "place/verbs.h"
 
 #include "driver/launch.h"
-#include "host/pinned.h"
 #include "place/fallback.h"
 #include "place/migrate.h"
 #include "vmm/access.h"

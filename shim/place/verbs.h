@@ -3,7 +3,9 @@
  * their rows (memory/place.h); those of all blocks, and those whose order counts, are here. */
 #pragma once
 
+#include "host/pinned.h"
 #include "memory/place.h"
+#include "shared/early.h"
 #include "vmm/move.h"
 
 /* The place of memory that nobody converted, by its kind. */
@@ -36,11 +38,52 @@ CUresult zc_place_expose(enum zc_fn fn);
 /* A kernel failed with an address that it must not touch: names blocks that it may be in. */
 void zc_place_diagnose(void);
 
+/* The program is about to register memory of its own: brings its pages in, if the rule wants it
+ * `pinned`. */
+static inline void zc_place_bring_in(const struct zc_rule *rule, void *p, size_t bytes)
+{
+    if (rule->place.item[0] == ZC_PLACE_PINNED)
+        zc_pinned_bring_in(p, bytes);
+}
+
+/* Keeps libzc's own threads out of the driver: until the second, or for good while the process
+ * exits. */
+static inline void zc_place_pause(void)
+{
+    zc_early_pause();
+}
+static inline void zc_place_resume(void)
+{
+    zc_early_resume();
+}
+
+/* Before a fork, where the driver may be called. */
+static inline void zc_place_before_fork(void)
+{
+    zc_pinned_before_fork();
+}
+
+/* Behind a call that gives the program results: gives back what was kept for too long. */
+static inline void zc_place_tidy(void)
+{
+    zc_pinned_tidy();
+}
+
+/* Between both, blocks stay where they are.  True if the second must follow. */
+static inline bool zc_place_hold(void)
+{
+    return zc_move_enter();
+}
+static inline void zc_place_let_go(bool held)
+{
+    zc_move_leave(held);
+}
+
 /* The result of a call of the driver's, while blocks stay where they are. */
 #define ZC_HOLDING_STILL(call)                                                                     \
     ({                                                                                             \
-        bool held_ = zc_move_enter();                                                              \
+        bool held_ = zc_place_hold();                                                              \
         CUresult result_ = call;                                                                   \
-        zc_move_leave(held_);                                                                      \
+        zc_place_let_go(held_);                                                                    \
         result_;                                                                                   \
     })
