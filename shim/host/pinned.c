@@ -192,20 +192,16 @@ static struct zc_fill *fill_fresh(char *base, size_t bytes)
 static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
 {
     char *base = (char *)zc_extent_base(e) + e->pinned;
-    struct zc_fill *fill = NULL;
+    struct zc_fill *fill = fresh ? fill_fresh(base, bytes) : NULL;
     CUresult result = CUDA_SUCCESS;
-    if (fresh)
-        fill = fill_fresh(base, bytes);
     for (size_t at = 0, n; result == CUDA_SUCCESS && at < bytes; at += n) {
         n = bytes - at < e->part ? bytes - at : e->part;
-        if (fresh)
-            zc_workers_filled(fill, at + n);
+        zc_workers_filled(fill, at + n);
         result = zc_real.cuMemHostRegister_v2(
             base + at, n, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
         e->pinned += result == CUDA_SUCCESS ? n : 0;
     }
-    if (fresh)
-        zc_workers_end_fill(fill);
+    zc_workers_end_fill(fill);
     return result;
 }
 
@@ -361,8 +357,8 @@ void zc_pinned_bring_in(const void *memory, size_t bytes)
     if (bytes < LARGE || end < first || !missing_pages(first, end - first) ||
         zc_available() < bytes || zc_maps_ask((void *)first, end - first, true) != ZC_MAPS_YES)
         return;
-    syscall(SYS_getcpu, &cpu, &node,
-            NULL); /* The driver would take pages that are near the thread. */
+    /* The driver would take pages that are near the thread. */
+    syscall(SYS_getcpu, &cpu, &node, NULL);
     struct zc_fill *fill = zc_workers_fill((void *)huge, end - huge, ZC_FILL_USED, (int)node);
     zc_workers_reach((void *)first, huge - first, true);
     zc_workers_filled(fill, end - huge);

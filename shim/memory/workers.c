@@ -3,11 +3,8 @@
 #include "memory/workers.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdint.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/wait.h"

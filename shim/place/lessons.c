@@ -10,9 +10,9 @@
 #include "log/lines.h"
 #include "log/summary.h"
 
-#define PART                                                                                       \
-    16u             /* One block in so many is as the others are not; and of a block's bytes so    \
-                     * many are copied, or it tells nothing. */
+/* One block in so many is as the others are not; and of a block's bytes so many are copied, or it
+ * tells nothing. */
+#define PART 16u
 #define TRIED 2u    /* Smaller blocks of a call path that are tried first. */
 #define LOSSES 2u   /* After so many in turn no more are placed. */
 #define ALL 4096u   /* Smaller blocks that are looked at, whatever they are worth. */
