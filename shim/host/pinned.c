@@ -289,7 +289,7 @@ enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
 
 /* After a fork the pages are registered anew; those whose mappings the program has changed are from
  * here on a matter of program, CPU and kernel alone, as pageable memory is. */
-static void end_stale(struct zc_extent *e)
+void zc_pinned_end_stale(struct zc_extent *e)
 {
     static uint64_t vain; /* When the devices were last waited for in vain.  Atomic. */
     if (!zc_hostheap_mine(e) || zc_pinned_lasts(e))
@@ -309,16 +309,9 @@ static void end_stale(struct zc_extent *e)
     zc_pinned_let_go(e, pin == ZC_PIN_NONE && odd ? ZC_PIN_REFUSED : pin);
 }
 
-void zc_pinned_settle(struct zc_extent *e)
+bool zc_pinned_stays(const struct zc_extent *e)
 {
-    if (e && __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE))
-        end_stale(e);
-}
-
-bool zc_pinned_stuck(const struct zc_extent *e)
-{
-    return e && __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE) && pin_of(e) == ZC_PIN_DONE &&
-           zc_hostheap_mine(e);
+    return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e);
 }
 
 static bool worth(const struct zc_extent *e, uint64_t copied)

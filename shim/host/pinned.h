@@ -19,8 +19,21 @@
  * that may wait for the program, or a graph relies on it; then the driver must not be given the
  * address, and zc_pinned_refuse() returns the code for the program's call, which was explained;
  * `why` begins the sentence.  NULL is settled and not stuck. */
-void zc_pinned_settle(struct zc_extent *extent);
-bool zc_pinned_stuck(const struct zc_extent *extent);
+void zc_pinned_end_stale(struct zc_extent *extent);
+bool zc_pinned_stays(const struct zc_extent *extent);
+static inline bool zc_pinned_stale(const struct zc_extent *extent)
+{
+    return extent && __builtin_expect(__atomic_load_n(&extent->stale, __ATOMIC_ACQUIRE), 0);
+}
+static inline void zc_pinned_settle(struct zc_extent *extent)
+{
+    if (zc_pinned_stale(extent))
+        zc_pinned_end_stale(extent);
+}
+static inline bool zc_pinned_stuck(const struct zc_extent *extent)
+{
+    return zc_pinned_stale(extent) && zc_pinned_stays(extent);
+}
 CUresult zc_pinned_refuse(const struct zc_extent *extent, enum zc_fn fn, const char *why);
 
 /* True if the `bytes` at an address are in memory that libzc registered; registers it first if that

@@ -168,7 +168,7 @@ static CUresult unless_stuck(const struct zc_extent *e, enum zc_fn fn)
     return zc_pinned_stuck(e) ? zc_pinned_refuse(e, fn, CHANGED) : CUDA_SUCCESS;
 }
 
-CUresult zc_sides_settle(const struct zc_copy *c)
+CUresult zc_sides_settle_stale(const struct zc_copy *c)
 {
     settle(c);
     CUresult result = unless_stuck(c->dst.extent, c->fn);

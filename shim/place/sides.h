@@ -2,6 +2,7 @@
 /* The sides of copies and sets, whatever place their blocks are in. */
 #pragma once
 
+#include "host/pinned.h"
 #include "driver/copy.h"
 #include "shared/transfer.h"
 #include "vmm/grow.h"
@@ -74,7 +75,13 @@ void zc_sides_in_graph(const struct zc_copy *c);
 
 /* Before the driver copies: ends registrations of pages that the CPU no longer has.  Returns the
  * code for the program's call where that can't be, which was explained. */
-CUresult zc_sides_settle(const struct zc_copy *c);
+CUresult zc_sides_settle_stale(const struct zc_copy *c);
+static inline CUresult zc_sides_settle(const struct zc_copy *c)
+{
+    return __builtin_expect(zc_pinned_stale(c->dst.extent) || zc_pinned_stale(c->src.extent), 0)
+               ? zc_sides_settle_stale(c)
+               : CUDA_SUCCESS;
+}
 
 /* The same before a graph copies an address.  If `late` is not NULL the graph reads it: *late is
  * set to the rule of memory that looks pageable to the program where it is read at its turn.  Of
