@@ -12,7 +12,7 @@
 #include "host/maps.h"
 #include "host/pinned.h"
 #include "ledger/rules.h"
-#include "memory/thread.h"
+#include "memory/crew.h"
 
 /* One H200: 1 GiB is registered in 19 to 28 ms and then copied in 19, in two threads as well,
  * because both need the driver's lock; threads copy it in 24, the ring's making included
@@ -59,7 +59,7 @@ bool zc_parallel_first(const struct zc_copy *c)
         return false;
     if (stuck)
         return !zc_capture_any() && (at_once(c) || (host == &c->dst && waits_here(c)));
-    return zc_pinned_first(host->extent, c->bytes) && at_once(c) && zc_thread_cpus() >= FIRST_CPUS;
+    return zc_pinned_first(host->extent, c->bytes) && at_once(c) && zc_crew_cpus() >= FIRST_CPUS;
 }
 
 /* True if a fault ends the process, whichever thread has it. */

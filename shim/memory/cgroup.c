@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that the host, and the control groups that limit this process, have left. */
+/* Memory and processors that the host, and this process's control groups, have left. */
 #include "memory/cgroup.h"
 
 #include <stdbool.h>
@@ -16,13 +16,15 @@ struct version {
     const char *mount, *most, *high, *held; /* The folder, its files, */
     const char *cache;                      /* a word of its memory.stat. */
 };
-/* Above `high` the kernel slows its processes down, to a standstill where nothing can be taken
- * back. */
-static const struct version second = {"/sys/fs/cgroup", "memory.max", "memory.high",
-                                      "memory.current", "\ninactive_file "};
-static const struct version first = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                                     "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                     "\ntotal_inactive_file "};
+
+/* Bytes that a group has left, or processors that it may use. */
+typedef uint64_t left_fn(const struct version *version, const char *group);
+
+struct controller {
+    const char *name;
+    struct version first, second;
+    left_fn *left;
+};
 
 static ZC_LOCK(cgroup_lock, ZC_RANK_CGROUP);
 
@@ -33,12 +35,13 @@ static struct {
     char stat[8192];  /* Of memory.stat. */
 } cgroup;
 
-/* True if the comma-separated controllers of a line of /proc/self/cgroup have `memory`. */
-static bool cgroup_names_memory(const char *list, const char *end)
+/* True if the comma-separated controllers of a line of /proc/self/cgroup have this one. */
+static bool cgroup_names(const char *list, const char *end, const char *name)
 {
+    size_t n = strlen(name);
     for (const char *at = list; at < end; at++)
-        if ((at == list || at[-1] == ',') && strncmp(at, "memory", 6) == 0 &&
-            (at[6] == ',' || at[6] == ':'))
+        if ((at == list || at[-1] == ',') && strncmp(at, name, n) == 0 &&
+            (at[n] == ',' || at[n] == ':'))
             return true;
     return false;
 }
@@ -46,7 +49,7 @@ static bool cgroup_names_memory(const char *list, const char *end)
 /* Finds the process's own group in /proc/self/cgroup, whose lines are NUMBER:CONTROLLERS:PATH; the
  * second version has number 0 and no controllers.  Returns the path in cgroup.text; NULL if there
  * is none. */
-static char *cgroup_own_group(const struct version **version)
+static char *cgroup_own_group(const struct controller *of, const struct version **version)
 {
     char *own = NULL;
     if (!zc_file_text("/proc/self/cgroup", cgroup.text, sizeof(cgroup.text)))
@@ -56,12 +59,12 @@ static char *cgroup_own_group(const struct version **version)
         char *list = strchr(line, ':'), *group = list ? strchr(list + 1, ':') : NULL;
         if (!group)
             continue;
-        bool memory = cgroup_names_memory(list + 1, group);
-        if (memory || (strncmp(line, "0::", 3) == 0 && !own)) {
-            *version = memory ? &first : &second;
+        bool named = cgroup_names(list + 1, group, of->name);
+        if (named || (strncmp(line, "0::", 3) == 0 && !own)) {
+            *version = named ? &of->first : &of->second;
             own = group + 1;
         }
-        if (memory)
+        if (named)
             break;
     }
     return own;
@@ -92,8 +95,9 @@ static uint64_t cgroup_bytes_in(const char *file)
     return zc_file_number(file, "", &bytes) && bytes < NO_LIMIT ? bytes : NO_LIMIT;
 }
 
-/* Bytes that a group leaves. */
-static uint64_t cgroup_left_of(const struct version *version, const char *group)
+/* Above `high` the kernel slows a group's processes down, to a standstill where nothing can be
+ * taken back. */
+static uint64_t cgroup_memory_of(const struct version *version, const char *group)
 {
     uint64_t held, most = cgroup_bytes_in(cgroup_file_of(version, group, version->most));
     uint64_t high = cgroup_bytes_in(cgroup_file_of(version, group, version->high));
@@ -106,13 +110,40 @@ static uint64_t cgroup_left_of(const struct version *version, const char *group)
     return most > held ? most - held : 0;
 }
 
+/* A time, and of each such time what all threads of a group may run: in one file, or in two. */
+static uint64_t cgroup_processors_of(const struct version *version, const char *group)
+{
+    uint64_t quota, period;
+    const char *behind;
+    if (!zc_file_text(cgroup_file_of(version, group, version->most), cgroup.stat,
+                      sizeof(cgroup.stat)) ||
+        !zc_number_behind(cgroup.stat, "", &quota))
+        return UINT64_MAX;
+    bool told = version->held
+                    ? zc_file_number(cgroup_file_of(version, group, version->held), "", &period)
+                    : (behind = strchr(cgroup.stat, ' ')) && zc_number_behind(behind, "", &period);
+    return told && quota && period ? quota / period + (quota % period != 0) : UINT64_MAX;
+}
+
+static const struct controller memory = {
+    "memory",
+    {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.limit_in_bytes",
+     "memory.usage_in_bytes", "\ntotal_inactive_file "},
+    {"/sys/fs/cgroup", "memory.max", "memory.high", "memory.current", "\ninactive_file "},
+    cgroup_memory_of};
+static const struct controller processors = {
+    "cpu",
+    {.mount = "/sys/fs/cgroup/cpu", .most = "cpu.cfs_quota_us", .held = "cpu.cfs_period_us"},
+    {.mount = "/sys/fs/cgroup", .most = "cpu.max"},
+    cgroup_processors_of};
+
 /* A container may see its group's path on the host, but its own group as the top folder: then only
  * the last step finds files. */
-static uint64_t cgroup_least(void)
+static uint64_t cgroup_least(const struct controller *of)
 {
     const struct version *version = NULL;
     uint64_t least = UINT64_MAX;
-    char *group = cgroup_own_group(&version);
+    char *group = cgroup_own_group(of, &version);
     if (!group)
         return least;
     if (strstr(group, "/..")) /* It lies outside of what is mounted here. */
@@ -120,7 +151,7 @@ static uint64_t cgroup_least(void)
     if (strcmp(group, "/") == 0)
         *group = '\0';
     for (char *slash;; *slash = '\0') {
-        uint64_t left = cgroup_left_of(version, group);
+        uint64_t left = of->left(version, group);
         least = left < least ? left : least;
         slash = strrchr(group, '/');
         if (!slash)
@@ -132,9 +163,18 @@ uint64_t zc_cgroup_left(void)
 {
     if (!zc_lock_take(&cgroup_lock))
         return 0;
-    uint64_t left = cgroup_least();
+    uint64_t left = cgroup_least(&memory);
     zc_lock_drop(&cgroup_lock);
     return left;
+}
+
+uint64_t zc_cgroup_processors(void)
+{
+    if (!zc_lock_take(&cgroup_lock))
+        return UINT64_MAX;
+    uint64_t most = cgroup_least(&processors);
+    zc_lock_drop(&cgroup_lock);
+    return most;
 }
 
 uint64_t zc_available(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that the host, and the control groups that limit this process, have left. */
+/* Memory and processors that the host, and this process's control groups, have left. */
 #pragma once
 
 #include <stdint.h>
@@ -11,5 +11,10 @@
  */
 uint64_t zc_cgroup_left(void);
 
-/* The least of that and of MemAvailable of proc_meminfo(5), which is 0 if it can't be read. */
+/* Processors that the CPU quota of these groups is worth, rounded up: with more threads all would
+ * stand still until the next period.  UINT64_MAX without a quota, or in such a handler. */
+uint64_t zc_cgroup_processors(void);
+
+/* The least of zc_cgroup_left() and of MemAvailable of proc_meminfo(5), which is 0 if it can't be
+ * read. */
 uint64_t zc_available(void);

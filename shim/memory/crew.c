@@ -5,6 +5,8 @@
 #include <sched.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
+#include "memory/cgroup.h"
 #include "memory/thread.h"
 
 /* One H200 whose 16 processors had 24 other threads to run: copies of 1 to 8 MiB took twice as long
@@ -14,7 +16,33 @@
 static struct {
     uint32_t late;  /* Threads that a job begins with fewer than it wants.  Atomic. */
     uint32_t alone; /* Jobs that began with none.  Atomic. */
+    uint64_t asked; /* Ticks when the CPU quota was read, */
+    uint64_t quota; /* and the processors that it is worth.  Atomic. */
 } crew;
+
+/* Reading a quota takes as long as a small copy, and quotas hardly ever change. */
+#define QUOTA_NS UINT64_C(1000000000)
+
+static uint64_t quota(void)
+{
+    uint64_t before = __atomic_load_n(&crew.asked, __ATOMIC_ACQUIRE), now = zc_ticks();
+    if (before && zc_ticks_to_ns(now - before) < QUOTA_NS)
+        return __atomic_load_n(&crew.quota, __ATOMIC_RELAXED);
+    uint64_t most = zc_cgroup_processors();
+    __atomic_store_n(&crew.quota, most, __ATOMIC_RELAXED);
+    __atomic_store_n(&crew.asked, now, __ATOMIC_RELEASE);
+    return most;
+}
+
+/* Of a container those of its CPU set, and no more than its CPU quota is worth. */
+size_t zc_crew_cpus(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return 1;
+    uint64_t cpus = (uint64_t)CPU_COUNT(&set), most = quota();
+    return cpus < most ? cpus : most;
+}
 
 void zc_crew_put(struct zc_crew *c)
 {
@@ -27,7 +55,7 @@ void *zc_crew_make(size_t bytes, zc_crew_piece *piece, size_t wanted)
     struct zc_crew *c = zc_arena_get(bytes);
     if (!c)
         return NULL;
-    size_t most = zc_thread_cpus() - 1;
+    size_t most = zc_crew_cpus() - 1;
     most = most < ZC_CREW_MAX ? most : ZC_CREW_MAX;
     uint32_t late = __atomic_load_n(&crew.late, __ATOMIC_RELAXED);
     c->piece = piece;

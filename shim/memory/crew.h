@@ -47,3 +47,7 @@ void zc_crew_wait(struct zc_crew *crew);
 
 /* Gives the record back, once no other thread is to begin a piece. */
 void zc_crew_put(struct zc_crew *crew);
+
+/* Processors that the calling thread may run on; no more than the process has time for by the CPU
+ * quotas of its control groups, which are read once a second.  1 at least. */
+size_t zc_crew_cpus(void);

@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads of libzc's own, and the processors that they may run on. */
+/* Threads of libzc's own. */
 #include "memory/thread.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
 #define STACK ((size_t)256 << 10)
-
-/* The processors that this process may run on, which respects a container's CPU set. */
-size_t zc_thread_cpus(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) != 0)
-        return 1;
-    return (size_t)CPU_COUNT(&set);
-}
 
 /* glibc keeps 40 MiB of stacks of ended threads.  Unmapping one of the usual 8 MiB interrupts all
  * processors, about 70 us a thread.  So ours are small, unless the process has more thread-local

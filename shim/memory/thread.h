@@ -22,6 +22,3 @@ void zc_thread_end(pthread_t thread);
  * having run it, if no thread can be started, and before Linux 5.9.
  */
 bool zc_thread_aside(void (*run)(void *arg), void *arg);
-
-/* Processors that the calling thread may run on. */
-size_t zc_thread_cpus(void);

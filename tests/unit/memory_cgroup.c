@@ -16,6 +16,7 @@
 
 #include "memory/cgroup.h"
 #include "memory/limits.h"
+#include "memory/crew.h"
 
 static void put(const char *path, const char *text)
 {
@@ -188,6 +189,36 @@ static void at_once(void)
     EXPECT(granted);
 }
 
+/* The group with the smallest share counts, of whatever length its period is. */
+static void quota(void)
+{
+    begin("0::/pod/c1\n");
+    mkdir("/sys/fs/cgroup/pod", 0700);
+    mkdir("/sys/fs/cgroup/pod/c1", 0700);
+    EXPECT(zc_cgroup_processors() == UINT64_MAX);
+    put("/sys/fs/cgroup/pod/c1/cpu.max", "max 100000\n");
+    EXPECT(zc_cgroup_processors() == UINT64_MAX);
+    put("/sys/fs/cgroup/pod/cpu.max", "350000 100000\n");
+    EXPECT(zc_cgroup_processors() == 4);
+    put("/sys/fs/cgroup/pod/c1/cpu.max", "20000 10000\n");
+    EXPECT(zc_cgroup_processors() == 2);
+    put("/sys/fs/cgroup/pod/c1/cpu.max", "1000 100000\n");
+    EXPECT(zc_cgroup_processors() == 1 && zc_crew_cpus() == 1);
+}
+
+static void quota_of_the_first_version(void)
+{
+    begin("3:memory:/x\n2:cpu,cpuacct:/a\n0::/a\n");
+    mkdir("/sys/fs/cgroup/cpu", 0700);
+    mkdir("/sys/fs/cgroup/cpu/a", 0700);
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    put("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "150000\n");
+    EXPECT(zc_cgroup_processors() == UINT64_MAX);
+    put("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
+    EXPECT(zc_cgroup_processors() == 3);
+}
+
 static void none(void)
 {
     begin("0::/a\nsomething else\n:\n7:cpu\n");
@@ -215,6 +246,8 @@ IN_A_NAMESPACE(a_group_outside_of_the_mount_is_the_top_folder, outside)
 IN_A_NAMESPACE(the_bound_above_which_a_group_is_throttled_counts_too, throttled)
 IN_A_NAMESPACE(groups_with_long_paths_are_found, long_paths)
 IN_A_NAMESPACE(no_thread_places_before_another_one_has_found_the_limits, at_once)
+IN_A_NAMESPACE(the_least_cpu_quota_bounds_the_threads, quota)
+IN_A_NAMESPACE(cpu_quotas_of_the_first_version_are_read, quota_of_the_first_version)
 IN_A_NAMESPACE(without_limits_there_are_no_groups, none)
 
 int main(void)
@@ -228,6 +261,8 @@ int main(void)
         cmocka_unit_test(the_bound_above_which_a_group_is_throttled_counts_too),
         cmocka_unit_test(groups_with_long_paths_are_found),
         cmocka_unit_test(no_thread_places_before_another_one_has_found_the_limits),
+        cmocka_unit_test(the_least_cpu_quota_bounds_the_threads),
+        cmocka_unit_test(cpu_quotas_of_the_first_version_are_read),
         cmocka_unit_test(without_limits_there_are_no_groups),
     };
     return RUN_TESTS(tests);

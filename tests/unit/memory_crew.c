@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "late_threads.h"
-#include "memory/thread.h"
 
 #define PIECES 64u
 
@@ -57,7 +56,7 @@ static void a_job_ends_without_threads_that_do_not_run_and_later_ones_start_few(
 {
     (void)state;
     late_threads_hold(true);
-    assert_int_equal(job(ZC_CREW_MAX, PIECES) > 0, zc_thread_cpus() > 1);
+    assert_int_equal(job(ZC_CREW_MAX, PIECES) > 0, zc_crew_cpus() > 1);
     unsigned later = 0;
     for (unsigned i = 0; i < 32; i++)
         later += job(ZC_CREW_MAX, PIECES);
@@ -69,7 +68,7 @@ static void a_job_ends_without_threads_that_do_not_run_and_later_ones_start_few(
 static void jobs_start_threads_again_when_these_run_in_time(void **state)
 {
     (void)state;
-    unsigned in_turn = zc_thread_cpus() > 1 ? 0 : 3;
+    unsigned in_turn = zc_crew_cpus() > 1 ? 0 : 3;
     for (unsigned i = 0; i < 100000 && in_turn < 3; i++)
         in_turn = job(4, PIECES / 2) ? in_turn + 1 : 0;
     late_threads_wait(0);
