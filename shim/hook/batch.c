@@ -109,8 +109,9 @@ static CUresult leave(struct zc_copy *c)
     if (result == CUDA_SUCCESS && !zc_copy_reaches(c))
         result = zc_parts_refused(c, true, true);
     else if (result == CUDA_SUCCESS && zc_parts_any(c)) /* It can't be cut. */
-        result = zc_diagnose(c->fn, zc_parts_border(&c->dst) ? c->dst.address : c->src.address,
-                             CUDA_ERROR_INVALID_VALUE);
+        result =
+            zc_diagnose_border(c->fn, zc_parts_border(&c->dst) ? c->dst.address : c->src.address,
+                               CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS)
         result = zc_place_retreat(c->dst.block, c->fn, graph, ZC_RETREAT_WRITTEN);
     if (result == CUDA_SUCCESS && graph)

@@ -232,7 +232,9 @@ static CUresult refused(const struct zc_copy *c)
     const struct zc_operand *b = zc_operand_converted(&c->dst) ? &c->dst : &c->src;
     if (!zc_operand_converted(b) || c->answered || fails_in_every_place(c))
         return c->result;
-    return zc_diagnose(c->fn, b->address, c->result);
+    return zc_parts_border(&c->dst)   ? zc_diagnose_border(c->fn, c->dst.address, c->result)
+           : zc_parts_border(&c->src) ? zc_diagnose_border(c->fn, c->src.address, c->result)
+                                      : zc_diagnose(c->fn, b->address, c->result);
 }
 
 /* The driver refuses single values in pool memory (measured on an H200,

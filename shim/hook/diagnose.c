@@ -11,22 +11,45 @@
 #include "place/placed.h"
 #include "place/verbs.h"
 
-CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
+static CUresult name_rule(enum zc_fn fn, const struct zc_block *b, CUresult code, const char *out)
 {
-    const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
-    /* Registered memory can do everything that the driver's own pinned memory can. */
-    if (!b || zc_block_hosted(b) || zc_error_unrelated(code) || b->rule < 0)
-        return code;
     const struct zc_policy *policy = zc_rules();
     const struct zc_rule *rule = &policy->rules[b->rule];
     zc_refusal_count(policy, rule);
-    zc_message(
-        ZC_ERROR, "refused",
-        "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "
-        "rule a narrower match or 'place = device'",
-        zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
-        zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line);
+    zc_message(ZC_ERROR, "refused",
+               "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u)%s",
+               zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
+               zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line,
+               out);
     return code;
+}
+
+/* The block that may be why a call was refused, or NULL. */
+static const struct zc_block *suspect(CUdeviceptr address, CUresult code)
+{
+    const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
+    return b && b->rule >= 0 && !zc_error_unrelated(code) ? b : NULL;
+}
+
+CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
+{
+    const struct zc_block *b = suspect(address, code);
+    /* Registered memory can do everything that the driver's own pinned memory can. */
+    return !b || zc_block_hosted(b)
+               ? code
+               : name_rule(fn, b, code, "; give that rule a narrower match or 'place = device'");
+}
+
+CUresult zc_diagnose_border(enum zc_fn fn, CUdeviceptr address, CUresult code)
+{
+    const struct zc_block *b = suspect(address, code);
+    return !b ? code
+              : name_rule(
+                    fn, b, code,
+                    zc_block_hosted(b)
+                        ? ", registered in parts of 256 MiB, and the call crosses a border of "
+                          "two, where it can't be divided; give that rule 'size = ..256M'"
+                        : "; give that rule a narrower match or 'place = device'");
 }
 
 #define NAMED 4 /* Most rules in one message. */

@@ -10,6 +10,9 @@
  */
 CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code);
 
+/* The same for a call about a range from `address` on that crosses a border (hook/parts.h). */
+CUresult zc_diagnose_border(enum zc_fn fn, CUdeviceptr address, CUresult code);
+
 /* A call of `fn` reports that a kernel failed with an illegal address: names, once a process, the
  * rules that have placed blocks, and the blocks that kernels may only read. */
 void zc_diagnose_kernel(enum zc_fn fn);

@@ -66,6 +66,13 @@ calls() {
     same copies
 }
 
+@test "a node that gets a range over a border later is refused in a message" {
+    run -0 --separate-stderr under_policy "$HOST" timeout 120 "$PROGRAM" changed
+    [[ $output == *'SetParams'*'-> 1'*'-> 1'*'-> 1'*'-> 1'* ]]
+    run -0 grep -c 'SetParams.* returned 1 for block .*registered in parts' <<<"$stderr"
+    [[ $output -eq 4 ]]
+}
+
 # The driver is made to fail before it looks at the pages, so that what is there is libzc's work.
 @test "with a rule the program's own pages come in before they are registered" {
     local rule=$'api = cudaHostRegister\nplace = pinned'

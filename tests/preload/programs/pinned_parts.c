@@ -220,6 +220,30 @@ static void copies(void)
     end();
 }
 
+/* A node inside of a part is given a range over a border. */
+static void changed(void)
+{
+    CUDA_MEMSET_NODE_PARAMS set = {.elementSize = 1, .value = 3, .width = 64, .height = 1};
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode copies, sets;
+    start();
+    CUDA_MEMCPY3D inside = box(block, 64, true), across = box(block + PART - 32, 64, true);
+    CHECK(cuGraphCreate(&graph, 0));
+    set.dst = (CUdeviceptr)block;
+    CHECK(cuGraphAddMemcpyNode(&copies, graph, NULL, 0, &inside, context));
+    CHECK(cuGraphAddMemsetNode(&sets, graph, NULL, 0, &set, context));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    set.dst = (CUdeviceptr)block + PART - 32;
+    SHOW(cuGraphMemcpyNodeSetParams(copies, &across));
+    SHOW(cuGraphMemsetNodeSetParams(sets, &set));
+    SHOW(cuGraphExecMemcpyNodeSetParams(exec, copies, &across, context));
+    SHOW(cuGraphExecMemsetNodeSetParams(exec, sets, &set, context));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    end();
+}
+
 /* A copy over all of the block, which has two borders. */
 static void whole(void)
 {
@@ -283,10 +307,8 @@ static void smaller(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"answers", answers},
-                                          {"copies", copies},
-                                          {"whole", whole},
-                                          {"own", own},
-                                          {"smaller", smaller}};
+    static const struct scenario all[] = {{"answers", answers}, {"copies", copies},
+                                          {"changed", changed}, {"whole", whole},
+                                          {"own", own},         {"smaller", smaller}};
     return RUN_SCENARIO(all, argc, argv);
 }
