@@ -24,6 +24,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("suite", choices=sorted(set(suites.SUITES) - {"apps"}))
     parser.add_argument("--only", action="append", help="rows whose group or name contains this; "
                         "given several times: rows that contain one of them")
+    parser.add_argument("--way", action="append", help="ways with this label; given several times: "
+                        "each of them")
     parser.add_argument("--rounds", type=int, default=5, help="runs that count, of each way")
     parser.add_argument("--warm", type=int, default=1, help="runs of each way before those")
     parser.add_argument("--no-link", action="store_true", help="no runs for the link's counters")
@@ -80,6 +82,9 @@ def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
     for row in suites.SUITES[chosen.suite]:
         if chosen.only and not any(text in row.title for text in chosen.only):
             continue
+        if chosen.way:
+            row = dataclasses.replace(row, ways=tuple(way for way in row.ways
+                                                      if way.label in chosen.way))
         started = time.monotonic()
         if 0 < chosen.seconds < started - begun and session.results:
             print(f"{row.title}: left out, {chosen.seconds:.0f} s are over", file=sys.stderr)

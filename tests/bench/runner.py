@@ -7,10 +7,12 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
+from dataclasses import replace
 from typing import Callable
 
-from .auto_rows import AUTO
+from .auto_rows import AUTO, TUNED
 from .link import Link
 from .result import ASKED_WAYS, COUNTS, MOVED_WAYS, Result
 from .row import Row, Way
@@ -19,6 +21,7 @@ TIMEOUT = 300     # seconds for one run
 TIMEOUT_OTHER = 60  # under another library, which may wait for something that is not there
 SMALLER = 64      # sizes of rules are divided by this on the simulated GPU, as the programs' are
 NOTHING = Row("", "a program that does nothing", "scale", "1 1", "1 1", (Way("bare", "scale"),), ())
+IGNORE = r'_ms":[0-9.]+|_s: .*|peak_mib: .*'  # What of a program's output differs from run to run.
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -121,9 +124,22 @@ class Runner:
         if way.policy == AUTO:  # Rows of one program learn apart.
             settings["XDG_CACHE_HOME"] = os.path.join(self.work, "auto", row.name)
         if way.policy is not None:
+            policy = self._tuned(row, way) if way.policy == TUNED else self._policy(way.policy)
             settings.update(LD_PRELOAD=os.path.join(self.build, "libzc.so"), ZC_LOG=log,
-                            ZC_LOG_LEVEL="summary", ZC_POLICY=self._policy(way.policy))
+                            ZC_LOG_LEVEL="summary", ZC_POLICY=policy)
         return settings
+
+    def _tuned(self, row: Row, way: Way) -> str:
+        """The policy that zc tune finds, of rules without promises; it is asked once a row."""
+        folder = os.path.join(self.work, "tuned", row.name)
+        path = os.path.join(folder, "policy.conf")
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+            subprocess.run([os.path.join(self.top, "scripts", "zc"), "tune", "--no-promises",
+                            "--ignore", IGNORE, "-o", path, "--", *self._command(row, way)],
+                           env=self._environment(row, replace(way, policy=None), ""), cwd=self.work,
+                           stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True)
+        return path if os.path.exists(path) else "off"
 
     def _command(self, row: Row, way: Way) -> list[str]:
         kind = "shared" if self.simulated else "static"
@@ -230,7 +246,7 @@ class Runner:
         if row.most_rounds:
             before, rounds = 0, min(rounds, row.most_rounds)
         for turn in range(before + rounds):
-            for way in ways:
+            for way in ways[::1 if turn % 2 else -1]:
                 if way.label in result.without or \
                         (learns and way.policy != AUTO and turn < before - 1):
                     continue

@@ -67,7 +67,7 @@ def judged(metric: Metric, result: Result, goal: Goal, simulated: bool) -> str:
 
 # What is compared with what, where a table has both.
 RATIOS = (("libzc", "bare"), ("libzc", "hand"), ("watched", "bare"), ("everyday", "bare"),
-          ("best", "bare"), ("auto", "bare"), ("auto", "everyday"))
+          ("best", "bare"), ("auto", "bare"), ("auto", "everyday"), ("auto", "tuned"))
 
 
 def ratio_text(metric: Metric, result: Result, label: str, against: str) -> str:
@@ -212,8 +212,8 @@ def means(results: list[Result], way: str = "everyday",
 
 def mean_line(results: list[Result]) -> list[str]:
     """The same in words, and of what was learned."""
-    found = {both: figures for both in (("everyday", "bare"), ("auto", "everyday"),
-                                        ("auto", "bare")) if (figures := means(results, *both))}
+    pairs = ("everyday", "bare"), ("auto", "everyday"), ("auto", "bare"), ("auto", "tuned")
+    found = {both: figures for both in pairs if (figures := means(results, *both))}
     return [f"Geometric mean of {way} / {against}, processes of {count} programs: "
             f"{number(process)}; {results[0].row.metrics[0].name}, without the start and the end "
             f"of the process: {number(main)}."

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Iterator, Sequence
 
 from .machine import describe
+from .runner import IGNORE
 from .tuned_rows import PROGRAMS, Program
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -41,7 +42,6 @@ MOST = 12              # Combinations beside each place alone.
 BEST, MORE = 2, 2      # So many of the best combinations have so many more runs.
 SLOWEST, SLACK_S = 1.5, 0.5  # A run that takes longer than this times the bare one is ended.
 LATE = "late"
-IGNORE = r'_ms":[0-9.]+|_s: .*'
 PARALLEL = "[defaults]\npageable_copy = parallel\n"
 
 

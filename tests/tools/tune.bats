@@ -62,6 +62,12 @@ wrapped() {
     run -0 --separate-stderr "$ZC" run -p policy.conf -- ./gather
     [[ $stderr == *"8.1 MiB asked in 3 copies: "*" KiB moved, 0 B copied by the CPU, 8 MiB "* ]]
 
+    # The table's promise was all that gained more than pinned blocks do.
+    tune 0 --force --no-promises -- ./gather
+    [[ $output != *"which kernels only read"* ]]
+    run ! grep -q '^access = read' policy.conf
+    grep -q '^place = pinned' policy.conf
+
     # What is there already is kept, before anything runs.
     cp policy.conf before
     tune 2 -- ./gather

@@ -42,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="what may differ in the output")
     parser.add_argument("--strict", action="store_true",
                         help="numbers may not differ that differ without libzc, too")
+    parser.add_argument("--no-promises", action="store_true",
+                        help="no rule with access = read, whatever it gains")
     parser.add_argument("--check", metavar="SHELL-COMMAND",
                         help="judges the output instead, by its exit status")
     parser.add_argument("--same", metavar="FILE", action="append", default=[],
@@ -192,6 +194,7 @@ class Tuning:
                      if one.candidate.is_probe)
         return [one for one in finder.all([one.candidate for one in outcome.kept])
                 if one.key not in done
+                and not (self._args.no_promises and one.promises)
                 and (probes < candidates.MOST_PROBES or not one.is_probe)
                 and (one.spares_device or not self._options.spares_memory)]
 

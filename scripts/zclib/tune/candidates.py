@@ -60,6 +60,11 @@ class Candidate:
         return bool({"shared", "mapped", "grow"} & set(self.kinds))
 
     @property
+    def promises(self) -> bool:
+        """Whether results are right only if kernels leave blocks as they are."""
+        return "access = read" in str(self.rules)
+
+    @property
     def is_probe(self) -> bool:
         """Whether only a run can tell if it pays, because kernels decide."""
         return self.kind in ("shared", "mapped")

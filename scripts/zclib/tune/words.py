@@ -88,7 +88,7 @@ def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Ru
                         f"{metric.show(one.gain)}, {how}{predicted}.")
         if one.candidate.is_probe and one.first is not None:
             comments[at] += _link(one.first)
-        if one.candidate.kind == "shared" and "access = read" in str(one.candidate.rules):
+        if one.candidate.promises:
             comments[at] += (" `access = read` promises that no kernel writes these blocks; one "
                              "that does fails with an error that names the rule.")
     body = write.policy([one.candidate for one in outcome.kept], comments)
