@@ -130,6 +130,20 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
     return end_leaving(&leaving, real(context), known, false);
 }
 
+/* Only the last reference destroys it, and then it can't be entered. */
+ZC_BODY(cuCtxDetach, (CUcontext context))
+{
+    struct zc_leaving leaving = {0};
+    CUcontext known = zc_life_on() ? context : NULL;
+    bool entered;
+    begin_leaving(&leaving, known);
+    CUresult result = real(context);
+    bool lives =
+        result == CUDA_SUCCESS && known && zc_context_enter(context, &entered) == CUDA_SUCCESS;
+    zc_context_leave(lives && entered);
+    return end_leaving(&leaving, result, lives ? NULL : known, false);
+}
+
 /* NULL while the process exits: the kernel will free everything. */
 static CUcontext primary_of(CUdevice device)
 {

@@ -109,6 +109,7 @@ setup() {
 
 @test "a destroyed context takes its live and deferred blocks with it" {
     in_every_place "$program" destroyed
+    in_every_place "$program" detached
     in_every_place "$program" block_destroyed
     in_every_place "$program" stream_destroyed
     in_every_place "$program" left_behind

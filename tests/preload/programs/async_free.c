@@ -270,6 +270,31 @@ static void destroyed(void)
     CHECK(cuCtxDestroy(context));
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/* A context goes with the last reference to it, and its blocks with it. */
+static void detached(void)
+{
+    CUcontext mine, again;
+    CUdeviceptr p;
+    size_t before, after, total;
+    CHECK(cuCtxGetCurrent(&mine));
+    CHECK(cuMemGetInfo(&before, &total));
+    CUcontext context = another_context();
+    CHECK(cuMemAlloc(&p, 3 * MIB));
+    CHECK(cuCtxAttach(&again, 0));
+    EXPECT(again == context);
+    CHECK(cuCtxDetach(context));
+    CHECK(cuMemsetD8(p, 7, 3 * MIB));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxDetach(context));
+    CHECK(cuCtxSetCurrent(mine));
+    CHECK(cuMemGetInfo(&after, &total));
+    EXPECT(before == after);
+    EXPECT(cuMemFree(p) == CUDA_ERROR_INVALID_VALUE);
+}
+#pragma GCC diagnostic pop
+
 /* A block of one context is freed in a stream of another, and one of both contexts is destroyed
  * when the stream has come to the free.  No event is lost with it, or asked about afterwards. */
 static void one_destroyed(bool of_block)
@@ -418,6 +443,7 @@ int main(int argc, char **argv)
                                           {"same_stream", same_stream},
                                           {"passed", passed},
                                           {"misuse", misuse},
+                                          {"detached", detached},
                                           {"crossed", crossed},
                                           {"many", many},
                                           {"limited", limited},

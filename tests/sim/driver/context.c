@@ -160,17 +160,44 @@ SIM_API(cuCtxCreate_v4,
 }
 #endif
 
-SIM_API(cuCtxDestroy_v2, (CUcontext handle), (handle))
+static CUresult destroy(CUcontext handle, bool reference)
 {
     struct sim_context *ctx = handle ? sim_context_of(handle) : NULL;
     if (!ctx || !ctx->alive || ctx->primary || ctx->base)
         return CUDA_ERROR_INVALID_CONTEXT;
+    if (reference && ctx->attached) {
+        ctx->attached--;
+        return CUDA_SUCCESS;
+    }
     sim_context_end(ctx);
     if (depth && stack[depth - 1] == ctx)
         depth--;
     return CUDA_SUCCESS;
 }
+
+SIM_API(cuCtxDestroy_v2, (CUcontext handle), (handle))
+{
+    return destroy(handle, false);
+}
 SIM_ALIAS(cuCtxDestroy, body_cuCtxDestroy_v2, (CUcontext handle), (handle))
+
+SIM_API(cuCtxDetach, (CUcontext handle), (handle))
+{
+    return destroy(handle, true);
+}
+
+SIM_API(cuCtxAttach, (CUcontext * out, unsigned int flags), (out, flags))
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current_unsafe(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!out || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    ctx->attached++;
+    *out = (CUcontext)ctx;
+    return CUDA_SUCCESS;
+}
 
 SIM_API(cuCtxPushCurrent_v2, (CUcontext handle), (handle))
 {

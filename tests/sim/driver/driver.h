@@ -35,6 +35,7 @@ struct sim_context {
     bool alive;                  /* false after destroy, reset or the last release */
     bool primary;                /* the device's primary context */
     unsigned retained;           /* primary: references */
+    unsigned attached;           /* of another one: references behind its maker's */
     struct sim_context *base;    /* of a green context: the primary one, whose memory it uses */
     unsigned processors;         /* of a green context: multiprocessors */
     unsigned flags;              /* CU_CTX_* */
