@@ -3,7 +3,7 @@
 check-mutants`.  In the folder tests: python3 -m mutants BUILD [measure | FILE...]
 
 MUTANTS   how many are to be caught or to survive (200)
-SEED      which of them (1)
+SEED      which of them (1); of several, so many of each
 JOBS      how many at a time (2)
 PATIENCE  seconds that a test may take for each that it takes otherwise (20)
 AGAIN     1: survivors of earlier runs are asked again
@@ -24,14 +24,17 @@ def main(build, *rest):
         measure.measure_all(build)
         return 0
     mutants = [m for m in operators.all_mutants() if not rest or m.file in rest]
-    mutants = operators.sample(mutants, os.environ.get("SEED") or "1")
-    settings = runner.settings()
-    asked = mutants[:2 * settings["wanted"]]  # As many are another code, and count.
-    stale = runner.Table().stale(asked)
+    wanted = int(os.environ.get("MUTANTS") or 200)
+    seeds = (os.environ.get("SEED") or "1").split()
+    orders = [operators.sample(mutants, seed) for seed in seeds]
+    # Twice as many, because some are no other code and do not count.
+    stale = runner.Table().stale([m for order in orders for m in order[:2 * wanted]])
     if stale:
         print(f"{len(stale)} files are others than when their tests were measured: measuring")
         measure.refresh(build, stale)
-    return runner.summary(runner.examine(mutants, build, **settings))
+    orders = [runner.Order(order, wanted) for order in orders]
+    runner.examine(orders, build, **runner.settings())
+    return max(runner.summary(seed, order.done) for seed, order in zip(seeds, orders))
 
 
 if __name__ == "__main__":

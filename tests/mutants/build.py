@@ -3,11 +3,13 @@
 
 import functools
 import hashlib
+import multiprocessing
 import os
 import re
 import shlex
 import shutil
 import subprocess
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +40,18 @@ def digest(path):
 
 def must(command, **more):
     return subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL, **more)
+
+
+def jobs():
+    return int(os.environ.get("JOBS") or 2)
+
+
+def pool(begin, *args):
+    """As many processes as JOBS says, in each of which begin(*args, numbers) takes a number."""
+    numbers = multiprocessing.Queue()
+    for number in range(jobs()):
+        numbers.put(number)
+    return ProcessPoolExecutor(jobs(), initializer=begin, initargs=(*args, numbers))
 
 
 def beside(source):
@@ -110,8 +124,10 @@ class Folder:
         if not test.exists() or test.stat().st_mtime < max(text.stat().st_mtime, headers_time()):
             test.parent.mkdir(parents=True, exist_ok=True)
             flags = [f for f in self.compile if f not in NOT_TESTS]
+            made = ROOT / self.path / "made.o"  # Others may take the object meanwhile.
             must([*flags, "-Itests", "-iquote", "tests/unit", *beside(source), "-w", "-c",
-                  "-o", str(test), str(text)])
+                  "-o", str(made), str(text)])
+            made.replace(test)
         out = ROOT / self.path / "unit" / name
         out.parent.mkdir(exist_ok=True)
         must(["gcc", "-pthread", "-o", str(out), str(test), *objects, f"{self.build}/libzc.a",

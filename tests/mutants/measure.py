@@ -9,10 +9,11 @@ import struct
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from concurrent.futures import as_completed
 from itertools import zip_longest
 
 from . import operators, tests
-from .build import ROOT, Folder, digest, must, unit_names
+from .build import ROOT, Folder, digest, must, pool, unit_names
 
 KEPT = ROOT / "tests/mutants/tests.tsv"
 SEEN_BYTES = 1 << 20
@@ -20,6 +21,7 @@ SEEN_BYTES = 1 << 20
 # and short unit tests.
 CHEAP, CLOSE, WIDE, UNITS = 2, 4, 4, 12
 SHORT = 0.5  # Seconds.
+UNKNOWN = 5.0  # Seconds of CPU of a test that was not measured.
 AGAIN = 40  # Tests of a room that are measured again where a file of it has changed.
 
 # Files that run many programs or many random calls, or look at the build and not at what it does.
@@ -39,23 +41,26 @@ def all_tests():
 
 
 def counting_build(build):
-    """The library and the unit tests, in which every function counts."""
+    """A build of the library and the unit tests in which every function counts."""
     folder = Folder(build, "seen")
     count = f"{folder.path}/seen.o"
     must([*(f for f in folder.compile if f != "-fsanitize"), "-c", "-o", count,
           "tests/mutants/seen.c"])
     flags = "CFLAGS=-O1 -g -finstrument-functions"
     own = f"{build}/mutants/counting"
-    units = [f"{own}/tests/unit/{name}" for name in unit_names()]
     must(["make", "-s", f"B={own}", flags, f"LDFLAGS={ROOT / count}", f"-j{os.cpu_count()}",
-          f"{own}/libzc.so", *units])
-    for name, path in [("libzc.so", f"{own}/libzc.so"),
-                       *((f"unit/{n}", f"{own}/tests/unit/{n}") for n in unit_names())]:
-        link = ROOT / folder.path / name
-        link.parent.mkdir(exist_ok=True)
+          f"{own}/libzc.so", *(f"{own}/tests/unit/{name}" for name in unit_names())])
+    return own
+
+
+def begin_worker(build, counting, numbers):
+    """In each process of the pool: a folder of its own to run tests in, and to count."""
+    global FOLDER
+    FOLDER = Folder(build, f"seen{numbers.get()}")
+    for name, path in (("libzc.so", "libzc.so"), ("unit", "tests/unit")):
+        link = ROOT / FOLDER.path / name
         link.unlink(missing_ok=True)
-        link.symlink_to(ROOT / path)
-    return folder
+        link.symlink_to(ROOT / counting / path)
 
 
 def functions(binary):
@@ -78,11 +83,13 @@ def calls(counts, known):
     return seen
 
 
-def measure_one(test, folder, known):
-    path = ROOT / folder.path / "counts"
+def measure_one(test, library):
+    path = ROOT / FOLDER.path / "counts"
     path.write_bytes(bytes(SEEN_BYTES))
-    result, used, _ = tests.run(test, folder.path, 300, folder, ZC_SEEN=str(path))
+    result, used, _ = tests.run(test, FOLDER.path, 300, FOLDER, ZC_SEEN=str(path))
     counts = struct.unpack(f"{SEEN_BYTES // 4}I", path.read_bytes())
+    own = ROOT / FOLDER.path / "unit" / test
+    known = library if ".bats " in test else functions(own.resolve())
     return {"test": test, "result": result, "cpu": round(used, 2),
             "calls": calls(counts, known)}
 
@@ -95,25 +102,23 @@ def earlier(log, library):
     return {r["test"]: r for r in found if r.get("library") == library}
 
 
-def measured(build, asked):
+def measured(build, asked, cost):
     """The records of tests; those that an earlier run wrote are not run again."""
-    folder = counting_build(build)
+    counting = counting_build(build)
     log = ROOT / build / "mutants/seen.jsonl"
-    library = functions(ROOT / folder.path / "libzc.so")
-    number = digest(f"{folder.path}/libzc.so")
+    library = functions(ROOT / counting / "libzc.so")
+    number = digest(f"{counting}/libzc.so")
     records = earlier(log, number)
-    with log.open("a") as out:
-        for test in asked:
-            if test in records:
-                continue
-            unit = ROOT / folder.path / "unit" / test
-            known = library if ".bats " in test else functions(unit.resolve())
-            record = records[test] = measure_one(test, folder, known)
-            record["library"] = number
-            out.write(json.dumps(record) + "\n")
+    # Long ones first, so that none is left alone at the end.
+    new = sorted((t for t in asked if t not in records), key=lambda t: -cost.get(t, UNKNOWN))
+    with pool(begin_worker, build, counting) as workers, log.open("a") as out:
+        for one in as_completed([workers.submit(measure_one, test, library) for test in new]):
+            record = one.result()
+            records[record["test"]] = record
+            out.write(json.dumps(record | {"library": number}) + "\n")
             out.flush()
             print(f"{record['cpu']:6.2f} s {record['result']}, {len(record['calls'])} functions:"
-                  f" {test}", flush=True)
+                  f" {record['test']}", flush=True)
     return [records[test] for test in asked]
 
 
@@ -187,7 +192,8 @@ def candidates(files, cost, rows):
 def refresh(build, files):
     """Measures the tests of files again, and writes the rows of their functions anew."""
     cost, rows, digests = read()
-    records = [r for r in measured(build, candidates(files, cost, rows)) if r["result"] == "passed"]
+    asked = measured(build, candidates(files, cost, rows), cost)
+    records = [r for r in asked if r["result"] == "passed"]
     callers, known = callers_of(records), in_tree()
     cost.update({r["test"]: r["cpu"] for r in records})
     rows = {key: row for key, row in rows.items() if key in known}
@@ -199,7 +205,8 @@ def refresh(build, files):
 
 
 def measure_all(build):
-    records = [r for r in measured(build, all_tests()) if r["result"] == "passed"]
+    asked = measured(build, all_tests(), read()[0])
+    records = [r for r in asked if r["result"] == "passed"]
     callers, known = callers_of(records), in_tree()
     write({r["test"]: r["cpu"] for r in records},
           {key: chosen(callers.get(" ".join(key), ())) for key in known},

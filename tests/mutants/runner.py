@@ -4,13 +4,12 @@
 import json
 import os
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, wait
 from itertools import chain
 from pathlib import Path
-from queue import SimpleQueue
 
 from . import operators, tests
-from .build import ROOT, Folder, digest, unit_names
+from .build import ROOT, Folder, digest, pool, unit_names
 from .measure import KEPT, read
 
 ALSO = ROOT / "tests/mutants/also.tsv"
@@ -91,11 +90,10 @@ class Worker:
         self.folder = Folder(build, f"worker{number}")
         self.whole = Folder(build, f"whole{number}")  # Unit tests of the library as it is.
         self.build, self.table, self.patience = build, table, patience
-        self.passes = {}  # By test: whether it passed on the library as it is, the last time.
 
     def result(self, mutant):
         """caught, survived, the same code, or no C; with the test that caught it."""
-        original = self.folder.compiles(mutant.file, (ROOT / mutant.file).read_text())
+        original = self.whole.compiles(mutant.file, (ROOT / mutant.file).read_text())
         if original is None:
             raise RuntimeError(f"{mutant.file} as it is does not compile")
         changed = self.folder.compiles(mutant.file, operators.applied(mutant))
@@ -115,27 +113,20 @@ class Worker:
         return "survived", ""
 
     def sees(self, test, file):
-        """Whether the test fails, twice, and would not without the change: under load a test may
-        run out of time that has nothing to complain of."""
-        slow = False
-        for _ in range(2):
-            result, _, clock = self.run(test, self.folder.path)
-            slow = slow or result == "hung" or clock > 5 * (self.table.cost[test] + 1)
-            if result == "passed":
-                return False
-        if slow or not self.passes.get(test):
-            self.passes[test] = self.passes_whole(test, file)
-        return self.passes[test]
+        """Whether the test fails, twice, and then not without the change: under load a test may
+        fail that has nothing to complain of."""
+        return not self.passes(test, self.folder.path) and \
+            not self.passes(test, self.folder.path) and self.passes_whole(test, file)
 
-    def run(self, test, folder):
-        return tests.run(test, folder, self.patience * (self.table.cost[test] + 1), self.folder)
+    def passes(self, test, folder):
+        seconds = self.patience * (self.table.cost[test] + 1)
+        return tests.run(test, folder, seconds, self.folder)[0] == "passed"
 
     def passes_whole(self, test, file):
         if ".bats " in test:
-            return self.run(test, self.build)[0] == "passed"
-        self.whole.compiles(file, (ROOT / file).read_text())
+            return self.passes(test, self.build)
         self.whole.link_unit(test, file)
-        return self.run(test, self.whole.path)[0] == "passed"
+        return self.passes(test, self.whole.path)
 
 
 def earlier(log, again):
@@ -152,38 +143,55 @@ def record(mutant, result, by):
             "after": mutant.after}
 
 
-def examine(mutants, build, wanted, jobs, patience, again=False, table=None, log=None):
-    """Goes through the mutants in their order until so many have been caught or have survived;
-    returns their records."""
-    table = table or Table()
-    log = log or ROOT / build / "mutants/results.jsonl"
-    known = earlier(log, again)
-    workers = SimpleQueue()
-    for number in range(jobs):
-        workers.put(Worker(build, number, table, patience))
+def begin_worker(build, table, patience, numbers):
+    """In each process of the pool: folders of its own."""
+    global WORKER
+    WORKER = Worker(build, numbers.get(), table, patience)
 
-    def one(mutant):
-        worker = workers.get()
-        try:
-            return record(mutant, *worker.result(mutant))
-        finally:
-            workers.put(worker)
 
-    done, queue = [], iter(mutants)
-    with ThreadPoolExecutor(jobs) as pool, open(log, "a") as out:
-        while sum(counts(r) for r in done) < wanted:
-            batch = [m for m, _ in zip(queue, range(wanted - sum(counts(r) for r in done)))]
-            if not batch:
-                break
-            for r in [known[m.id] for m in batch if m.id in known]:
-                done.append(r)
-            for r in pool.map(one, [m for m in batch if m.id not in known]):
-                done.append(r)
+def examine_one(mutant):
+    return record(mutant, *WORKER.result(mutant))
+
+
+class Order:
+    """The mutants of one seed in their order, until so many have been caught or have survived."""
+
+    def __init__(self, mutants, wanted):
+        self.rest, self.wanted, self.done, self.flying = iter(mutants), wanted, [], 0
+
+    def next(self):
+        """The next one, None where those that are under way may be enough."""
+        if sum(map(counts, self.done)) + self.flying < self.wanted:
+            return next(self.rest, None)
+        return None
+
+
+def examine(orders, build, patience, again):
+    """Goes through the mutants of orders; the records are in `done` of each."""
+    log = ROOT / build / "mutants/results.jsonl"
+    known, flying = earlier(log, again), {}
+
+    def fill(order):
+        while mutant := order.next():
+            if mutant.id in known:
+                order.done.append(known[mutant.id])
+                continue
+            flying[workers.submit(examine_one, mutant)] = order
+            order.flying += 1
+
+    with pool(begin_worker, build, Table(), patience) as workers, log.open("a") as out:
+        for order in orders:
+            fill(order)
+        while flying:
+            for one in wait(flying, return_when=FIRST_COMPLETED).done:
+                order, r = flying.pop(one), one.result()
+                order.flying -= 1
+                order.done.append(r)
                 out.write(json.dumps(r) + "\n")
                 out.flush()
                 print(f"{r['result']:9} {r['file']}:{r['line']} {r['operator']}  {r['by']}",
                       flush=True)
-    return done
+                fill(order)
 
 
 def counts(r):
@@ -195,8 +203,8 @@ def show(r):
           f"  - {r['before']}\n  + {r['after']}")
 
 
-def summary(done):
-    """Prints it; 1 if a mutant survived that SURVIVORS.md does not explain."""
+def summary(seed, done):
+    """Prints what came of a seed; 1 if a mutant survived that SURVIVORS.md does not explain."""
     real = [r for r in done if counts(r)]
     survivors = [r for r in real if r["result"] == "survived"]
     said = EXPLAINED.read_text() if EXPLAINED.exists() else ""
@@ -204,12 +212,12 @@ def summary(done):
     for r in sorted(new, key=lambda r: (r["file"], r["line"])):
         show(r)
     caught = len(real) - len(survivors)
-    print(f"\ncaught {caught} of {len(real)} ({100 * caught / max(len(real), 1):.1f} %);"
+    print(f"\nseed {seed}: caught {caught} of {len(real)}"
+          f" ({100 * caught / max(len(real), 1):.1f} %);"
           f" {len(survivors) - len(new)} of the survivors are explained, {len(new)} are above")
     return 1 if new else 0
 
 
 def settings():
     value = os.environ.get
-    return {"wanted": int(value("MUTANTS") or 200), "jobs": int(value("JOBS") or 2),
-            "patience": float(value("PATIENCE") or 20), "again": value("AGAIN") == "1"}
+    return {"patience": float(value("PATIENCE") or 20), "again": value("AGAIN") == "1"}
