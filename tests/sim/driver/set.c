@@ -123,15 +123,16 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem
     return sim_submit(stream, &work);
 }
 
+/* A driver takes the product of count and element as 64 bits hold it (measured). */
 #define LINEAR(name, type, bytes)                                                                  \
     SIM_API_PTDS(name##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n))              \
     {                                                                                              \
-        return set(dst, 0, value, bytes, n, 1, NULL, true);                                        \
+        return set(dst, 0, value, bytes, n * bytes / bytes, 1, NULL, true);                        \
     }                                                                                              \
     SIM_API_PTSZ(name##Async, (CUdeviceptr dst, type value, size_t n, CUstream s),                 \
                  (dst, value, n, s))                                                               \
     {                                                                                              \
-        return set(dst, 0, value, bytes, n, 1, s, false);                                          \
+        return set(dst, 0, value, bytes, n * bytes / bytes, 1, s, false);                          \
     }
 
 #define PITCHED(name, type, bytes)                                                                 \
