@@ -239,8 +239,7 @@ bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without 
 
 bench-vmm: all $(PRELOAD_PROGRAMS)      ## vmm against its goals, on a GPU
 bench-managed: all $(PRELOAD_PROGRAMS)  ## managed against its goals, on a GPU
-bench-links: all $(PRELOAD_PROGRAMS)    ## copies over several links against their goals, on 2 GPUs or more
-bench-vmm bench-managed bench-links:
+bench-vmm bench-managed:
 	@ZC_BUILD='$(B)' tests/bench/places.py $(@:bench-%=%)
 
 bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, side by side; SIM=1: simulated
@@ -250,6 +249,10 @@ bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, si
 bench-apps: all              ## people's programs (PyTorch, JAX, CuPy ...) bare and under presets, on a GPU; QUICK=1: in 500 s
 	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh apps $(if $(QUICK),--quick)
 	@tests/bench/run.sh keep '$(B)/bench/apps.json'
+
+bench-links: all             ## large copies over the links of several GPUs, on 2 of one host or more
+	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh links
+	@tests/bench/run.sh keep '$(B)/bench/links.json'
 
 bench-tune: all kernels $(if $(SIM),sim)  ## zc tune against an exhaustive search, on a GPU; SIM=1: simulated
 	@SIM='$(SIM)' ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh tune

@@ -33,6 +33,11 @@
  * them over the own link takes about as long as that. */
 #define PAYS ((uint64_t)8 << 30)
 
+/* Of a GPU's memory the context and buffers here, and what its driver keeps, take less; with
+ * another process on it there is more. */
+#define ALONE ((size_t)1 << 30)
+#define ASKED_AGAIN_NS UINT64_C(100000000)
+
 /* The link of a peer.  Fields belong to the thread that has claimed it. */
 struct link {
     uint32_t claimed;  /* Atomic. */
@@ -43,6 +48,7 @@ struct link {
     CUevent passed[SLOTS];         /* Behind the work of each slot; the first behind that of all. */
     CUcontext reached;             /* The peer has access to its memory; or NULL.  Atomic. */
     struct zc_stream_ident served; /* The stream of the last copy. */
+    uint64_t asked;                /* When it was asked whether other processes are there. */
 };
 
 static ZC_OWN struct {
@@ -193,6 +199,34 @@ static bool link_free(const struct job *job, struct link *link, int peer)
     return !link->lost && (state == CUDA_SUCCESS || zc_stream_same(&link->served, &job->stream));
 }
 
+/* `links = idle`: gives a link back whose GPU another process works on as well, or will.  The
+ * driver tells of its memory alone, and that only where the program itself has none there. */
+static bool link_alone(struct link *link, int peer)
+{
+    size_t left = 0, total = 0;
+    unsigned flags;
+    int active;
+    bool entered;
+    if (zc_ticks_to_ns(zc_ticks() - link->asked) < ASKED_AGAIN_NS ||
+        zc_real.cuDevicePrimaryCtxGetState(peer, &flags, &active) != CUDA_SUCCESS || active)
+        return true;
+    if (zc_context_enter(link->context, &entered) != CUDA_SUCCESS)
+        return false;
+    bool alone = zc_real.cuMemGetInfo_v2(&left, &total) == CUDA_SUCCESS && total - left <= ALONE;
+    zc_context_leave(entered);
+    if (alone) {
+        link->asked = zc_ticks();
+        return true;
+    }
+    if (zc_real.cuEventQuery(link->passed[0]) != CUDA_SUCCESS)
+        return false;
+    zc_message(ZC_NOTE, "links",
+               "the link of device %d is not used any more: another process has memory there",
+               peer);
+    link_end(link);
+    return false;
+}
+
 static bool link_usable(struct job *job, struct link *link, int peer)
 {
     bool idle = zc_rules()->links == ZC_LINKS_IDLE;
@@ -203,10 +237,10 @@ static bool link_usable(struct job *job, struct link *link, int peer)
     if (link->lost || refusal || (idle && !peer_rests(peer)))
         return false;
     if (link->context)
-        return link_free(job, link, peer);
+        return link_free(job, link, peer) && (!idle || link_alone(link, peer));
     bool pays = !idle || __atomic_load_n(&links.bytes, __ATOMIC_RELAXED) >=
                              PAYS * (1 + __atomic_load_n(&links.made, __ATOMIC_RELAXED));
-    return pays && link_make(link, peer);
+    return pays && link_make(link, peer) && (!idle || link_alone(link, peer));
 }
 
 static bool link_claim(struct link *link)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the places vmm and managed, and copies over several links, against their goals:
-places.py vmm|managed|links [ROUNDS [TEXT]].
+"""Measures the places vmm and managed against their goals: places.py vmm|managed [ROUNDS [TEXT]].
 
 Runs each program bare, under libzc and as written by hand in turn, and prints a Markdown table of
 medians; with TEXT only of the rows that it is in.  Exits with 77 where no GPU runs them, and says
@@ -29,8 +28,7 @@ class Way:
 
     program: str           # of tests/preload/programs
     arguments: str         # what to measure, without the size
-    policy: str = ""       # keys of the one rule, or of [defaults], separated by ";"; "": without
-                           # libzc
+    policy: str = ""       # keys of the one rule, separated by ";"; "": without libzc
 
 
 @dataclass(frozen=True)
@@ -89,22 +87,6 @@ MANAGED = [
     Row("kernel alone, 256 MiB, us, device / device", "256", "kernel", BARE_COPY, BARE_COPY, 1.01),
     Row("kernel alone, 256 MiB, us, managed / device", "256", "kernel", COPIED, BARE_COPY, 1.01),
 ]
-def linked(links: object, how: str = "copy") -> Way:
-    return Way("links_speed", how, f"links = {links}")
-
-
-# Four links need four GPUs: with two, `links = 4` takes two.
-LINKS = [
-    *(Row(f"{mib} MiB {way}, {how}, GB/s, {n} links / own", str(mib), field, linked(n, how),
-          linked("own", how), goal if mib > 32 else 1.5, True)
-      for n, goals in ((2, (1.9, 1.9)), (4, (3.5, 2.6)))
-      for mib, how in ((4096, "copy"), (256, "queued"), (32, "copy"))
-      for field, way, goal in (("in", "to the GPU", goals[0]), ("out", "from it", goals[1]))),
-    *(Row(f"16 MiB {way}, GB/s, 2 links / own", "16", field, linked(2), linked("own"), 0.99, True)
-      for field, way in (("in", "to the GPU"), ("out", "from it"))),
-    Row("copies of a second GPU beside those of 256 MiB, GB/s, idle / own", "256", "other_beside",
-        linked("idle", "beside"), linked("own", "beside"), 0.95, True),
-]
 
 
 def give_up(status: int, why: str) -> NoReturn:
@@ -119,8 +101,7 @@ def run(way: Way, mib: str, folder: Path) -> dict[str, float]:
     env = dict(os.environ)
     if way.policy:
         policy = folder / "policy.conf"
-        section = "defaults" if way.policy.startswith("links") else "rule all"
-        policy.write_text(f"[{section}]\n" + "\n".join(way.policy.split("; ")) + "\n")
+        policy.write_text("[rule all]\n" + "\n".join(way.policy.split("; ")) + "\n")
         env |= {"LD_PRELOAD": str(BUILD / "libzc.so"), "ZC_POLICY": str(policy), "ZC_LOG": "off",
                 "ZC_SUMMARY": "0"}
     command = [str(PROGRAMS / way.program), way.arguments, mib]
@@ -138,7 +119,7 @@ def run(way: Way, mib: str, folder: Path) -> dict[str, float]:
 
 def main() -> None:
     place, count, text = (sys.argv[1:] + ["", "7", ""][len(sys.argv) - 1:])[:3]
-    rows = {"vmm": VMM, "managed": MANAGED, "links": LINKS}.get(place)
+    rows = {"vmm": VMM, "managed": MANAGED}.get(place)
     if rows is None:
         sys.exit(__doc__)
     rounds = int(count) if count.isdecimal() else 0

@@ -12,8 +12,9 @@ class Way:
 
     label: str                 # "bare", "libzc", "hand" or another, once in a row
     program: str               # a program of kernels/, without the build's suffix
-    policy: str | None = None  # preset of policy/presets; NAME:SIZE:NTH:BUDGET gives its rules
-                               # another least size and `nth`, and those that spill a budget;
+    policy: str | None = None  # preset of policy/presets; NAME:SIZE:NTH:BUDGET:LINKS gives its
+                               # rules another least size and `nth`, those that spill a budget,
+                               # and `links`;
                                # "off": watched, without a policy
     more: str = ""             # arguments behind the row's own
     library: str = ""          # preloaded instead of libzc

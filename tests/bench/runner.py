@@ -92,7 +92,7 @@ class Runner:
     def _policy(self, name: str) -> str:
         if name in ("off", AUTO):
             return name
-        preset, size, nth, budget = (name.split(":") + ["", "", ""])[:4]
+        preset, size, nth, budget, links = (name.split(":") + [""] * 4)[:5]
         path = os.path.join(self.work, name.replace(":", "-") + ".conf")
         if not os.path.exists(path):
             with open(os.path.join(self.top, "policy", "presets", preset + ".conf"),
@@ -104,6 +104,8 @@ class Runner:
                 policy = changed(policy, "nth", lambda _: nth)
             if budget:
                 policy = changed(policy, "spill", lambda how: f"{how}\nbudget = {budget}")
+            if links:
+                policy = policy.replace("[defaults]\n", f"[defaults]\nlinks = {links}\n", 1)
             if self.simulated:
                 policy = changed(changed(policy, "size", smaller), "budget", smaller)
             with open(path, "w", encoding="utf-8") as text:

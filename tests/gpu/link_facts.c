@@ -251,9 +251,52 @@ static void beside(CUcontext home, CUcontext far)
     printf("cuCtxDestroy: %.1f ms\n", now_ms() - start);
 }
 
-int main(void)
+/* What another process's context and memory on a device make of what cuMemGetInfo says there. */
+static void strangers(const char *program, int device)
+{
+    CUcontext context;
+    size_t left[2], total;
+    char command[4200];
+    CHECK(cuCtxCreate_v2(&context, 0, device));
+    CHECK(cuMemGetInfo(&left[0], &total));
+    double start = now_ms();
+    CHECK(cuMemGetInfo(&left[0], &total));
+    double took = now_ms() - start;
+    snprintf(command, sizeof(command), "exec '%s' %d", program, device);
+    FILE *other = popen(command, "w");
+    for (int i = 0; i < 100 && cuMemGetInfo(&left[1], &total) == CUDA_SUCCESS; i++) {
+        if (left[0] - left[1] > 64 * MIB)
+            break;
+        usleep(100000);
+    }
+    usleep(500000);
+    start = now_ms();
+    CHECK(cuMemGetInfo(&left[1], &total));
+    printf("cuMemGetInfo in a context on device %d: %zu of %zu MiB are taken, asked in %.3f ms; "
+           "with a context of another process %zu MiB more, asked in %.3f ms\n",
+           device, (total - left[0]) / MIB, total / MIB, took, (left[0] - left[1]) / MIB,
+           now_ms() - start);
+    if (other) {
+        fputs("over\n", other);
+        pclose(other);
+    }
+    CHECK(cuCtxDestroy(context));
+}
+
+/* The other process, until it is told to end. */
+static int stay(int device)
+{
+    CUcontext context;
+    CHECK(cuInit(0));
+    CHECK(cuDevicePrimaryCtxRetain(&context, device));
+    return getchar() == EOF;
+}
+
+int main(int argc, char **argv)
 {
     int devices = 0;
+    if (argc > 1)
+        return stay(atoi(argv[1]));
     CUcontext home, there;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (cuInit(0) != CUDA_SUCCESS || cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices < 2) {
@@ -273,5 +316,6 @@ int main(void)
            allocation());
     held(home, far, there);
     beside(home, far);
+    strangers(argv[0], devices - 1);
     return 0;
 }

@@ -141,6 +141,16 @@ api = malloc\nplace = pinned' timeout 60 "$program" staged
     [[ $(relayed) == 0 && $stderr == *'other ranks of the job use'* ]]
 }
 
+@test "an idle peer that another process has memory on keeps its link, and libzc nothing there" {
+    SIM_MEMORY_MIB=4096 SIM_TAKEN_MIB=500 linked many idle
+    (($(relayed) > 0))
+    SIM_MEMORY_MIB=4096 SIM_TAKEN_MIB=2000 linked many idle
+    [[ $(relayed) == 0 && $(grep -c '^cuCtxDestroy_v2 0' "$SIM_TRACE") == 1 ]]
+    [[ $stderr == 'libzc: '*'the link of device 1 is not used any more: another process has '* ]]
+    SIM_MEMORY_MIB=4096 SIM_TAKEN_MIB=2000 linked many 2
+    (($(relayed) > 0))
+}
+
 @test "the log has the links of each copy, its bytes once, and what a peer cost" {
     export ZC_LOG=$BATS_TEST_TMPDIR/log ZC_LOG_LEVEL=events
     scene order 2

@@ -7,6 +7,9 @@
  * SIM_MEMORY_MIB, SIM_PIN_MIB, SIM_DELAY_US, SIM_KERNEL_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT,
  * SIM_TRACE, SIM_COPIES, SIM_MANAGED and SIM_LEAKS, and:
  *
+ * SIM_TAKEN_MIB
+ *     What another process has taken of each device's memory but the first's.
+ *
  * SIM_HMM=1, SIM_ATS=1
  *     Kernels, and copies and sets that name it as the device's, reach all host memory through the
  *     CPU's page table (attribute 88; with ATS 100 as well): where the CPU may not, the GPU faults,

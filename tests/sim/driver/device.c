@@ -110,8 +110,10 @@ CUresult sim_devices_start(void)
     sim_device_count = environment("SIM_DEVICES", 1, 0, SIM_MAX_DEVICES);
     if (sim_device_count == 0)
         return CUDA_ERROR_NO_DEVICE;
-    for (int d = 0; d < sim_device_count; d++)
+    for (int d = 0; d < sim_device_count; d++) {
+        sim_devices[d].used = d ? (size_t)environment("SIM_TAKEN_MIB", 0, 0, 1 << 20) << 20 : 0;
         sim_devices[d].total = (size_t)environment("SIM_MEMORY_MIB", 1024, 2, 1 << 20) << 20;
+    }
     CUresult r = sim_memory_start();
     if (r == CUDA_SUCCESS) {
         sim_pools_start();
