@@ -18,16 +18,14 @@ from .policies import Verdict
 from .report.findings import HOST_APIS
 
 LARGE = 16 << 20         # From here on the preset everyday has a rule.
-SMALL = 64 << 10         # Requests of libc below are never placed.
+SMALL = 1 << 20          # Below, requests of libc are not tried.
 RARE = 16                # A block of which less than this part was copied is not registered.
-TRIED = 2                # Smaller blocks of a call path that a run tries first.
 CONTROL_BYTES = 64 << 20  # Copies of the control tell no rate before.
 MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
 A_LINE = 40
-# One block in 16 of those that are left is placed; this many are enough for any number of blocks.
-PLACED = "nth = " + ", ".join(str(at) for at in range(16, 1025, 16)) + "\n"
-# Of those that are placed ever fewer are held back, because each costs what the others gain.
-HELD_BACK = "nth = " + ", ".join(str(1 << at) for at in range(4, 32)) + "\n"
+# Of blocks that are left ever fewer are placed, and of those that are placed ever fewer are held
+# back as the control, because each costs what the others gain.
+RARELY = "nth = " + ", ".join(str(1 << at) for at in range(4, 32)) + "\n"
 
 PREFIX = "learned-"
 LEFT, SAMPLE, PINNED, HELD = (PREFIX + name for name in ("left", "sample", "small", "control"))
@@ -192,8 +190,10 @@ class State:
 
     def add(self, run: Run) -> None:
         self.runs += 1
-        self.others.halve()
-        self.others.add(run.others)
+        # A control that is known is not replaced by one that tells less.
+        if run.others.bytes >= CONTROL_BYTES or self.others.bytes < CONTROL_BYTES:
+            self.others.halve()
+            self.others.add(run.others)
         for name, site in list(self.sites.items()):
             if name in run.sites:
                 site.halve()
@@ -213,6 +213,16 @@ class State:
                         and not run.pinned}
         for site in self.sites.values():
             site.left = self._loses(site, run)
+
+    @property
+    def unjudged(self) -> list[str]:
+        """Call paths of which a copy has a direction that the control does not know, those with the
+        most bytes first."""
+        known = self.others
+        return sorted((name for name, site in self.sites.items() if site.copied and not site.left
+                       and (site.copies.in_bytes > 0 and known.in_bytes < CONTROL_BYTES or
+                            site.copies.out_bytes > 0 and known.out_bytes < CONTROL_BYTES)),
+                      key=lambda name: -self.sites[name].bytes)
 
     def _loses(self, site: Site, run: Run) -> bool:
         """Whether libc's own memory is better for the blocks of a call path."""
@@ -275,19 +285,21 @@ def _text(state: State, head: str, base: str) -> str:
               f"{site.requests} {site.bytes} {site.copies.fields()}"
               for name, site in sorted(state.sites.items())]
     parts = [head + "#\n" + "\n".join(facts) + "\n", *_proposals(state)]
-    small = f"api = {HOST_APIS}\nsize = {SMALL >> 10}K..{LARGE >> 20}M\n"
-    large = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\n"  # The run has a control of them.
+    small = f"api = {HOST_APIS}\nsize = {SMALL >> 20}M..{LARGE >> 20}M\n"
+    large = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\n"
     for keys, which, end in ((large, False, ""), (small, True, "-small")):
         left = [name for name, site in state.sites.items() if site.left and site.small == which]
         for names, at in _lines(left):
             at, where = end + at, f"{keys}site = {names}\n"
-            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{PLACED}"
+            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{RARELY}"
                          f"place = pinned, pageable\n\n[rule {LEFT}{at}]\n{where}"
                          "place = pageable\n")
+    for names, _ in list(_lines(state.unjudged))[:1]:
+        parts.append(f"# The control, which tells what copies would take.\n[rule {HELD}]\n"
+                     f"api = {HOST_APIS}\nsite = {names}\n{RARELY}place = pageable\n")
     for names, at in _lines([name for name, site in state.sites.items() if site.pays]):
-        where = f"{small}site = {names}\n"
-        parts.append(f"# Smaller blocks that gain.\n[rule {HELD}-small{at}]\n{where}{HELD_BACK}"
-                     f"place = pageable\n\n[rule {PINNED}{at}]\n{where}place = pinned, pageable\n")
+        parts.append(f"# Smaller blocks that gain.\n[rule {PINNED}{at}]\n{small}site = {names}\n"
+                     "place = pinned, pageable\n")
     return "\n".join([*parts, base])
 
 

@@ -254,8 +254,9 @@ void zc_hostmem_start(void)
         note_cause(why, rule);
     announce();
     zc_hostblock_list();
-    if (zc_lessons_start() && zc_hostmem_ready() && hostrules.least != SIZE_MAX)
-        __atomic_store_n(&zc_hostheap.threshold, ZC_HOST_MIN, __ATOMIC_RELAXED);
+    if (zc_lessons_start() && zc_hostmem_ready() && hostrules.least != SIZE_MAX &&
+        hostrules.least > ZC_LESSONS_LEAST)
+        __atomic_store_n(&zc_hostheap.threshold, ZC_LESSONS_LEAST, __ATOMIC_RELAXED);
 }
 
 /* Records the owner of the memory at `p`.  False if the ledger has no memory for that. */

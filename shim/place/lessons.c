@@ -10,12 +10,8 @@
 #include "log/lines.h"
 #include "log/summary.h"
 
-/* One block in so many is as the others are not; and of a block's bytes so many are copied, or it
- * tells nothing. */
-#define PART 16u
-#define TRIED 2u    /* Smaller blocks of a call path that are tried first. */
+#define PART 16u    /* Of a block's bytes so many are copied, or it tells nothing. */
 #define LOSSES 2u   /* After so many in turn no more are placed. */
-#define ALL 4096u   /* Smaller blocks that are looked at, whatever they are worth. */
 #define SWITCHES 8u /* Of a call path, that the log tells. */
 
 struct lesson {
@@ -23,14 +19,9 @@ struct lesson {
     uint32_t switches;
     uint8_t losses; /* One after the other. */
     uint8_t other;  /* 1: not as at first: larger blocks are libc's, smaller ones are placed. */
-    uint8_t told;   /* 1: a block has paid or lost. */
 };
 
 static ZC_OWN struct lesson by_site[2][ZC_COUNTERS_SITES]; /* [1]: smaller ones.  Atomic. */
-static ZC_OWN struct {
-    uint32_t requests;             /* Of smaller blocks that no rule of the file takes. */
-    uint32_t paths;                /* Whose blocks are placed. */
-} smaller;                         /* Atomic. */
 static const struct zc_rule *base; /* The file's for blocks of any call path, */
 static uint64_t large;             /* from so many bytes on.  0: nothing is learned.  Atomic. */
 
@@ -62,20 +53,13 @@ static bool is_small(uint64_t size)
     return size < __atomic_load_n(&large, __ATOMIC_ACQUIRE);
 }
 
-/* Of a program whose smaller blocks never pay not each is looked at for ever. */
-static bool is_passed_over(void)
-{
-    uint32_t before = __atomic_fetch_add(&smaller.requests, 1, __ATOMIC_RELAXED);
-    return before >= ALL && before % PART && !__atomic_load_n(&smaller.paths, __ATOMIC_RELAXED);
-}
-
 bool zc_lessons_concern(const struct zc_rule *rule, enum zc_api api, size_t size)
 {
     if (!__atomic_load_n(&large, __ATOMIC_ACQUIRE))
         return false;
     if (!is_small(size))
         return rule == base;
-    return !rule && api != ZC_API_realloc && api != ZC_API_reallocarray && !is_passed_over();
+    return !rule && api != ZC_API_realloc && api != ZC_API_reallocarray;
 }
 
 const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, uint32_t site)
@@ -86,11 +70,10 @@ const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, u
         return rule;
     uint32_t before = __atomic_fetch_add(&l->requests, 1, __ATOMIC_RELAXED);
     bool placed = small == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
-    /* Each block that is held back costs what placed ones gain, so they become rarer: the 16th, the
-     * 32nd, the 64th.  Those that are never copied, which are spared their pages, tell nothing. */
-    bool held = !(before & (before + 1)) && __atomic_load_n(&l->told, __ATOMIC_RELAXED);
-    bool another = before % PART == PART - 1 && (!placed || held);
-    return placed != another || (small && before < TRIED) ? base : NULL;
+    /* A block that is tried in vain costs pages and a registration, so they become rarer: the
+     * first, the second, the fourth. */
+    bool tried = !(before & (before + 1));
+    return placed || tried ? base : NULL;
 }
 
 /* The worth of a block of the host heap: 1 where it paid, -1 where it lost, 0 where it tells
@@ -123,8 +106,6 @@ static void tell(struct lesson *l, const struct zc_block *b, uint64_t copied, bo
     char buf[256];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
     uint32_t times = __atomic_add_fetch(&l->switches, 1, __ATOMIC_RELAXED);
-    if (is_small(b->size))
-        __atomic_fetch_add(&smaller.paths, placed ? 1 : -1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&zc_log_decisions, 1, __ATOMIC_RELAXED);
     if (times > SWITCHES)
         return;
@@ -158,8 +139,6 @@ void zc_lessons_end(const void *p)
     struct lesson *l = &by_site[is_small(b->size)][b->site];
     bool placed = is_small(b->size) == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
     int was = worth(b, copied);
-    if (was)
-        __atomic_store_n(&l->told, 1, __ATOMIC_RELAXED);
     if (was && learn(l, placed, was))
         tell(l, b, copied, !placed);
 }

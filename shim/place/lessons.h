@@ -2,9 +2,10 @@
 /*
  * What ZC_POLICY=auto learns within a run: blocks that a call path has freed decide for its next
  * ones, by their bytes.  Those from the size of the profile's rule on are placed, until some were
- * registered in vain; smaller ones are libc's, until some that were tried have paid.  Some are
- * always as the others are not.  So no call path costs more than the registrations of
- * two of its blocks, and of every sixteenth.  What a rule of the file names is left to it.
+ * registered in vain; smaller ones are libc's, until some that were tried have paid.  Of what is
+ * libc's the first, second, fourth and so on are tried.  So no call path costs more than the
+ * registrations of two of its blocks, and of ever fewer.  What a rule of the file names is left to
+ * it.
  */
 #pragma once
 
@@ -13,6 +14,9 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
+
+/* Below, copies gain too little for what a registration takes. */
+#define ZC_LESSONS_LEAST ((size_t)1 << 20)
 
 /* Called once CUDA is up, and rules place blocks of libc.  True if smaller ones are tried. */
 bool zc_lessons_start(void);
