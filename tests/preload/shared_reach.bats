@@ -169,6 +169,11 @@ pairs_exactly() {
         [[ $(ended one) -gt 0 && $(ended own) -gt 0 ]]
         model "${STEPS:-30000}" 'access = write' write
         [[ $(sum elided_copies) -gt 0 ]]
-        unset $machine
+        rm "$FACTS"
+        export SIM_WRONG=parted
+        model "${STEPS:-5000}" 'access = read'
+        model "${STEPS:-5000}" 'access = write' write
+        [[ -z $pairs ]]
+        unset $machine SIM_WRONG
     done
 }

@@ -146,7 +146,8 @@ char *sim_wrong_view(char *page)
     uint64_t offset = here.offset + ((uintptr_t)page - here.start);
     for (size_t i = 0; i < maps.count; i++) {
         const struct sim_mapping *m = &maps.items[i];
-        if (!m->shared && m->file == here.file && offset - m->offset < m->end - m->start)
+        if (!m->shared && m->rights && m->file == here.file &&
+            offset - m->offset < m->end - m->start)
             found = (char *)m->start + (offset - m->offset);
     }
     sim_maps_free(&maps);
