@@ -169,6 +169,7 @@ class Order:
 def examine(orders, build, patience, again):
     """Goes through the mutants of orders; the records are in `done` of each."""
     log = ROOT / build / "mutants/results.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
     known, flying = earlier(log, again), {}
 
     def fill(order):
