@@ -374,6 +374,7 @@ def main() -> int:
                 print(f"the time is up: go on by --from '{program.name}'", file=sys.stderr)
                 break
             try:
+                print(f"{program.name}: begun", file=sys.stderr, flush=True)
                 kept = measure(program, options, library)
             except search.Stopped as stop:
                 print(f"{stop}: go on by --from '{program.name}'", file=sys.stderr)
