@@ -142,31 +142,21 @@ CUresult zc_stream_drain_context(CUcontext context)
     return event ? zc_stream_wait_mark(event) : zc_stream_wait_context(context);
 }
 
-/* CUDA_SUCCESS if nothing runs.  Streams that the legacy stream covers wait for a mark in it, as
- * the mark does for them.  So there is none before that stream says that it has nothing to do:
- * where a kernel waits for the program, the program may wait for what it launches next. */
-static CUresult look_for_work(CUevent *mark)
+/* CUDA_SUCCESS if nothing runs.  The legacy stream answers for those that it covers. */
+static CUresult look_for_work(void)
 {
-    CUresult result = zc_streams_known() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    if (result == CUDA_SUCCESS && !*mark)
-        result = zc_real.cuStreamQuery(CU_STREAM_LEGACY);
-    if (result != CUDA_SUCCESS)
-        return result;
-    *mark = *mark ? *mark : zc_stream_mark_here(CU_STREAM_LEGACY, ZC_LEGACY);
-    result = *mark ? zc_real.cuEventQuery(*mark) : CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result =
+        zc_streams_known() ? zc_real.cuStreamQuery(CU_STREAM_LEGACY) : CUDA_ERROR_NOT_SUPPORTED;
     return result == CUDA_SUCCESS && !zc_streams_idle(NULL) ? CUDA_ERROR_NOT_READY : result;
 }
 
 bool zc_stream_rests(unsigned most_ms)
 {
     uint64_t start = zc_ticks();
-    CUevent mark = NULL;
     CUresult result;
-    while ((result = look_for_work(&mark)) == CUDA_ERROR_NOT_READY &&
+    while ((result = look_for_work()) == CUDA_ERROR_NOT_READY &&
            zc_ticks_to_ns(zc_ticks() - start) < most_ms * UINT64_C(1000000))
         zc_nap(50);
-    if (mark)
-        zc_real.cuEventDestroy_v2(mark);
     return result == CUDA_SUCCESS;
 }
 

@@ -330,7 +330,9 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base, si
     for (struct zc_early *w = early.entry; w != END; w++)
         if (early_suits(w, want) && (!best || w->since < best->since))
             best = w;
-    if (best && early_reserve(best, want->context)) {
+    /* No kernel is launched before it is decided whose memory is at the addresses.  One that runs
+     * already may wait for the program, and then what is registered there could not be ended. */
+    if (best && zc_stream_all_rest(want->context, 0) && early_reserve(best, want->context)) {
         __atomic_store_n(&best->taken, true, __ATOMIC_RELEASE);
         *base = best->base;
         *bytes = best->span;

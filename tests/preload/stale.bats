@@ -66,7 +66,16 @@ same_or_refused() {
     same elsewhere "${RULES[@]}" 'place = mapped' 'place = managed' 'place = vmm'
 }
 
+@test "a free where all devices rest again gives the memory back" {
+    export SIM_DELAY_US=300
+    same rested 'place = mapped'
+    [[ $bare == *'back: 1' ]]
+}
+
 @test "a kernel may wait for the program while a pair is to be made of a registered block" {
-    same kernel "${RULES[@]}" $'[rule host]\napi = posix_memalign\nplace = shared
+    local scene reads=$'[rule host]\napi = posix_memalign\nplace = shared
 [rule device]\napi = cudaMalloc\nsize = 1M..\nplace = shared\naccess = read'
+    for scene in kernel kernel_late; do
+        same "$scene" "${RULES[@]}" "$reads"
+    done
 }

@@ -249,13 +249,39 @@ static void elsewhere(void)
     end_gpu(1);
 }
 
+/* Frees where a stream of another device had waited for the program.  That the devices rest by now
+ * may be seen late, but not never. */
+static void rested(void)
+{
+    CUcontext here = start_gpu(0), there = start_gpu(1);
+    CUdeviceptr p;
+    bool given = false;
+    CHECK(cuStreamCreate(&waiting, CU_STREAM_NON_BLOCKING));
+    gate_close(&gate, waiting);
+    gate_open(&gate);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(here));
+    for (int i = 0; i < 1000 && !given; i++) {
+        CHECK(cuMemAlloc(&p, BYTES));
+        CHECK(cuMemFree(p));
+        given = sim_leaks(SIM_LEAK_REGISTERED) == 0;
+    }
+    printf("a free gave the memory back: %d\n", given);
+    CHECK(cuCtxSetCurrent(there));
+    end_gpu(1);
+    end_gpu(0);
+}
+
 /* A kernel waits for the program, which copies a block into a device block of its size; parts of it
- * were copied elsewhere before. */
-static void kernel(void)
+ * were copied elsewhere before.  With `registered` once libzc has registered the block by itself,
+ * where it does. */
+static void beside_kernel(bool registered)
 {
     CUdeviceptr part;
     EXPECT(posix_memalign((void **)&h, PAGE, BYTES) == 0);
     memset(h, 1, BYTES);
+    for (int i = 0; registered && i < 500 && !sim_leaks(SIM_LEAK_REGISTERED); i++)
+        usleep(1000);
     CHECK(cuStreamCreate(&waiting, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemAlloc(&part, BYTES / 8));
@@ -271,13 +297,23 @@ static void kernel(void)
     end();
 }
 
+static void kernel(void)
+{
+    beside_kernel(false);
+}
+
+static void kernel_late(void)
+{
+    beside_kernel(true);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"lines", lines},         {"forked", forked},
-                                          {"behind", behind},       {"rows", rows},
-                                          {"batch", batch},         {"captured", captured},
-                                          {"node", node},           {"registers", registers},
-                                          {"elsewhere", elsewhere}, {"kernel", kernel}};
+    static const struct scenario all[] = {
+        {"lines", lines},   {"forked", forked},       {"behind", behind},
+        {"rows", rows},     {"batch", batch},         {"captured", captured},
+        {"node", node},     {"registers", registers}, {"elsewhere", elsewhere},
+        {"rested", rested}, {"kernel", kernel},       {"kernel_late", kernel_late}};
     start_gpu(0);
     return RUN_SCENARIO(all, argc, argv);
 }
