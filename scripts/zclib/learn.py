@@ -19,6 +19,7 @@ from .report.findings import HOST_APIS
 
 LARGE = 16 << 20         # From here on the preset everyday has a rule.
 SMALL = 1 << 20          # Below, requests of libc are not tried.
+SAMPLED = 16             # Blocks that one of those that are left stands for, at least.
 RARE = 16                # A block of which less than this part was copied is not registered.
 CONTROL_BYTES = 64 << 20  # Copies of the control tell no rate before.
 MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
@@ -41,9 +42,9 @@ class Counts:
     out_bytes: int = 0
     out_ns: int = 0
 
-    def add(self, other: Counts, sign: int = 1) -> None:
+    def add(self, other: Counts, times: int = 1) -> None:
         for name in COUNTS:
-            setattr(self, name, max(getattr(self, name) + sign * getattr(other, name), 0))
+            setattr(self, name, max(getattr(self, name) + times * getattr(other, name), 0))
 
     def halve(self) -> None:
         for name in COUNTS:
@@ -84,9 +85,10 @@ class Site:
         return self.small and self.copied and not self.left
 
     def add(self, other: Site) -> None:
-        self.requests += other.requests
-        self.bytes += other.bytes
-        self.copies.add(other.copies)
+        times = SAMPLED if self.left else 1
+        self.requests += times * other.requests
+        self.bytes += times * other.bytes
+        self.copies.add(other.copies, times)
 
     def halve(self) -> None:
         self.requests //= 2

@@ -152,6 +152,17 @@ blocks from 16 MiB are pinned from now on" ]]
     false
 }
 
+@test "blocks that pay for every other input stay placed, once both inputs were seen" {
+    for _ in 1 2 3; do
+        auto ./lessons 20 vain
+        auto ./lessons 20 vain turned
+    done
+    run ! grep -q '^# site: .* large left ' "$PROFILES"/lessons-*.conf
+    auto ./lessons 20 vain
+    auto ./lessons 20 vain turned
+    [[ $(taken) == "host-buffers=20" ]]
+}
+
 @test "zc run says in its last line what it had of the profile, and explain reads it" {
     run -0 "$ZC" run --auto ./lessons 3
     [[ ${lines[-1]} == "auto: "*" of 588 MiB from or to pageable memory did not move as such in "\
@@ -326,6 +337,32 @@ not_used() {
     run -0 "$ZC" auto --learn odd.jsonl bad.jsonl /dev/null none.jsonl
     run -0 "$ZC" check "$PROFILES"/lessons-*.conf
     [[ $output == *" 0 errors, 0 warnings" ]]
+}
+
+# Writes a log of a run of 300 days that copied 1 PiB by each of 5,000 call paths.
+write_long_log() {
+    python3 - "$(ls "$PROFILES"/*.conf)" <<'PYTHON'
+import json, sys
+PIB, FOR = 1 << 50, 300 * 86400 * 10**9
+row = {"dir": "HtoD", "asked_calls": 1 << 32, "asked_bytes": PIB, "blocked_ns": FOR // 5000}
+print(json.dumps({"type": "meta", "schema": 1, "pid": 1, "host": "h", "gpu": "simulated",
+                  "driver": 13000, "profile": sys.argv[1]}))
+print(json.dumps({"type": "summary", "wall_ns": FOR, "exit_status": 0, "sites": [
+    {"site": f"{at:08x}", "rule": "host-buffers", "requests": 1 << 32, "requested_bytes": PIB * 8,
+     "traffic": [row]} for at in range(5000)]}))
+PYTHON
+}
+
+@test "a run of 300 days by thousands of call paths teaches by those with the most bytes" {
+    auto ./lessons 1 often
+    write_long_log >long.jsonl
+    for _ in 1 2 3; do run -0 --separate-stderr "$ZC" auto --learn long.jsonl; done
+    [[ $(runs) == 4 && -z $stderr && $(stat -c %s "$PROFILES"/*.conf) -le 65536 ]]
+    [[ $(grep -c '^# site: .* left ' "$PROFILES"/*.conf) == 256 ]]
+    run -0 "$ZC" check "$PROFILES"/*.conf
+    [[ $output == *" 0 errors, 0 warnings" ]]
+    auto ./lessons 2 often
+    [[ $(taken) == "host-buffers=2" ]]
 }
 
 @test "runs that end at one moment are all learned from" {
