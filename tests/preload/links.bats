@@ -80,6 +80,19 @@ api = malloc\nplace = pinned' timeout 60 "$program" staged
     done
 }
 
+@test "random copies with a call that fails at each step are those of one link, or say so" {
+    for seed in ${SEEDS:-1 2 3}; do
+        for devices in 2 4; do
+            rm -f "$SIM_TRACE"
+            SEED=$seed SIM_DEVICES=$devices run -0 --separate-stderr under_policy \
+                $'[defaults]\nlinks = '"$devices" timeout 60 "$program" lanes_failing
+            [[ -z $output ]]
+            run ! grep -v '^libzc: .* link\|^$' <<<"$stderr"
+            (($(relayed) > 0))
+        done
+    done
+}
+
 @test "a stream that waits for the program holds nothing of the other device" {
     scene freed_there 2
     [[ $(relayed) == 8 ]] # Of the copies before the stream waits.

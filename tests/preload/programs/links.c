@@ -356,6 +356,42 @@ static void lane_check(struct lane *l)
     EXPECT(!memcmp(l->to, l->pair.to, LANE_BYTES));
 }
 
+/* Whether one of the next calls of the driver fails, which one and when. */
+static bool failing;
+
+static void fail_somewhere(struct lane *l)
+{
+    static const char *const calls[] = {
+        "cuCtxCreate_v2",        "cuMemAlloc_v2",        "cuStreamCreate",
+        "cuEventCreate",         "cuEventRecord",        "cuEventQuery",
+        "cuStreamWaitEvent",     "cuMemcpyPeerAsync",    "cuCtxEnablePeerAccess",
+        "cuMemcpyHtoDAsync_v2",  "cuMemcpyDtoHAsync_v2", "cuCtxPushCurrent_v2",
+        "cuDeviceCanAccessPeer", "cuDeviceGetCount",     "cuStreamSynchronize"};
+    if (failing)
+        sim_fail(calls[below(l, sizeof(calls) / sizeof(*calls))],
+                 below(l, 2) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY,
+                 1 + (unsigned)below(l, 30));
+}
+
+/* A copy that has failed is made again: all of its bytes are as if it had been made once. */
+static void lane_copy(struct lane *l, bool waits, size_t at, size_t from, size_t n, bool in)
+{
+    struct pair *p = &l->pair;
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    for (int i = 0; i < 2 && result != CUDA_SUCCESS; i++) {
+        if (i == 0)
+            fail_somewhere(l);
+        if (in)
+            result = waits ? cuMemcpyHtoD(p->device + at, p->from + from, n)
+                           : cuMemcpyHtoDAsync(p->device + at, p->from + from, n, l->stream);
+        else
+            result = waits ? cuMemcpyDtoH(p->to + at, p->device + from, n)
+                           : cuMemcpyDtoHAsync(p->to + at, p->device + from, n, l->stream);
+        sim_fail(NULL, CUDA_SUCCESS, 0);
+    }
+    CHECK(result);
+}
+
 static void lane_step(struct lane *l)
 {
     struct pair *p = &l->pair;
@@ -374,13 +410,11 @@ static void lane_step(struct lane *l)
     case 2:
     case 3:
     case 4:
-        CHECK(waits ? cuMemcpyHtoD(p->device + at, p->from + from, n)
-                    : cuMemcpyHtoDAsync(p->device + at, p->from + from, n, l->stream));
+        lane_copy(l, waits, at, from, n, true);
         memcpy(l->device + at, p->from + from, n);
         break;
     default:
-        CHECK(waits ? cuMemcpyDtoH(p->to + at, p->device + from, n)
-                    : cuMemcpyDtoHAsync(p->to + at, p->device + from, n, l->stream));
+        lane_copy(l, waits, at, from, n, false);
         memcpy(l->to + at, l->device + from, n);
     }
 }
@@ -426,6 +460,13 @@ static void lanes_in_turns(void)
         lane_step(&lanes[below(&lanes[0], LANES)]);
     for (int i = 0; i < LANES; i++)
         lane_check(&lanes[i]);
+}
+
+/* with a call of the driver that fails at each step, */
+static void lanes_failing(void)
+{
+    failing = true;
+    lanes_in_turns();
 }
 
 /* or of a thread each. */
@@ -477,6 +518,7 @@ int main(int argc, char **argv)
                                           {"many", many},
                                           {"busy", busy},
                                           {"lanes_in_turns", lanes_in_turns},
+                                          {"lanes_failing", lanes_failing},
                                           {"lanes_at_once", lanes_at_once},
                                           {"call_fails", call_fails}};
     arguments = argv + 2;
