@@ -15,6 +15,7 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "copy/port.h"
 #include "copy/staged.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
@@ -48,6 +49,7 @@ struct link {
     CUevent passed[SLOTS];         /* Behind the work of each slot; the first behind that of all. */
     CUcontext reached;             /* The peer has access to its memory; or NULL.  Atomic. */
     struct zc_stream_ident served; /* The stream of the last copy. */
+    uint64_t port;                 /* zc_port(); 0: not asked yet.  Atomic. */
     uint64_t asked;                /* When it was asked whether other processes are there. */
 };
 
@@ -243,6 +245,28 @@ static bool link_usable(struct job *job, struct link *link, int peer)
     return pays && link_make(link, peer) && (!idle || link_alone(link, peer));
 }
 
+static uint64_t port_of(int device)
+{
+    if (device >= ZC_LINKS_MAX)
+        return zc_port(device);
+    uint64_t *known = &links.of[device].port, port = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (!port)
+        __atomic_store_n(known, port = zc_port(device), __ATOMIC_RELAXED);
+    return port;
+}
+
+/* `links = idle`: two devices below one port get no more than one of them alone.  A virtual machine
+ * may show ports that are not there, so a number of links takes them all the same. */
+static bool port_taken(struct job *job, int peer, const uint8_t *peers, unsigned count)
+{
+    bool taken = port_of(peer) == port_of(job->own);
+    for (unsigned i = 0; i < count; i++)
+        taken = taken || port_of(peer) == port_of(peers[i]);
+    if (taken)
+        job->why = "the others share a PCIe port with it (links = N takes them)";
+    return taken;
+}
+
 static bool link_claim(struct link *link)
 {
     return !__atomic_exchange_n(&link->claimed, 1, __ATOMIC_ACQUIRE);
@@ -266,7 +290,8 @@ static unsigned claim_links(struct job *job, uint8_t peers[ZC_LINKS_MAX])
         job->why = "the process sees no other GPU";
     for (int peer = 0; peer < devices && peer < ZC_LINKS_MAX && count + 1 < most; peer++) {
         struct link *link = &links.of[peer];
-        if (peer == job->own || !link_claim(link))
+        if (peer == job->own || (most == ZC_LINKS_IDLE && port_taken(job, peer, peers, count)) ||
+            !link_claim(link))
             continue;
         if (link_usable(job, link, peer))
             peers[count++] = (uint8_t)peer;

@@ -164,6 +164,26 @@ api = malloc\nplace = pinned' timeout 60 "$program" staged
     (($(relayed) > 0))
 }
 
+@test "of GPUs below one port of the host, by sysfs, links = idle takes one" {
+    local folder=/tmp/$BASHPID # Short, and without capitals: a part of bus ids.
+    mkdir "$folder"
+    for bus in 01 02; do
+        ln -s "../pci0000:00/0000:00:01.0/0000:$bus:00.0" "$folder/$bus:00.0"
+    done
+    for bus in 03 04; do
+        ln -s "../pci0000:80/0000:80:01.0/0000:$bus:00.0" "$folder/$bus:00.0"
+    done
+    export SIM_BUS=../../../..$folder/
+    linked many idle
+    [[ $(relayed) == 0 && $stderr == *'keep to its own link: the others share a PCIe port'* ]]
+    SIM_DEVICES=4 linked many idle
+    (($(relayed) > 0))
+    [[ $(grep -c '^cuCtxCreate_v2 0' "$SIM_TRACE") == 1 ]]
+    linked many 2
+    (($(relayed) > 0))
+    rm -r "$folder"
+}
+
 @test "the log has the links of each copy, its bytes once, and what a peer cost" {
     export ZC_LOG=$BATS_TEST_TMPDIR/log ZC_LOG_LEVEL=events
     scene order 2

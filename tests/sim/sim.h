@@ -7,6 +7,9 @@
  * SIM_MEMORY_MIB, SIM_PIN_MIB, SIM_DELAY_US, SIM_KERNEL_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT,
  * SIM_TRACE, SIM_COPIES, SIM_MANAGED and SIM_LEAKS, and:
  *
+ * SIM_BUS=TEXT
+ *     What the devices' bus ids begin with (ffff:, which no machine has).
+ *
  * SIM_TAKEN_MIB
  *     What another process has taken of each device's memory but the first's.
  *

@@ -221,7 +221,8 @@ SIM_API(cuDeviceGetPCIBusId, (char *text, int size, CUdevice dev), (text, size, 
         return CUDA_ERROR_INVALID_DEVICE;
     if (!text || size < 13)
         return CUDA_ERROR_INVALID_VALUE;
-    snprintf(text, (size_t)size, "0000:%02x:00.0", dev + 1);
+    const char *begin = getenv("SIM_BUS");
+    snprintf(text, (size_t)size, "%s%02x:00.0", begin ? begin : "ffff:", dev + 1);
     return CUDA_SUCCESS;
 }
 
