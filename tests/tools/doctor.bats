@@ -192,6 +192,21 @@ C
     [[ $output == *"huge pages, one thread "*"ms/GiB"* ]]
 }
 
+@test "--measure says what two GPUs get at once, and where one port carries both" {
+    SIM_DEVICES=2 run -0 zc doctor --measure
+    [[ $output == *"Pinned, to GPU 0 and GPU 1 at once "*"B/s"* ]]
+    run -0 python3 - <<'END'
+import sys
+sys.path.insert(0, "scripts")
+from zclib.commands.doctor import _measures
+print(*_measures({"rate.to_device_pinned": [1000, 20], "beside.1": [2000, 21],
+                  "beside.2": [2000, 39], "beside.3": "no memory"}, None), sep="\n")
+END
+    [[ ${lines[2]} =~ ^'Pinned, to GPU 0 and GPU 1 at once '+'95.2 GB/s'\ *$ ]]
+    [[ ${lines[3]} =~ 'GPU 2 at once '+"51.3 GB/s: one port carries both, 'links = own' fits" ]]
+    [[ ${lines[4]} =~ 'GPU 3 at once '+'not measured: no memory' ]]
+}
+
 @test "--json has the facts and the verdicts" {
     [[ $(json "d['places']['mapped']['possible'], d['driver.devices']" doctor) == "(True, 1)" ]]
 }

@@ -14,7 +14,8 @@ from ..doctor import child, host, places, views
 from ..progress import Progress
 
 EPILOG = """\
---measure copies up to 256 MiB over the link of device 0 for some seconds, and tries on \
+--measure copies up to 256 MiB over the link of device 0 for some seconds, alone and beside each \
+other GPU's, and tries on \
 every device what the place 'shared' relies on; it keeps what it finds, for the \
 predictions of `zc tune` and for the library, in $XDG_CACHE_HOME/libzc.
 Exit status: 0 where a place beyond 'pageable' is possible; 1 where none is, or \
@@ -40,6 +41,7 @@ RATES = (
     ("rate.kernel_device", "Kernel reads device memory"),
     ("rate.cpu", "Copy within host memory, one thread"),
 )
+ONE_PORT = 1.3  # Two GPUs at once, of the rate of one: no more than that comes through one port.
 COSTS = (
     ("cost.host_alloc", "cudaHostAlloc and its free"),
     ("cost.register", "The same by huge pages, one thread"),
@@ -257,6 +259,15 @@ def _measures(facts: dict[str, Any], width: int | None) -> Iterator[str]:
         if isinstance(value, list):
             rows.append((text, units.rate(*value)))
         elif value is not None:
+            rows.append((text, f"not measured: {value}"))
+    alone = facts.get("rate.to_device_pinned")
+    for key in sorted(key for key in facts if key.startswith("beside.")):
+        value, text = facts[key], f"Pinned, to GPU 0 and GPU {key[7:]} at once"
+        if isinstance(value, list) and isinstance(alone, list):
+            gain = value[0] / value[1] / (alone[0] / alone[1])
+            rows.append((text, units.rate(*value) + (
+                "" if gain > ONE_PORT else ": one port carries both, 'links = own' fits")))
+        else:
             rows.append((text, f"not measured: {value}"))
     for key, text in COSTS:
         value = facts.get(key)

@@ -10,7 +10,7 @@ import ctypes
 import time
 from typing import Callable
 
-from .driver import PINNED_DEVICEMAP, Driver, Error, emit, huge_block
+from .driver import PINNED_DEVICEMAP, PINNED_PORTABLE, Driver, Error, emit, huge_block
 
 MOST_BYTES = 256 << 20
 RUNS = 5
@@ -98,7 +98,8 @@ class Bench:
         self._emit_rate("cost.host_alloc", self._host_alloc)
         self._emit_rate("cost.register", self._register)
         self._pin()
-        call("cuMemHostAlloc", ctypes.byref(self._pinned), size, PINNED_DEVICEMAP)
+        call("cuMemHostAlloc", ctypes.byref(self._pinned), size,
+             PINNED_DEVICEMAP | PINNED_PORTABLE)
         ctypes.memset(self._pinned, 1, self.size)
         other = ctypes.create_string_buffer(self.size)
         self._emit_rate("rate.cpu",
@@ -109,6 +110,29 @@ class Bench:
             self._emit_rate(f"rate.from_device_{kind}",
                             lambda host=host: call("cuMemcpyDtoH_v2", host, self._device, size))
         self._kernel()
+        for device in range(1, self._driver.integer("cuDeviceGetCount")):
+            self._beside(device)
+
+    def _beside(self, device: int) -> None:
+        """Pinned memory to device 0 and to another one at once: they may have one PCIe port."""
+        name, blocks = f"beside.{device}", (self._device, ctypes.c_uint64())
+        size, call = ctypes.c_size_t(self.size), self._driver.call
+
+        def copy() -> None:
+            for number, block in zip((0, device), blocks):
+                self._driver.use(number)
+                call("cuMemcpyHtoDAsync_v2", block, self._pinned, size, None)
+            for number in (0, device):
+                self._driver.use(number)
+                call("cuCtxSynchronize")
+
+        try:
+            self._driver.use(device)
+            call("cuMemAlloc_v2", ctypes.byref(blocks[1]), size)
+            emit(name, [2 * self.size, _best(copy)])
+        except Error as error:
+            emit(name, str(error))
+        self._driver.use(0)
 
     def _host_alloc(self) -> None:
         """Pinned memory as the driver makes it, and its end."""
