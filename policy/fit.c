@@ -259,6 +259,11 @@ static void check_contradictions(struct zc_parser *parser, const struct zc_rule 
                  (rule->streams & no_stream) != 0
                      ? "all its requests have a stream"
                      : "only cudaMallocAsync and cudaMallocFromPoolAsync have a stream");
+    if (has(rule, ZC_KEY_ACCESS) && places_of(rule) & ZC_FIT(VMM) &&
+        !(places_of(rule) & ZC_FIT(SHARED)) &&
+        (rule->access != ZC_ACCESS_READ || rule->spill != ZC_SPILL_MOVE))
+        complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_ACCESS,
+                 "has no effect: ", "in vmm only 'read' has one, beside 'spill = move'");
     if (has(rule, ZC_KEY_DEVICE) && (rule->apis & ~libc_requests) == 0)
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_DEVICE,
                  "the rule never matches: ", "requests of libc have no device");

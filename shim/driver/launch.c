@@ -23,6 +23,7 @@ static struct {
 static __thread __attribute__((tls_model("initial-exec"))) struct {
     void (*done)(const struct zc_launch *);
     uint32_t under_way; /* More than one in signal handlers. */
+    bool again;         /* The launch was prepared before. */
 } mine;
 
 /* The function is set before the bit and stays after it.  So a launch that still sees the bit of a
@@ -131,7 +132,7 @@ void zc_launch_leave(void)
  * has changed `drains`: so one of both sees the other. */
 CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg)
 {
-    for (;;) {
+    for (mine.again = false;; mine.again = true) {
         uint32_t before = __atomic_load_n(&launches.drains, __ATOMIC_SEQ_CST);
         CUresult result = ready(arg);
         if (result != CUDA_SUCCESS)
@@ -144,6 +145,11 @@ CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg)
     }
 }
 
+bool zc_launch_again(void)
+{
+    return mine.again;
+}
+
 static CUresult launch_ready(const void *launch)
 {
     return zc_launch_prepare(launch);
@@ -152,6 +158,7 @@ static CUresult launch_ready(const void *launch)
 CUresult zc_launch_begin(const struct zc_launch *launch)
 {
     CUresult result = zc_launch_enter(launch_ready, launch);
+    mine.again = false;
     if (result != CUDA_SUCCESS)
         zc_launch_done(launch);
     return result;

@@ -61,6 +61,9 @@ void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn);
 /* Calls the parties until one refuses. */
 CUresult zc_launch_prepare(const struct zc_launch *launch);
 
+/* Called by a party: it has been called for this launch before. */
+bool zc_launch_again(void);
+
 /* The same for a launch that zc_launch_end() follows, if this returns CUDA_SUCCESS. */
 CUresult zc_launch_begin(const struct zc_launch *launch);
 

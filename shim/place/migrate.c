@@ -37,6 +37,9 @@
 /* Launches that leave a block where it is after one could not move it: each try holds them up. */
 #define AGAIN 64u
 
+/* Most blocks that are passed to find the next one in host memory. */
+#define WALK 512u
+
 /* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
  * given. */
 struct rate {
@@ -57,6 +60,8 @@ static ZC_OWN struct {
     CUcontext home;           /* The context whose blocks move, that of the first one; */
     CUdevice home_device;     /* and its device. */
     bool elsewhere;           /* Another context uses the GPU. */
+    CUdeviceptr before;       /* An address in the last block that was named.  With the driver lock,
+                               * as the order of blocks. */
 } moving;
 
 static CUcontext migrate_home(void)
@@ -237,6 +242,7 @@ struct search {
     const struct zc_block *for_block;
     uint64_t now, from; /* This launch; launches in which they are not due. */
     uint64_t period;    /* Launches between two uses of that block; 0: unknown. */
+    bool reads;         /* Only blocks that kernels only read. */
     uint64_t bytes;     /* Of all that were found. */
     struct zc_block *farthest;
     uint64_t farthest_due;
@@ -260,7 +266,7 @@ static bool look_at(struct zc_block *block, void *arg)
         !__atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED) || !may_move(block, v))
         return true;
     uint64_t due = due_in(v, s->now, s->period);
-    if (zc_movable(v)->last == s->now || due < s->from)
+    if (zc_movable(v)->last == s->now || due < s->from || (s->reads && !zc_move_reads(v)))
         return true;
     s->bytes += block->size;
     if (due > s->farthest_due) {
@@ -270,9 +276,10 @@ static bool look_at(struct zc_block *block, void *arg)
     return true;
 }
 
-static struct search find_leaver(const struct zc_block *block, uint64_t now, uint64_t from)
+static struct search find_leaver(const struct zc_block *block, uint64_t now, uint64_t from,
+                                 bool reads)
 {
-    struct search s = {.for_block = block, .now = now, .from = from};
+    struct search s = {.for_block = block, .now = now, .from = from, .reads = reads};
     s.period = __atomic_load_n(&zc_movable(zc_vmm_of(block))->apart, __ATOMIC_RELAXED);
     zc_block_each(look_at, &s);
     return s;
@@ -316,12 +323,47 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
     return moved;
 }
 
+/* The first block in host memory that launches will name after this one, if they go on in the order
+ * of before; NULL if that is unknown. */
+static struct zc_block *find_next(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_vmm_of(block);
+    for (unsigned i = 0; i < WALK && v; i++) {
+        struct zc_block *next = zc_block_find(zc_movable(v)->next);
+        v = zc_move_of(next);
+        if (v && zc_block_spilled(next) && next != block)
+            return next->rule == block->rule && zc_move_reads(v) && may_move(next, v) ? next : NULL;
+    }
+    return NULL;
+}
+
+/* At rest, once a block has come: the next one is copied while kernels run, into the memory of one
+ * that is due later. */
+static void fetch_next(const struct zc_block *block, uint64_t now)
+{
+    const char *why;
+    const struct zc_block *next = find_next(block);
+    if (!next)
+        return;
+    const struct zc_movable *used = zc_movable(zc_vmm_of(next));
+    uint64_t from = due_in(&used->vmm, now, __atomic_load_n(&used->apart, __ATOMIC_RELAXED)) + 1;
+    while (migrate_room(next) < next->size) {
+        struct zc_block *leaves = find_leaver(next, now, from, true).farthest;
+        if (!leaves || !migrate_move(leaves, NULL, NULL))
+            return;
+    }
+    zc_move_ahead(next, &why);
+}
+
 /* With the driver lock, while nothing runs. */
 static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
     struct zc_block *leaves = NULL;
-    while (!leaves && migrate_room(block) < block->size) {
-        leaves = find_leaver(block, now, from).farthest;
+    bool fetched = zc_move_fetched(block);
+    if (!fetched)
+        zc_move_abandon();
+    while (!fetched && !leaves && migrate_room(block) < block->size) {
+        leaves = find_leaver(block, now, from, false).farthest;
         if (!leaves)
             return;
         if (zc_move_fits(leaves, block))
@@ -330,14 +372,15 @@ static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const 
             return;
         leaves = NULL;
     }
-    migrate_move(leaves, block, reason);
+    if (migrate_move(leaves, block, fetched ? "it was fetched ahead" : reason))
+        fetch_next(block, now);
 }
 
 static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
 {
     uint64_t free_bytes = migrate_room(block);
-    return free_bytes >= block->size ||
-           find_leaver(block, now, from).bytes >= block->size - free_bytes;
+    return zc_move_fetched(block) || free_bytes >= block->size ||
+           find_leaver(block, now, from, false).bytes >= block->size - free_bytes;
 }
 
 /* As zc_move_begin(). */
@@ -400,7 +443,12 @@ static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uin
     if (now < __atomic_load_n(&used->again, __ATOMIC_RELAXED))
         return;
     uint64_t lost = loss(r, block->size);
-    uint64_t cost = zc_regret_cost(block->size);
+    /* One that kernels only read leaves without a copy. */
+    uint64_t cost = zc_regret_cost(block->size) / (zc_move_reads(&used->vmm) ? 2 : 1);
+    if (zc_move_fetched(block)) {
+        try_to(block, now, 2, NULL);
+        return;
+    }
     if (!r->time_of_them) {
         come_first(block, r, bytes, cost, now);
         return;
@@ -411,6 +459,20 @@ static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uin
         try_to(block, now, 2, "a kernel reads it more than once");
     else if (owes && apart)
         try_to(block, now, 2 * apart, "kernels used it for long");
+}
+
+/* Learns the order of blocks while all launches are looked at. */
+static void note_order(const struct named *n)
+{
+    bool all = __atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < n->count; i++) {
+        struct zc_vmm *before = zc_move_of(zc_block_find(moving.before));
+        if (!zc_move_reads(zc_vmm_of(n->of[i])))
+            continue;
+        if (before && all && before != zc_vmm_of(n->of[i]))
+            zc_movable(before)->next = n->of[i]->base;
+        moving.before = all ? n->of[i]->base : 0;
+    }
 }
 
 static bool untimed(const void *kernel)
@@ -424,9 +486,12 @@ static void use_named(const struct zc_launch *launch, struct named *n)
     name_blocks(launch, n);
     if (!n->count)
         return;
-    uint64_t now = __atomic_add_fetch(&moving.launches, 1, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < n->count; i++)
+    bool again = zc_launch_again();
+    uint64_t now = __atomic_add_fetch(&moving.launches, !again, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < n->count && !again; i++)
         note_use(zc_vmm_of(n->of[i]), now);
+    if (!again)
+        note_order(n);
     struct rate r = rate_of(n->note.kernel);
     uint64_t before = r.spent;
     for (unsigned i = 0; i < n->count; i++)

@@ -12,14 +12,16 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "ledger/rules.h"
+#include "ledger/site.h"
+#include "log/refusals.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "vmm/access.h"
 #include "vmm/lazy.h"
 
-/* Most handles of host memory that are kept: creating one takes longest of all.  They stay mapped,
- * because mapping and unmapping takes longer than a copy. */
-#define CACHED 4
+/* Most handles of host memory that are kept for no block: creating one takes longest of all.  They
+ * stay mapped, because mapping and unmapping takes longer than a copy. */
+#define SPARES 4
 
 #define PIECES 16u              /* Most pieces in which a block is copied, */
 #define PIECE ((size_t)2 << 20) /* and the bytes of the least one. */
@@ -37,13 +39,22 @@ struct behind {
 static ZC_OWN struct {
     uint32_t moving; /* Blocks are being moved.  Atomic. */
     uint32_t users;  /* Calls that have been announced.  Atomic. */
-    /* Host memory that blocks have left, oldest first.  With the driver lock. */
+    /* Host memory that blocks have left, oldest first.  With the driver lock, as what follows. */
     struct cached {
         const struct zc_rule *rule; /* Rule and device decide where on the host it lies. */
+        const struct zc_vmm *owner; /* The block that has left it, if kernels only read that: what
+                                     * it holds as long as the block is clean.  Else NULL. */
         int device;
         struct behind behind;
-    } cache[CACHED];
-    unsigned cached;
+    } * cache;
+    unsigned cached, room; /* Their number, and the capacity of the array. */
+    struct {
+        struct zc_vmm *of;      /* NULL: nothing is fetched. */
+        struct zc_block counts; /* A copy of its block, for the limits. */
+        struct behind device;   /* The memory that it gets, */
+        struct zc_va *at;       /* mapped at other addresses. */
+        CUstream stream;        /* Of its context; NULL once that has gone. */
+    } ahead;                    /* A block that is copied to the device while kernels run. */
 } move;
 ZC_OWN uint64_t zc_move_cached;
 
@@ -80,7 +91,38 @@ CUresult zc_move_never(const struct zc_block *block)
     if (!v)
         return CUDA_SUCCESS;
     __atomic_store_n(&zc_movable(v)->stays, true, __ATOMIC_SEQ_CST);
+    zc_move_written(block, false);
     return zc_va_open_host(&v->va);
+}
+
+/* If the driver does not open it, it refuses what would write. */
+void zc_move_written(const struct zc_block *block, bool fills)
+{
+    struct zc_vmm *v = zc_move_of(block);
+    if (!v || v->rule->access != ZC_ACCESS_READ)
+        return;
+    if (fills)
+        __atomic_store_n(&zc_movable(v)->filled, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&zc_movable(v)->clean, false, __ATOMIC_RELAXED);
+    zc_va_seal(&v->va, false);
+}
+
+bool zc_move_reads(const struct zc_vmm *v)
+{
+    return v->rule->access == ZC_ACCESS_READ &&
+           __atomic_load_n(&zc_movable(v)->filled, __ATOMIC_RELAXED);
+}
+
+static bool is_clean(const struct zc_vmm *v)
+{
+    return __atomic_load_n(&zc_movable(v)->clean, __ATOMIC_RELAXED);
+}
+
+/* At rest: what is mapped next, kernels may only read, if the program's copies have filled it. */
+static void set_clean(struct zc_vmm *v)
+{
+    v->va.sealed = zc_move_reads(v);
+    __atomic_store_n(&zc_movable(v)->clean, v->va.sealed, __ATOMIC_RELAXED);
 }
 
 /* A launch that was inside the driver at the first look may run now, so there is a second one. */
@@ -128,31 +170,53 @@ static void drop_cached(unsigned i)
     drop_behind(&b);
 }
 
+/* How many are kept for a block, or with NULL for none; *first is the first of them. */
+static unsigned count_cached(const struct zc_vmm *owner, unsigned *first)
+{
+    unsigned n = 0;
+    for (unsigned i = move.cached; i-- > 0;)
+        if (move.cache[i].owner == owner) {
+            *first = i;
+            n++;
+        }
+    return n;
+}
+
 /* Gives back what is not behind a block, or keeps it if it is host memory. */
-static void give_back(const struct zc_vmm *v, struct behind *b)
+static void give_back(const struct zc_vmm *v, const struct zc_vmm *owner, struct behind *b)
 {
     const char *why;
-    if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, v->va.device, size_of(b), &why)) {
+    unsigned first;
+    if (!b->host.to ||
+        !zc_arena_extend(&move.cache, &move.room, move.cached, sizeof(*move.cache), SPARES) ||
+        !zc_limits_take(ZC_PLACE_MAPPED, v->va.device, size_of(b), &why)) {
         drop_behind(b);
         return;
     }
-    if (move.cached == CACHED)
-        drop_cached(0);
-    move.cache[move.cached++] = (struct cached){v->rule, v->va.device, *b};
+    if (!owner && count_cached(NULL, &first) == SPARES)
+        drop_cached(first);
+    move.cache[move.cached++] = (struct cached){v->rule, owner, v->va.device, *b};
     __atomic_fetch_add(&zc_move_cached, size_of(b), __ATOMIC_RELAXED);
 }
 
+/* Its own, or what no block has left. */
 static bool find_cached(const struct zc_vmm *v, struct behind *out)
 {
+    unsigned found = move.cached;
     for (unsigned i = move.cached; i-- > 0;) {
         const struct cached *c = &move.cache[i];
         if (size_of(&c->behind) != zc_vmm_own(v) || c->rule != v->rule ||
             c->device != v->va.device || c->behind.guard != v->guard)
             continue;
-        *out = take_cached(i);
-        return true;
+        if (c->owner == v || (!c->owner && found == move.cached))
+            found = i;
+        if (c->owner == v)
+            break;
     }
-    return false;
+    if (found == move.cached)
+        return false;
+    *out = take_cached(found);
+    return true;
 }
 
 /* Maps chunks of a block at other addresses, if they are not; *at is NULL after a failure. */
@@ -250,6 +314,19 @@ static CUresult exchange(struct zc_vmm *v, struct behind *b, const char **why)
     }
     put_behind(v, &before);
     map_again(v);
+    return result;
+}
+
+/* The same of memory that will hold what the block does. */
+static CUresult arrive(struct zc_vmm *v, struct behind *b, const char **why)
+{
+    bool clean = is_clean(v), sealed = v->va.sealed;
+    set_clean(v);
+    CUresult result = exchange(v, b, why);
+    if (result != CUDA_SUCCESS) {
+        __atomic_store_n(&zc_movable(v)->clean, clean, __ATOMIC_RELAXED);
+        zc_va_seal(&v->va, sealed);
+    }
     return result;
 }
 
@@ -373,8 +450,10 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
         result = leave_device(leaves, &c, &host, why);
         *left = result == CUDA_SUCCESS;
     }
-    if (*left)
+    if (*left) {
         put_behind(leaves, &host);
+        set_clean(leaves);
+    }
     if (result == CUDA_SUCCESS && comes) {
         *why = "the driver refuses the copy";
         result = copy_pieces(&c, (*beside)->base, true);
@@ -382,10 +461,11 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     if (*left)
         map_again(leaves);
     if (result == CUDA_SUCCESS && comes)
-        result = exchange(comes, &device, why);
+        result = arrive(comes, &device, why);
     end_copies(&c, v->va.context);
     zc_va_drop(alias);
-    give_back(v, leaves && !*left ? &host : &device);
+    give_back(v, comes && result == CUDA_SUCCESS && is_clean(comes) ? comes : NULL,
+              leaves && !*left ? &host : &device);
     return result;
 }
 
@@ -423,16 +503,139 @@ static void note_at(struct zc_block *block, bool host)
     __atomic_fetch_add(&zc_vmm_hosted, host ? 1 : -1, __ATOMIC_RELAXED);
 }
 
+/* Host memory that is kept for the block holds its bytes. */
+static bool has_copy(const struct zc_vmm *v, unsigned *at)
+{
+    return is_clean(v) && count_cached(v, at);
+}
+
 bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)
 {
     const struct zc_vmm *l = zc_vmm_of(leaves), *c = zc_vmm_of(comes);
-    return leaves->size == comes->size && zc_vmm_own(l) == zc_vmm_own(c) && l->guard == c->guard &&
-           !((leaves->flags ^ comes->flags) & ZC_BLOCK_BUDGET);
+    unsigned at;
+    return !has_copy(l, &at) && leaves->size == comes->size && zc_vmm_own(l) == zc_vmm_own(c) &&
+           l->guard == c->guard && !((leaves->flags ^ comes->flags) & ZC_BLOCK_BUDGET);
+}
+
+/* The block leaves the device for the memory that is kept for it. */
+static bool leave_clean(struct zc_block *block, unsigned at, const char **why)
+{
+    struct zc_vmm *v = zc_vmm_of(block);
+    struct behind b = take_cached(at);
+    bool counted = count_at(block, true, why);
+    bool left = counted && exchange(v, &b, why) == CUDA_SUCCESS;
+    if (left)
+        note_at(block, true);
+    if (counted)
+        uncount(block, !left);
+    give_back(v, left ? NULL : v, &b);
+    return left;
+}
+
+static void end_ahead(void)
+{
+    if (move.ahead.stream)
+        zc_real.cuStreamDestroy_v2(move.ahead.stream);
+    zc_va_drop(move.ahead.at);
+    move.ahead.of = NULL;
+}
+
+bool zc_move_abandon(void)
+{
+    if (!move.ahead.of)
+        return false;
+    if (move.ahead.stream)
+        zc_stream_drain(move.ahead.stream, ZC_LEGACY);
+    end_ahead();
+    drop_behind(&move.ahead.device);
+    uncount(&move.ahead.counts, false);
+    return true;
+}
+
+bool zc_move_fetched(const struct zc_block *block)
+{
+    return move.ahead.of && move.ahead.of == zc_vmm_of(block) && is_clean(move.ahead.of);
+}
+
+/* Maps the copy, and copies. */
+static CUresult start_ahead(struct zc_vmm *v, const struct behind *device, struct zc_va **at,
+                            CUstream *stream, const char **why)
+{
+    struct zc_va **beside = &zc_movable(v)->beside;
+    CUresult result = map_beside(v, &v->chunks, v->guard, beside, why);
+    if (result == CUDA_SUCCESS)
+        result = map_beside(v, &device->chunks, v->guard, at, why);
+    *why = result == CUDA_SUCCESS ? "cuMemSetAccess refuses" : *why;
+    if (result == CUDA_SUCCESS)
+        result = zc_va_seal(&v->va, true);
+    if (result != CUDA_SUCCESS)
+        return result;
+    __atomic_store_n(&zc_movable(v)->clean, true, __ATOMIC_RELAXED);
+    *why = "the driver refuses the copy";
+    result = zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS)
+        result = zc_real.cuMemcpyDtoDAsync_v2((*at)->base, (*beside)->base, zc_vmm_own(v), *stream);
+    if (result == CUDA_SUCCESS)
+        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), zc_vmm_own(v));
+    return result;
+}
+
+bool zc_move_ahead(const struct zc_block *block, const char **why)
+{
+    struct zc_vmm *v = zc_vmm_of(block);
+    struct behind device = {0};
+    struct zc_va *at = NULL;
+    CUstream stream = NULL;
+    if (!count_at(block, false, why))
+        return false;
+    CUresult result = make_behind(v, false, &device, why);
+    if (result == CUDA_SUCCESS)
+        result = start_ahead(v, &device, &at, &stream, why);
+    move.ahead.of = v;
+    move.ahead.counts = *block;
+    move.ahead.device = device;
+    move.ahead.at = at;
+    move.ahead.stream = stream;
+    return result == CUDA_SUCCESS || !zc_move_abandon();
+}
+
+/* A block that was fetched comes to the device. */
+static bool land(struct zc_block *block, const char **why)
+{
+    struct zc_vmm *v = move.ahead.of;
+    *why = "the driver refuses the copy";
+    if (zc_stream_drain(move.ahead.stream, ZC_LEGACY) != CUDA_SUCCESS ||
+        arrive(v, &move.ahead.device, why) != CUDA_SUCCESS) {
+        zc_move_abandon();
+        return false;
+    }
+    end_ahead();
+    note_at(block, false);
+    uncount(block, true);
+    give_back(v, v, &move.ahead.device);
+    return true;
+}
+
+void zc_move_forget(const struct zc_vmm *v)
+{
+    unsigned at;
+    bool mine = zc_driver_lock();
+    if (move.ahead.of == v)
+        zc_move_abandon();
+    while (count_cached(v, &at))
+        drop_cached(at);
+    if (mine)
+        zc_driver_unlock();
 }
 
 bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
 {
     bool left = false;
+    unsigned at;
+    if (leaves && has_copy(zc_vmm_of(leaves), &at))
+        return leave_clean(leaves, at, why);
+    if (comes && zc_move_fetched(comes))
+        return land(comes, why);
     if (!(leaves ? count_at(leaves, true, why) : count_at(comes, false, why)))
         return false;
     CUresult result = exchange_blocks(zc_vmm_of(leaves), zc_vmm_of(comes), &left, why);
@@ -450,15 +653,68 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
     return result == CUDA_SUCCESS;
 }
 
+struct sealed {
+    const struct zc_block *first;
+    unsigned count;
+};
+
+static bool find_sealed(struct zc_block *block, void *arg)
+{
+    struct sealed *s = arg;
+    const struct zc_vmm *v = zc_move_of(block);
+    if (v && v->va.sealed && !s->count++)
+        s->first = block;
+    return true;
+}
+
+void zc_move_diagnose(void)
+{
+    static bool said; /* Atomic: all later calls fail, too. */
+    struct sealed s = {.count = 0};
+    if (__atomic_load_n(&said, __ATOMIC_RELAXED))
+        return;
+    zc_block_each(find_sealed, &s);
+    if (!s.count || __atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+        return;
+    const struct zc_rule *rule = zc_vmm_of(s.first)->rule;
+    zc_refusal_count(zc_rules(), rule);
+    zc_refusal_read_only(zc_rules(), rule, s.first->id, s.first->size, s.first->base,
+                         zc_site_id(s.first->site), s.count - 1);
+}
+
+static bool gives(int place, enum zc_place_id what)
+{
+    return place == ZC_PLACE_COUNT || place == (int)what;
+}
+
 static unsigned move_reclaim(int place)
 {
     unsigned given = 0;
-    if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_MAPPED) || !move.cached || !zc_driver_lock())
+    if (!(gives(place, ZC_PLACE_MAPPED) || gives(place, ZC_PLACE_VMM)) || !zc_driver_lock())
         return 0;
-    for (; move.cached; given++)
+    if (gives(place, ZC_PLACE_VMM) && move.ahead.of && !zc_leaving(move.ahead.of->va.context))
+        given += zc_move_abandon();
+    for (; gives(place, ZC_PLACE_MAPPED) && move.cached; given++)
         drop_cached(move.cached - 1);
     zc_driver_unlock();
     return given;
+}
+
+static uint64_t move_idle_bytes(void)
+{
+    CUdevice device;
+    const struct zc_vmm *v = __atomic_load_n(&move.ahead.of, __ATOMIC_RELAXED);
+    bool here = v && zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && v->va.device == device;
+    return here ? zc_vmm_own(v) : 0;
+}
+
+static void move_context_lost(CUcontext context)
+{
+    bool mine = zc_driver_lock();
+    if (move.ahead.of && move.ahead.of->va.context == context)
+        move.ahead.stream = NULL;
+    if (mine)
+        zc_driver_unlock();
 }
 
 static void move_context_gone(CUcontext context)
@@ -467,5 +723,7 @@ static void move_context_gone(CUcontext context)
     move_reclaim(ZC_PLACE_MAPPED);
 }
 
-const struct zc_module zc_module_move = {.context_gone = move_context_gone,
-                                         .reclaim = move_reclaim};
+const struct zc_module zc_module_move = {.context_lost = move_context_lost,
+                                         .context_gone = move_context_gone,
+                                         .reclaim = move_reclaim,
+                                         .idle_bytes = move_idle_bytes};
