@@ -4,3 +4,4 @@
 #include "sweep.cuh"
 
 SIM_KERNEL(update)
+SIM_KERNEL(digest)
