@@ -23,6 +23,11 @@ uint64_t zc_available(void)
     return available;
 }
 
+uint64_t zc_cgroup_processors(void)
+{
+    return UINT64_MAX;
+}
+
 static struct zc_extent *extent_of(void *p)
 {
     return zc_hostheap_extent((uintptr_t)p);
