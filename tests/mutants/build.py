@@ -17,6 +17,8 @@ OBJECT = ["-g0", "-Wno-error", "-w"]
 # Of the library's flags those that its tests are not built with (tests/tests.mk).
 NOT_TESTS = ("-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition",
              "-ftls-model=initial-exec", "-D__CUDA_API_VERSION_INTERNAL")
+# A test may stand for a function of the library that another one of its file needs.
+FIRST_WINS = "-Wl,--allow-multiple-definition"
 # These test the simulated GPU, or a program of kernels/.
 NO_UNITS = ("sim_", "runtime_", "kernels_")
 
@@ -130,6 +132,6 @@ class Folder:
             made.replace(test)
         out = ROOT / self.path / "unit" / name
         out.parent.mkdir(exist_ok=True)
-        must(["gcc", "-pthread", "-o", str(out), str(test), *objects, f"{self.build}/libzc.a",
-              "-lcmocka", "-lm", "-ldl"])
+        must(["gcc", "-pthread", FIRST_WINS, "-o", str(out), str(test), *objects,
+              f"{self.build}/libzc.a", "-lcmocka", "-lm", "-ldl"])
         return out

@@ -13,7 +13,7 @@ from concurrent.futures import as_completed
 from itertools import zip_longest
 
 from . import operators, tests
-from .build import ROOT, Folder, digest, must, pool, unit_names
+from .build import FIRST_WINS, ROOT, Folder, digest, must, pool, unit_names
 
 KEPT = ROOT / "tests/mutants/tests.tsv"
 SEEN_BYTES = 1 << 20
@@ -46,10 +46,10 @@ def counting_build(build):
     count = f"{folder.path}/seen.o"
     must([*(f for f in folder.compile if f != "-fsanitize"), "-c", "-o", count,
           "tests/mutants/seen.c"])
-    flags = "CFLAGS=-O1 -g -finstrument-functions"
+    flags = ("CFLAGS=-O1 -g -finstrument-functions", f"LDFLAGS={ROOT / count} {FIRST_WINS}")
     own = f"{build}/mutants/counting"
-    must(["make", "-s", f"B={own}", flags, f"LDFLAGS={ROOT / count}", f"-j{os.cpu_count()}",
-          f"{own}/libzc.so", *(f"{own}/tests/unit/{name}" for name in unit_names())])
+    must(["make", "-s", f"B={own}", *flags, f"-j{os.cpu_count()}", f"{own}/libzc.so",
+          *(f"{own}/tests/unit/{name}" for name in unit_names())])
     return own
 
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import subprocess
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, wait
 from itertools import chain
@@ -150,7 +151,10 @@ def begin_worker(build, table, patience, numbers):
 
 
 def examine_one(mutant):
-    return record(mutant, *WORKER.result(mutant))
+    try:
+        return record(mutant, *WORKER.result(mutant))
+    except subprocess.CalledProcessError as error:  # The others are asked all the same.
+        return record(mutant, "error", str(error))
 
 
 class Order:
@@ -213,10 +217,13 @@ def summary(seed, done):
     for r in sorted(new, key=lambda r: (r["file"], r["line"])):
         show(r)
     caught = len(real) - len(survivors)
+    errors = [r for r in done if r["result"] == "error"]
+    for r in errors:
+        print(f"\n{r['id']} {r['file']}:{r['line']}: a test was not built: {r['by']}")
     print(f"\nseed {seed}: caught {caught} of {len(real)}"
           f" ({100 * caught / max(len(real), 1):.1f} %);"
           f" {len(survivors) - len(new)} of the survivors are explained, {len(new)} are above")
-    return 1 if new else 0
+    return 1 if new or errors else 0
 
 
 def settings():
