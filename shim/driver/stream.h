@@ -42,6 +42,10 @@ bool zc_stream_rests(unsigned most_ms);
  * all devices, and one of them may wait for what the program does next. */
 bool zc_stream_all_rest(CUcontext first, unsigned most_ms);
 
+/* The same of all contexts but one, or with NULL of all.  Outside of captures; takes driver/lock.h.
+ */
+bool zc_stream_others_rest(CUcontext but, unsigned most_ms);
+
 /* True if a call may wait for all devices, in a call of the program's that waits for `waited`
  * alone, or with NULL for none: no other stream has work that may wait for the program, or all come
  * to rest in `most_ms`.  In doubt false; true during captures, where nobody can tell.  Takes

@@ -360,9 +360,19 @@ struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *w
                                    : NULL;
 }
 
+/* In a call that has waited for the current context.  Kernels of others may wait for what this
+ * thread launches next, as those of collectives do, and to end a registration waits for all. */
+static bool may_trim(void)
+{
+    CUcontext here;
+    bool any = zc_hostheap_pooled() || __atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED);
+    return any && !zc_capture_any() && zc_real.cuCtxGetCurrent(&here) == CUDA_SUCCESS &&
+           zc_stream_others_rest(here, 0);
+}
+
 void zc_freed_reap(bool waited)
 {
-    if (waited && zc_stream_may_wait(NULL, 0)) {
+    if (waited && may_trim()) {
         zc_early_trim();
         zc_pinned_trim();
     }

@@ -66,6 +66,10 @@ same_or_refused() {
     same elsewhere "${RULES[@]}" 'place = mapped' 'place = managed' 'place = vmm'
 }
 
+@test "a free gives back nothing while a kernel of another device waits for the program" {
+    same collective "$PINNED"
+}
+
 @test "a free where all devices rest again gives the memory back" {
     export SIM_DELAY_US=300
     same rested 'place = mapped'

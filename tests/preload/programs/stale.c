@@ -249,6 +249,37 @@ static void elsewhere(void)
     end_gpu(1);
 }
 
+/* A kernel of another device waits for what the program does behind a free, when registered memory
+ * that the program has freed has been in the pool for long enough to be given back. */
+static void collective(void)
+{
+    enum { BLOCKS = 20 };
+    CUcontext here = start_gpu(0), there = start_gpu(1);
+    char *block[BLOCKS];
+    CUdeviceptr p;
+    CHECK(cuStreamCreate(&waiting, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSetCurrent(here));
+    CHECK(cuMemAlloc(&p, BYTES));
+    for (int i = 0; i < BLOCKS; i++) {
+        EXPECT(posix_memalign((void **)&block[i], PAGE, BYTES) == 0);
+        memset(block[i], 1, BYTES);
+        CHECK(cuMemcpyHtoD(p, block[i], BYTES));
+        CHECK(cuMemcpyHtoD(p, block[i], BYTES));
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        free(block[i]);
+    CHECK(cuCtxSetCurrent(there));
+    gate_close_by_kernel(&gate, waiting);
+    CHECK(cuCtxSetCurrent(here));
+    usleep(1200000);
+    SHOW(cuMemFree(p));
+    gate_open(&gate);
+    CHECK(cuCtxSetCurrent(there));
+    CHECK(cuCtxSynchronize());
+    end_gpu(1);
+    end_gpu(0);
+}
+
 /* Frees where a stream of another device had waited for the program.  That the devices rest by now
  * may be seen late, but not never. */
 static void rested(void)
@@ -309,11 +340,19 @@ static void kernel_late(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"lines", lines},   {"forked", forked},       {"behind", behind},
-        {"rows", rows},     {"batch", batch},         {"captured", captured},
-        {"node", node},     {"registers", registers}, {"elsewhere", elsewhere},
-        {"rested", rested}, {"kernel", kernel},       {"kernel_late", kernel_late}};
+    static const struct scenario all[] = {{"lines", lines},
+                                          {"forked", forked},
+                                          {"behind", behind},
+                                          {"rows", rows},
+                                          {"batch", batch},
+                                          {"captured", captured},
+                                          {"node", node},
+                                          {"registers", registers},
+                                          {"elsewhere", elsewhere},
+                                          {"collective", collective},
+                                          {"rested", rested},
+                                          {"kernel", kernel},
+                                          {"kernel_late", kernel_late}};
     start_gpu(0);
     return RUN_SCENARIO(all, argc, argv);
 }
