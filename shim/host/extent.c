@@ -249,7 +249,7 @@ void zc_extent_bury(struct zc_extent *extent)
 static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
 {
     return e->units >= units && e->units - units <= units / 4 && e->node == want->node && !e->odd &&
-           (e->inode != 0) == want->shareable;
+           (e->inode != 0) == want->shareable && !e->owner == !want->owner;
 }
 
 static bool registered(const struct zc_extent *e)
@@ -338,11 +338,22 @@ struct zc_extent *zc_extent_oldest(bool pinned, bool odd)
     return NULL;
 }
 
+/* A child of fork(2) shares the driver's pinned memory with its parent, and none of it is copied
+ * for the child. */
+static bool open_pages(const struct zc_extent *e, void *at, size_t n)
+{
+    const int rights = PROT_READ | PROT_WRITE;
+    if (!e->owner)
+        return zc_memory_protect(at, n, rights) == 0;
+    return zc_memory_map(at, n, rights, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                         0) != MAP_FAILED;
+}
+
 bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node)
 {
     void *base = (void *)(zc_extent_base(extent) + ((uintptr_t)first << ZC_HOST_UNIT_SHIFT));
     size_t span = zc_extent_span(extent) - ((size_t)first << ZC_HOST_UNIT_SHIFT);
-    if (zc_memory_protect(base, span, PROT_READ | PROT_WRITE) != 0)
+    if (!open_pages(extent, base, span))
         return false;
     if (node == ZC_NODE_LOCAL)
         node = __atomic_load_n(&zc_extent_local, __ATOMIC_RELAXED);

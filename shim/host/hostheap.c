@@ -71,7 +71,7 @@ ZC_LOCK_FOR_FORKS(zc_heap)
  * while a child has them, too.  Of what is in the pool a child needs nothing. */
 static void advise_pooled(struct zc_extent *e, void *advice)
 {
-    if (e->use == ZC_EXTENT_FREE && !e->inode)
+    if (e->use == ZC_EXTENT_FREE && !e->inode && !e->owner)
         zc_memory_advise((void *)zc_extent_base(e), zc_extent_span(e), *(const int *)advice);
 }
 
@@ -257,6 +257,8 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     }
     if (!e)
         *why = errno ? zc_limits_reason(errno, span) : "the range of the host heap is full";
+    if (e)
+        e->owner = want->owner;
     if (e && want->shareable)
         zc_memfile_open(e);
     if (e && !back(e, want->node)) {

@@ -173,18 +173,18 @@ static CUresult end_parts(const struct zc_extent *e)
     return kept;
 }
 
-/* Fresh memory comes in huge pages, but for what would be more than the program asked for, and what
- * the kernel has none free for: to make some it moves other pages, for minutes where memory is
- * full.  The end of a block is a mapping of its own then, too much for many small ones. */
+/* Large fresh memory comes in huge pages, but for what would be more than the program asked for,
+ * and what the kernel has none free for: to make some it moves other pages, for minutes where
+ * memory is full. */
 static struct zc_fill *fill_fresh(char *base, size_t bytes)
 {
-    size_t end = bytes < LARGE ? 0 : bytes % ZC_HUGE_PAGE;
-    size_t small = zc_pages_free_huge() < bytes ? bytes : end;
     CUdevice device;
     bool known = zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
-    if (small)
-        zc_memory_advise(base + (bytes - small), zc_pages_span(small), MADV_NOHUGEPAGE);
-    return zc_workers_fill(base, bytes, ZC_FILL_FRESH, known ? zc_node_of_device(device) : -1);
+    bool huge = bytes >= LARGE && zc_pages_free_huge() >= bytes;
+    if (huge && bytes % ZC_HUGE_PAGE)
+        zc_memory_advise(base + (bytes - bytes % ZC_HUGE_PAGE), ZC_HUGE_PAGE, MADV_NOHUGEPAGE);
+    return zc_workers_fill(base, bytes, huge ? ZC_FILL_FILE : ZC_FILL_FRESH,
+                           known ? zc_node_of_device(device) : -1);
 }
 
 /* Registers the next bytes of an extent in parts.  The pages of fresh memory come in by threads
@@ -631,11 +631,11 @@ void zc_pinned_tidy_slow(void)
     zc_driver_unlock();
 }
 
-/* Memory that cuMemHostAlloc gave to the program stays the device's, and so do blocks that graphs
- * rely on. */
+/* Blocks that graphs rely on stay the device's.  Linux copies nothing of cuMemHostAlloc's, which is
+ * shared memory. */
 static bool is_copied_by_fork(const struct zc_extent *e)
 {
-    return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && (!e->owner || !e->live) &&
+    return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !e->owner &&
            !(e->live && zc_pinned_lasts(e)) && !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
 }
 

@@ -72,7 +72,7 @@ static void collapse(void *memory, size_t at, size_t n)
     for (size_t i = at, end = at + n; i < end; i += HUGE_PAGE) {
         touch(memory, i, 1);
         if (zc_memory_advise((char *)memory + i, HUGE_PAGE, MADV_COLLAPSE) != 0)
-            touch(memory, i, end - i < HUGE_PAGE ? end - i : HUGE_PAGE);
+            populate_fresh(memory, i, end - i < HUGE_PAGE ? end - i : HUGE_PAGE);
     }
 }
 

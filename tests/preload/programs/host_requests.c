@@ -370,24 +370,30 @@ static void registered(void)
     end_gpu(0);
 }
 
+/* Parent and child see what the other one writes. */
 static void forked(void)
 {
     start();
     char *p = pinned(4 * MIB, 0);
+    int told[2], status = 0;
+    char none;
     memset(p, 4, 4 * MIB);
     fflush(stdout);
-    pid_t child = fork();
+    pid_t child = pipe(told) == 0 ? fork() : -1;
     if (child == 0) {
-        printf("child sees %d\n", all_are(p, 4, 4 * MIB));
+        close(told[1]);
+        (void)!read(told[0], &none, 1);
+        printf("child sees %d\n", all_are(p, 4, 3 * MIB) && all_are(p + 3 * MIB, 6, MIB));
         memset(p, 5, MIB);
         SHOW(cuMemFreeHost(p));
         void *q = NULL;
         SHOW(cuMemHostAlloc(&q, MIB, 0));
         _exit(0);
     }
-    int status = 0;
+    memset(p + 3 * MIB, 6, MIB);
+    close(told[1]);
     waitpid(child, &status, 0);
-    printf("child ended with %d, parent sees %d\n", status, all_are(p, 4, 4 * MIB));
+    printf("child ended with %d, parent sees %d\n", status, all_are(p, 5, MIB));
     SHOW(cuMemFreeHost(p));
     end_gpu(0);
 }

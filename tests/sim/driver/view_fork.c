@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Views in a forked child: its side of the pages becomes private before fork returns there. */
+/* Views in a forked child: its side of pages that were registered becomes private before fork
+ * returns there; what the driver allocated it shares with its parent. */
 #define _GNU_SOURCE
 #include "maps.h"
 #include "memory.h"
@@ -94,7 +95,7 @@ void sim_view_fork_child(void)
     if (sim_view_any && sim_maps_read(&maps, 0, UINTPTR_MAX)) {
         for (size_t i = 0; i < maps.count; i++) {
             const struct sim_mapping *m = &maps.items[i];
-            if (m->view && !sim_swap_alone(m->start, m->end - m->start, m->rights))
+            if (m->view && !m->allocated && !sim_swap_alone(m->start, m->end - m->start, m->rights))
                 abort(); /* better no child than one that writes to its parent's memory */
         }
         sim_maps_free(&maps);
