@@ -18,6 +18,7 @@
 #include "host/visits.h"
 #include "ledger/block.h"
 #include "log/summary.h"
+#include "memory/cgroup.h"
 #include "memory/limits.h"
 #include "memory/workers.h"
 
@@ -27,6 +28,10 @@
 /* Bytes in the pool, beyond those that blocks once had, or at all until CUDA is up. */
 #define POOL_SLACK ((uint64_t)64 << 20)
 #define POOL_KEEP_NS UINT64_C(1000000000) /* And a nanosecond a byte. */
+
+/* The pool keeps no more than this part of what the host has left, which is asked so often. */
+#define SPARE_PART 4
+#define SPARE_NS UINT64_C(100000000)
 
 /* Threads touch so much for blocks of which nobody knows yet whether the program fills them. */
 #define LENT_MAX ((uint64_t)128 << 20)
@@ -155,10 +160,30 @@ static uint64_t pool_most(void)
     return room < most ? room : most;
 }
 
+/* True if the host, or a control group, is short of the memory that the pool keeps.  Under the
+ * lock. */
+static bool short_of_memory(void)
+{
+    static uint64_t asked, spare;
+    if (zc_extent_pooled_bytes <= POOL_SLACK)
+        return false;
+    if (!asked || zc_ticks_to_ns(zc_ticks() - asked) > SPARE_NS) {
+        spare = zc_available() / SPARE_PART;
+        asked = zc_ticks();
+    }
+    return zc_extent_pooled_bytes > spare;
+}
+
 static bool too_much(const struct zc_extent *e)
 {
-    return e->odd || zc_extent_pooled_bytes > pool_most() ||
+    return e->odd || zc_extent_pooled_bytes > pool_most() || short_of_memory() ||
            zc_ticks_to_ns(zc_ticks() - e->since) > POOL_KEEP_NS + zc_extent_span(e);
+}
+
+/* The quota of libc's blocks, or of the program's cuMemHostAlloc. */
+static int quota_of(const void *asker)
+{
+    return asker ? ZC_LIMITS_ASKED : -1;
 }
 
 /* Gives an extent from the pool to this process, even if it was inherited. */
@@ -166,7 +191,7 @@ static bool adopt(struct zc_extent *e, const char **why)
 {
     if (zc_hostheap_mine(e))
         return true;
-    if (!zc_limits_take(ZC_PLACE_PINNED, -1, zc_extent_span(e), why))
+    if (!zc_limits_take(ZC_PLACE_PINNED, quota_of(e->owner), zc_extent_span(e), why))
         return false;
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
@@ -208,12 +233,12 @@ void zc_hostheap_fit(bool all)
     drain(false);
 }
 
-bool zc_heap_take_limit(size_t span, const char **why)
+bool zc_heap_take_limit(size_t span, const void *asker, const char **why)
 {
-    if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
+    if (zc_limits_take(ZC_PLACE_PINNED, quota_of(asker), span, why))
         return true;
     drain(true);
-    return zc_limits_take(ZC_PLACE_PINNED, -1, span, why);
+    return zc_limits_take(ZC_PLACE_PINNED, quota_of(asker), span, why);
 }
 
 /* Empties the pool where the kernel refuses. */
@@ -247,7 +272,7 @@ struct zc_extent *zc_heap_carve(uint32_t units)
 static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, const char **why)
 {
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
-    if (!zc_heap_take_limit(span, why))
+    if (!zc_heap_take_limit(span, want->owner, why))
         return NULL;
     drain(false); /* The pool had nothing that fits. */
     struct zc_extent *e = zc_heap_carve(units);
@@ -268,7 +293,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
         e = NULL;
     }
     if (!e) {
-        zc_limits_give(ZC_PLACE_PINNED, -1, span);
+        zc_limits_give(ZC_PLACE_PINNED, quota_of(want->owner), span);
         return NULL;
     }
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
@@ -616,7 +641,7 @@ void zc_hostheap_drop(struct zc_extent *extent)
 {
     zc_extent_unback(extent);
     if (zc_hostheap_mine(extent))
-        zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(extent));
+        zc_limits_give(ZC_PLACE_PINNED, quota_of(extent->owner), zc_extent_span(extent));
     zc_heap_bury(extent);
 }
 

@@ -97,7 +97,7 @@ static struct zc_extent *grow(struct zc_extent *e, uint32_t units)
     const char *why;
     uint32_t had = e->units;
     size_t more = (size_t)(units - had) << ZC_HOST_UNIT_SHIFT;
-    if (!zc_heap_take_limit(more, &why))
+    if (!zc_heap_take_limit(more, NULL, &why))
         return NULL;
     struct zc_extent *grown = grow_in_place(e, units) ? e : grow_elsewhere(e, units);
     if (!grown)

@@ -31,7 +31,9 @@ static ZC_LOCK(lock, ZC_RANK_LIMITS);
  * percentages, and free memory, are each device's own. */
 static struct {
     struct zc_quota pinned, mapped,
-        registered; /* Under max_pinned the places `mapped`, `pinned`. */
+        registered;        /* Under max_pinned the places `mapped`, `pinned`. */
+    struct zc_quota asked; /* `pinned` for requests for such memory; without a `max_pinned` of the
+                            * policy's they have no limit but the host's. */
     struct zc_quota managed, managed_for[DEVICES_MAX]; /* By the device of the request. */
     struct zc_quota devices, device[DEVICES_MAX]; /* The program's own blocks, vmm and shared. */
     bool started; /* pinned.most has been resolved.  Under the lock. */
@@ -42,6 +44,7 @@ static struct {
 } limits = {
     .mapped = {.parent = &limits.pinned, .most = UINT64_MAX},
     .registered = {.parent = &limits.pinned, .most = UINT64_MAX},
+    .asked = {.most = UINT64_MAX},
     .managed = {.most = UINT64_MAX},
     .managed_for = {[EACH_DEVICE] = {.parent = &limits.managed, .most = UINT64_MAX}},
     .devices = {.most = UINT64_MAX},
@@ -115,6 +118,8 @@ void zc_limits_start(const struct zc_policy *policy)
         limits.strict = zc_file_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
         limits.pinned.most =
             limits_share(given ? policy->max_pinned : half, zc_available(), limits.host_ranks);
+        if (policy->given & ZC_KEY_BIT(ZC_KEY_MAX_PINNED))
+            limits.asked.parent = &limits.pinned;
         limits.started = true;
     }
     zc_lock_drop(&lock);
@@ -195,8 +200,9 @@ static uint64_t limits_device_most(int device)
 static struct zc_quota *limits_quota(enum zc_place_id place, int device)
 {
     int entry = device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1;
-    return place == ZC_PLACE_MAPPED    ? &limits.mapped
-           : place == ZC_PLACE_PINNED  ? &limits.registered
+    return place == ZC_PLACE_MAPPED ? &limits.mapped
+           : place == ZC_PLACE_PINNED
+               ? device == ZC_LIMITS_ASKED ? &limits.asked : &limits.registered
            : place == ZC_PLACE_MANAGED ? &limits.managed_for[entry]
                                        : &limits.device[entry];
 }
@@ -261,7 +267,9 @@ uint64_t zc_limits_used(enum zc_place_id place)
 {
     const struct zc_quota *quota =
         place == ZC_PLACE_MANAGED ? &limits.managed : limits_quota(place, -1);
-    return __atomic_load_n(&quota->used, __ATOMIC_RELAXED);
+    uint64_t more =
+        place == ZC_PLACE_PINNED ? __atomic_load_n(&limits.asked.used, __ATOMIC_RELAXED) : 0;
+    return __atomic_load_n(&quota->used, __ATOMIC_RELAXED) + more;
 }
 
 /* Bytes that zc_limits_device_room() has taken for the thread's next block. */
@@ -376,6 +384,7 @@ static void limits_child(void)
     limits_forget(&limits.pinned);
     limits_forget(&limits.mapped);
     limits_forget(&limits.registered);
+    limits_forget(&limits.asked);
     limits_forget(&limits.managed);
     limits_forget(&limits.devices);
     limits.started = false;

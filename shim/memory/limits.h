@@ -25,7 +25,9 @@ const char *zc_limits_reason(int error, size_t bytes);
 
 /* Takes `bytes` of the limit of a place; managed bytes also of the free memory of the current
  * `device`.  False, and nothing taken, if they would exceed it; then *why is a string constant. For
- * `mapped` and `pinned` no device counts. */
+ * `mapped` and `pinned` no device counts, but memory of `pinned` that the program itself asked the
+ * driver to pin is ZC_LIMITS_ASKED's: `max_pinned` limits it only where a policy says so. */
+#define ZC_LIMITS_ASKED (-2)
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
 void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
 

@@ -41,10 +41,11 @@ void sim_view_close(struct sim_view *view);
 /* Whether this process ever had a view. */
 extern bool sim_view_any;
 
-/* fork: a child of a real driver's process gets private copies of pages that are pinned. Those that
- * were are copied as parent and child write them, where the parent has one thread, and at once
- * where it has more. The forking thread waits until the child has made them; what other threads
- * write meanwhile the child may see. */
+/* fork: a child of a real driver's process gets private copies of private pages that are
+ * registered, and shares what the driver allocated. Pages that were registered are copied as parent
+ * and child write them, where the parent has one thread, and at once where it has more. The forking
+ * thread waits until the child has made them; what other threads write meanwhile the child may see.
+ */
 void sim_view_fork_prepare(void);
 void sim_view_fork_parent(void);
 void sim_view_fork_child(void);
