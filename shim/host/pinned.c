@@ -208,7 +208,7 @@ static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
 /* A kernel without free pages ends a process, and the driver's own cuMemHostAlloc fails. */
 static CUresult make_registrations(struct zc_extent *e, size_t bytes)
 {
-    bool fresh = e->owner && !e->slot[0].dirty, asks = fresh && bytes >= ZC_BLOCK_PART;
+    bool fresh = e->owner && !e->slot[0].dirty, asks = fresh && bytes >= LARGE;
     CUresult result = CUDA_SUCCESS;
     e->pinned = 0;
     while (result == CUDA_SUCCESS && e->pinned < bytes) {
