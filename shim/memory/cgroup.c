@@ -176,10 +176,3 @@ uint64_t zc_cgroup_processors(void)
     zc_lock_drop(&cgroup_lock);
     return most;
 }
-
-uint64_t zc_available(void)
-{
-    uint64_t kib, left = zc_cgroup_left();
-    uint64_t host = zc_file_number("/proc/meminfo", "MemAvailable:", &kib) ? kib << 10 : 0;
-    return host < left ? host : left;
-}
