@@ -352,7 +352,8 @@ void zc_pinned_bring_in(const void *memory, size_t bytes)
         return;
     /* The driver would take pages that are near the thread. */
     syscall(SYS_getcpu, &cpu, &node, NULL);
-    struct zc_fill *fill = zc_workers_fill((void *)huge, end - huge, ZC_FILL_USED, (int)node);
+    enum zc_fill_of of = zc_pages_free_huge() >= bytes ? ZC_FILL_USED_HUGE : ZC_FILL_USED;
+    struct zc_fill *fill = zc_workers_fill((void *)huge, end - huge, of, (int)node);
     zc_workers_reach((void *)first, huge - first, true);
     zc_workers_filled(fill, end - huge);
     zc_workers_end_fill(fill);
