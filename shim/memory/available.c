@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host and the control groups leave, in a file of its own, so that tests can say it. */
+/* Memory that the host and the control groups leave, in a file of its own, so that tests can tell
+ * another number. */
 #include "base/file.h"
 #include "memory/cgroup.h"
 

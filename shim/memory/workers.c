@@ -65,8 +65,8 @@ static void populate_fresh(void *memory, size_t at, size_t n)
         touch(memory, at, n);
 }
 
-/* Where the program has no advice for its memory the kernel makes no huge pages by itself, and none
- * at all where nothing is there. */
+/* Without the program's advice the kernel makes no huge pages by itself, and none at all where
+ * nothing is there. */
 static void collapse_used(void *memory, size_t at, size_t n)
 {
     for (size_t i = at; i + HUGE_PAGE <= at + n; i += HUGE_PAGE)
