@@ -38,8 +38,10 @@ def main():
                            device=device)
 
     def state(pinned):
-        return [torch.empty(len(pattern), dtype=torch.int32, pin_memory=pinned)
-                .copy_(pattern + number) for number in range(chosen.tensors)]
+        """Tensors that no copy of the GPU's has been to."""
+        source = pattern.cpu()
+        return [torch.add(source, number, out=torch.empty_like(source, pin_memory=pinned))
+                for number in range(chosen.tensors)]
 
     def load(tensors):
         return app.timed(chosen.steps, wait, lambda _: [one.to(device) for one in tensors])
