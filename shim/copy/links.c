@@ -87,15 +87,12 @@ static bool is_allocated(const struct zc_operand *b, uint64_t bytes)
            zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == b->block->context;
 }
 
-/* Chunks that stand behind a stream which waits for the program would hold what waits for all work
- * of the peer, such as cuMemFree there. */
 uint32_t zc_links_facts(const struct zc_copy *c)
 {
     bool sides = zc_links_large(c) && !c->order && !(c->facts & ZC_FACT_SHARED) &&
                  ((is_pinned(&c->src, c->bytes) && is_allocated(&c->dst, c->bytes)) ||
                   (is_pinned(&c->dst, c->bytes) && is_allocated(&c->src, c->bytes)));
-    return ZC_FACT_IF(LINKS, sides && !(c->async && zc_await_any()) &&
-                                 zc_stream_here(c->stream, c->flavour));
+    return ZC_FACT_IF(LINKS, sides && zc_stream_here(c->stream, c->flavour));
 }
 
 static void link_end(struct link *link)

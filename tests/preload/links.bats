@@ -95,7 +95,7 @@ api = malloc\nplace = pinned' timeout 60 "$program" staged
 
 @test "a stream that waits for the program holds nothing of the other device" {
     scene freed_there 2
-    [[ $(relayed) == 8 ]] # Of the copies before the stream waits.
+    [[ $(relayed) == 16 ]]
 }
 
 @test "a program finds the other device as it left it" {

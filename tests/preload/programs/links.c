@@ -174,8 +174,8 @@ static void apart(void)
     end_pair(&b);
 }
 
-/* What waits for all work of the other device waits for no stream of this one that in turn waits
- * for the program. */
+/* What waits for the program's work on the other device waits for no stream of this one that in
+ * turn waits for the program. */
 static void freed_there(void)
 {
     struct gate gate;
