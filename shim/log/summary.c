@@ -233,6 +233,20 @@ static void missed_field(struct zc_line *line, const struct zc_missed *m)
     zc_line_close(line, '}');
 }
 
+static void moves_field(struct zc_line *line)
+{
+    const struct zc_log_moves *m = &zc_log_moves;
+    if (!m->to_device && !m->to_host)
+        return;
+    zc_line_open(line, "moves", '{');
+    zc_line_u64(line, "to_device_bytes", m->to_device);
+    zc_line_u64(line, "ahead_bytes", m->ahead);
+    zc_line_u64(line, "to_host_bytes", m->to_host);
+    zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(m->blocked));
+    zc_line_u64(line, "waited_ns", zc_ticks_to_ns(m->waited));
+    zc_line_close(line, '}');
+}
+
 static void summary_write(const struct zc_summary *s)
 {
     char *large = zc_arena_get(LINE_BYTES);
@@ -259,6 +273,7 @@ static void summary_write(const struct zc_summary *s)
         zc_line_pair_counts(&line, &zc_log_pairs);
         zc_line_close(&line, '}');
     }
+    moves_field(&line);
     flow_fields(&line, &s->totals);
     pageable_field(&line);
     sites_field(&line, s);

@@ -297,12 +297,13 @@ static void count_wait(uint64_t since)
     __atomic_fetch_add(&moving.waited, zc_ticks() - since, __ATOMIC_RELAXED);
 }
 
-static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks)
+static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks,
+                     bool ahead)
 {
     __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
     if (to_host == (zc_block_spilled(block) != 0))
         zc_log_move(block, to_host, reason, ticks,
-                    __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED));
+                    __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED), ahead);
 }
 
 /* One block leaves the device, another one comes, or both. */
@@ -311,12 +312,12 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
     const char *why;
     const struct zc_block *stays = comes ? comes : leaves;
     uint64_t start = zc_ticks();
-    bool moved = zc_move(leaves, comes, &why);
+    bool ahead = comes && zc_move_fetched(comes), moved = zc_move(leaves, comes, &why);
     uint64_t each = (zc_ticks() - start) / (leaves && comes ? 2 : 1);
     if (leaves)
-        log_move(leaves, true, "others are used before it", each);
+        log_move(leaves, true, "others are used before it", each, false);
     if (comes)
-        log_move(comes, false, reason, each);
+        log_move(comes, false, ahead ? "it was fetched ahead" : reason, each, ahead);
     if (!moved && zc_message_first("move"))
         zc_message(ZC_NOTE, "move", "block %U (%B) stays %s: %s", stays->id, stays->size,
                    comes ? "in host memory" : "on the device", why);
@@ -331,28 +332,27 @@ static struct zc_block *find_next(const struct zc_block *block)
     for (unsigned i = 0; i < WALK && v; i++) {
         struct zc_block *next = zc_block_find(zc_movable(v)->next);
         v = zc_move_of(next);
-        if (v && zc_block_spilled(next) && next != block)
+        if (v && zc_block_spilled(next) && next != block && !zc_move_fetched(next))
             return next->rule == block->rule && zc_move_reads(v) && may_move(next, v) ? next : NULL;
     }
     return NULL;
 }
 
-/* At rest, once a block has come: the next one is copied while kernels run, into the memory of one
- * that is due later. */
-static void fetch_next(const struct zc_block *block, uint64_t now)
+/* The next one is copied while kernels run, into the memory of one that is due later. */
+static bool fetch_next(const struct zc_block *block, uint64_t now)
 {
     const char *why;
     const struct zc_block *next = find_next(block);
     if (!next)
-        return;
+        return false;
     const struct zc_movable *used = zc_movable(zc_vmm_of(next));
     uint64_t from = due_in(&used->vmm, now, __atomic_load_n(&used->apart, __ATOMIC_RELAXED)) + 1;
     while (migrate_room(next) < next->size) {
         struct zc_block *leaves = find_leaver(next, now, from, true).farthest;
         if (!leaves || !migrate_move(leaves, NULL, NULL))
-            return;
+            return false;
     }
-    zc_move_ahead(next, &why);
+    return zc_move_ahead(next, &why);
 }
 
 /* With the driver lock, while nothing runs. */
@@ -372,8 +372,10 @@ static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const 
             return;
         leaves = NULL;
     }
-    if (migrate_move(leaves, block, fetched ? "it was fetched ahead" : reason))
-        fetch_next(block, now);
+    if (!migrate_move(leaves, block, reason))
+        return;
+    while (zc_move_may_fetch() && fetch_next(block, now))
+        ;
 }
 
 static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
@@ -443,8 +445,11 @@ static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uin
     if (now < __atomic_load_n(&used->again, __ATOMIC_RELAXED))
         return;
     uint64_t lost = loss(r, block->size);
-    /* One that kernels only read leaves without a copy. */
-    uint64_t cost = zc_regret_cost(block->size) / (zc_move_reads(&used->vmm) ? 2 : 1);
+    uint64_t cost = zc_regret_cost(block->size);
+    if (zc_move_reads(&used->vmm)) { /* Its copies hide behind kernels. */
+        uint64_t near = scaled(r->time, block->size, r->bytes);
+        cost -= near < cost / 2 ? near : cost / 2;
+    }
     if (zc_move_fetched(block)) {
         try_to(block, now, 2, NULL);
         return;

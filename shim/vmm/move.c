@@ -26,6 +26,8 @@
 #define PIECES 16u              /* Most pieces in which a block is copied, */
 #define PIECE ((size_t)2 << 20) /* and the bytes of the least one. */
 
+#define AHEAD 2u /* Most blocks that are copied in advance: the link is never idle. */
+
 #define USERS_MS 10 /* How long a move waits for calls that use the blocks. */
 
 /* The memory behind a block. */
@@ -48,13 +50,17 @@ static ZC_OWN struct {
         struct behind behind;
     } * cache;
     unsigned cached, room; /* Their number, and the capacity of the array. */
-    struct {
-        struct zc_vmm *of;      /* NULL: nothing is fetched. */
+    /* Blocks that are copied to the device while kernels run, in one stream. */
+    struct ahead {
+        struct zc_vmm *of;      /* NULL: none. */
         struct zc_block counts; /* A copy of its block, for the limits. */
         struct behind device;   /* The memory that it gets, */
         struct zc_va *at;       /* mapped at other addresses. */
-        CUstream stream;        /* Of its context; NULL once that has gone. */
-    } ahead;                    /* A block that is copied to the device while kernels run. */
+        CUevent done;           /* Its copy has ended. */
+    } ahead[AHEAD];
+    CUstream stream; /* Of that context; NULL once it has gone. */
+    CUcontext context;
+    struct zc_vmm *left; /* A block that has left the device, and is mapped at the end. */
 } move;
 ZC_OWN uint64_t zc_move_cached;
 
@@ -136,8 +142,11 @@ bool zc_move_begin(unsigned most_ms)
     return rests;
 }
 
+static void map_left(void);
+
 void zc_move_end(void)
 {
+    map_left();
     __atomic_store_n(&move.moving, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -517,54 +526,98 @@ bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)
            l->guard == c->guard && !((leaves->flags ^ comes->flags) & ZC_BLOCK_BUDGET);
 }
 
-/* The block leaves the device for the memory that is kept for it. */
+static void map_left(void)
+{
+    if (move.left)
+        map_again(move.left);
+    move.left = NULL;
+}
+
+/* The block leaves the device for the memory that is kept for it, which zc_move_end() maps: the
+ * copy of another one need not wait for that. */
 static bool leave_clean(struct zc_block *block, unsigned at, const char **why)
 {
     struct zc_vmm *v = zc_vmm_of(block);
-    struct behind b = take_cached(at);
+    struct behind b = take_cached(at), before = behind(v);
     bool counted = count_at(block, true, why);
-    bool left = counted && exchange(v, &b, why) == CUDA_SUCCESS;
-    if (left)
+    *why = counted ? "cuMemUnmap refuses" : *why;
+    bool left = counted && zc_va_unmap(&v->va) == CUDA_SUCCESS;
+    map_left();
+    if (left) {
+        put_behind(v, &b);
+        move.left = v;
         note_at(block, true);
+    }
     if (counted)
         uncount(block, !left);
-    give_back(v, left ? NULL : v, &b);
+    give_back(v, left ? NULL : v, left ? &before : &b);
     return left;
 }
 
-static void end_ahead(void)
+static struct ahead *find_ahead(const struct zc_vmm *v)
 {
-    if (move.ahead.stream)
-        zc_real.cuStreamDestroy_v2(move.ahead.stream);
-    zc_va_drop(move.ahead.at);
-    move.ahead.of = NULL;
+    for (struct ahead *a = move.ahead; a < move.ahead + AHEAD; a++)
+        if (a->of == v)
+            return a;
+    return NULL;
+}
+
+static void end_ahead(struct ahead *a)
+{
+    if (a->done)
+        zc_real.cuEventDestroy_v2(a->done);
+    zc_va_drop(a->at);
+    *a = (struct ahead){.device = a->device};
+}
+
+static void abandon(struct ahead *a)
+{
+    if (move.stream && zc_stream_drain(move.stream, ZC_LEGACY) != CUDA_SUCCESS)
+        zc_stream_wait_context(move.context);
+    uncount(&a->counts, false);
+    end_ahead(a);
+    drop_behind(&a->device);
 }
 
 bool zc_move_abandon(void)
 {
-    if (!move.ahead.of)
-        return false;
-    if (move.ahead.stream)
-        zc_stream_drain(move.ahead.stream, ZC_LEGACY);
-    end_ahead();
-    drop_behind(&move.ahead.device);
-    uncount(&move.ahead.counts, false);
-    return true;
+    bool any = false;
+    for (struct ahead *a = move.ahead; a < move.ahead + AHEAD; a++)
+        if (a->of) {
+            abandon(a);
+            any = true;
+        }
+    return any;
 }
 
 bool zc_move_fetched(const struct zc_block *block)
 {
-    return move.ahead.of && move.ahead.of == zc_vmm_of(block) && is_clean(move.ahead.of);
+    const struct zc_vmm *v = zc_vmm_of(block);
+    return v && find_ahead(v) && is_clean(v);
+}
+
+bool zc_move_may_fetch(void)
+{
+    return find_ahead(NULL);
+}
+
+static CUresult take_stream(const struct zc_vmm *v)
+{
+    if (move.stream)
+        return move.context == v->va.context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = zc_real.cuStreamCreate(&move.stream, CU_STREAM_NON_BLOCKING);
+    move.stream = result == CUDA_SUCCESS ? move.stream : NULL;
+    move.context = v->va.context;
+    return result;
 }
 
 /* Maps the copy, and copies. */
-static CUresult start_ahead(struct zc_vmm *v, const struct behind *device, struct zc_va **at,
-                            CUstream *stream, const char **why)
+static CUresult start_ahead(struct zc_vmm *v, struct ahead *a, const char **why)
 {
     struct zc_va **beside = &zc_movable(v)->beside;
     CUresult result = map_beside(v, &v->chunks, v->guard, beside, why);
     if (result == CUDA_SUCCESS)
-        result = map_beside(v, &device->chunks, v->guard, at, why);
+        result = map_beside(v, &a->device.chunks, v->guard, &a->at, why);
     *why = result == CUDA_SUCCESS ? "cuMemSetAccess refuses" : *why;
     if (result == CUDA_SUCCESS)
         result = zc_va_seal(&v->va, true);
@@ -572,47 +625,51 @@ static CUresult start_ahead(struct zc_vmm *v, const struct behind *device, struc
         return result;
     __atomic_store_n(&zc_movable(v)->clean, true, __ATOMIC_RELAXED);
     *why = "the driver refuses the copy";
-    result = zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
+    result = take_stream(v);
     if (result == CUDA_SUCCESS)
-        result = zc_real.cuMemcpyDtoDAsync_v2((*at)->base, (*beside)->base, zc_vmm_own(v), *stream);
-    if (result == CUDA_SUCCESS)
-        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), zc_vmm_own(v));
-    return result;
+        result =
+            zc_real.cuMemcpyDtoDAsync_v2(a->at->base, (*beside)->base, zc_vmm_own(v), move.stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), zc_vmm_own(v));
+    a->done = zc_stream_mark_here(move.stream, ZC_LEGACY);
+    return a->done ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 bool zc_move_ahead(const struct zc_block *block, const char **why)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     struct behind device = {0};
-    struct zc_va *at = NULL;
-    CUstream stream = NULL;
+    struct ahead *a = find_ahead(v);
+    if (a) /* The program has written it since. */
+        abandon(a);
     if (!count_at(block, false, why))
         return false;
     CUresult result = make_behind(v, false, &device, why);
+    a = find_ahead(NULL);
+    *a = (struct ahead){.of = v, .counts = *block, .device = device};
     if (result == CUDA_SUCCESS)
-        result = start_ahead(v, &device, &at, &stream, why);
-    move.ahead.of = v;
-    move.ahead.counts = *block;
-    move.ahead.device = device;
-    move.ahead.at = at;
-    move.ahead.stream = stream;
-    return result == CUDA_SUCCESS || !zc_move_abandon();
+        result = start_ahead(v, a, why);
+    if (result != CUDA_SUCCESS)
+        abandon(a);
+    return result == CUDA_SUCCESS;
 }
 
 /* A block that was fetched comes to the device. */
 static bool land(struct zc_block *block, const char **why)
 {
-    struct zc_vmm *v = move.ahead.of;
+    struct zc_vmm *v = zc_vmm_of(block);
+    struct ahead *a = find_ahead(v);
     *why = "the driver refuses the copy";
-    if (zc_stream_drain(move.ahead.stream, ZC_LEGACY) != CUDA_SUCCESS ||
-        arrive(v, &move.ahead.device, why) != CUDA_SUCCESS) {
-        zc_move_abandon();
+    if (zc_real.cuEventSynchronize(a->done) != CUDA_SUCCESS ||
+        arrive(v, &a->device, why) != CUDA_SUCCESS) {
+        abandon(a);
         return false;
     }
-    end_ahead();
+    end_ahead(a);
     note_at(block, false);
     uncount(block, true);
-    give_back(v, v, &move.ahead.device);
+    give_back(v, v, &a->device);
     return true;
 }
 
@@ -620,8 +677,9 @@ void zc_move_forget(const struct zc_vmm *v)
 {
     unsigned at;
     bool mine = zc_driver_lock();
-    if (move.ahead.of == v)
-        zc_move_abandon();
+    struct ahead *a = find_ahead(v);
+    if (a)
+        abandon(a);
     while (count_cached(v, &at))
         drop_cached(at);
     if (mine)
@@ -692,7 +750,7 @@ static unsigned move_reclaim(int place)
     unsigned given = 0;
     if (!(gives(place, ZC_PLACE_MAPPED) || gives(place, ZC_PLACE_VMM)) || !zc_driver_lock())
         return 0;
-    if (gives(place, ZC_PLACE_VMM) && move.ahead.of && !zc_leaving(move.ahead.of->va.context))
+    if (gives(place, ZC_PLACE_VMM) && !zc_leaving(move.context))
         given += zc_move_abandon();
     for (; gives(place, ZC_PLACE_MAPPED) && move.cached; given++)
         drop_cached(move.cached - 1);
@@ -703,16 +761,23 @@ static unsigned move_reclaim(int place)
 static uint64_t move_idle_bytes(void)
 {
     CUdevice device;
-    const struct zc_vmm *v = __atomic_load_n(&move.ahead.of, __ATOMIC_RELAXED);
-    bool here = v && zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && v->va.device == device;
-    return here ? zc_vmm_own(v) : 0;
+    uint64_t bytes = 0;
+    for (const struct ahead *a = move.ahead; a < move.ahead + AHEAD; a++) {
+        const struct zc_vmm *v = __atomic_load_n(&a->of, __ATOMIC_RELAXED);
+        if (v && zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && a->counts.device == device)
+            bytes += a->counts.size;
+    }
+    return bytes;
 }
 
 static void move_context_lost(CUcontext context)
 {
     bool mine = zc_driver_lock();
-    if (move.ahead.of && move.ahead.of->va.context == context)
-        move.ahead.stream = NULL;
+    if (move.context == context) {
+        move.stream = NULL;
+        for (struct ahead *a = move.ahead; a < move.ahead + AHEAD; a++)
+            a->done = NULL;
+    }
     if (mine)
         zc_driver_unlock();
 }

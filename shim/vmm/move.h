@@ -66,12 +66,13 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why);
 bool zc_move_reads(const struct zc_vmm *v);
 
 /* At rest: such a block in host memory is copied to the device, while kernels may run from here on.
- * It comes by zc_move().  One at a time, counted on the device from now on.  On failure nothing has
- * changed, with the reason in *why. */
+ * It comes by zc_move().  Only where zc_move_may_fetch() is true.  It counts on the device from now
+ * on.  On failure nothing has changed, with the reason in *why. */
+bool zc_move_may_fetch(void);
 bool zc_move_ahead(const struct zc_block *block, const char **why);
 
-/* True for the block of the last zc_move_ahead(), unless it has come or the program has written it
- * since; gives its memory on the device back, true if there was some. */
+/* True for a block of zc_move_ahead(), unless it has come or the program has written it since;
+ * gives the memory of all of them on the device back, true if there was some. */
 bool zc_move_fetched(const struct zc_block *block);
 bool zc_move_abandon(void);
 

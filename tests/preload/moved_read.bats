@@ -34,7 +34,20 @@ moved() {
     python3 -c 'import json, sys
 places = {p["place"]: p for p in json.loads(list(open(sys.argv[1]))[-1])["places"]}
 assert places["vmm"]["peak_bytes"] <= 16 << 20, places
-assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LOG"
+assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places
+lines = [json.loads(line) for line in open(sys.argv[1])]
+moved = [line for line in lines if line["type"] == "move"]
+assert lines[-1]["moves"] == {
+    "to_device_bytes": sum(m["bytes"] for m in moved if m["to"] == "device"),
+    "ahead_bytes": sum(m["bytes"] for m in moved if m["why"] == "it was fetched ahead"),
+    "to_host_bytes": sum(m["bytes"] for m in moved if m["to"] == "host"),
+    "blocked_ns": lines[-1]["moves"]["blocked_ns"],
+    "waited_ns": lines[-1]["moves"]["waited_ns"]}, lines[-1]["moves"]
+for field in ("blocked_ns", "waited_ns"): # each line rounds
+    rounded = sum(m[field] for m in moved)
+    assert abs(lines[-1]["moves"][field] - rounded) <= len(moved), field' "$ZC_LOG"
+    ZC_SUMMARY=1 scene cycle
+    [[ $stderr == *'moves: '*' MiB to the device, '*' MiB of them beside kernels'* ]]
 }
 
 @test "a kernel does not wait for the copy of a later one's block" {

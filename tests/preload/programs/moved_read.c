@@ -72,7 +72,7 @@ static unsigned long long copied, awaited;
 static void count_calls(void)
 {
     copied = sim_calls("cuMemcpyDtoDAsync_v2");
-    awaited = sim_calls("cuStreamSynchronize");
+    awaited = sim_calls("cuEventSynchronize") + sim_calls("cuStreamSynchronize");
 }
 
 /* When the driver is given a kernel, a copy for a later one may have begun, which nobody has
@@ -170,11 +170,11 @@ static void gone(void)
 static void fails(void)
 {
     static const char *const names[] = {
-        "cuMemCreate",           "cuMemAddressReserve",  "cuMemMap",          "cuMemSetAccess",
-        "cuStreamCreate",        "cuMemcpyDtoDAsync_v2", "cuStreamWaitEvent", "cuEventCreate",
-        "cuEventRecord",         "cuEventQuery",         "cuMemGetInfo_v2",   "cuCtxGetCurrent",
-        "cuEventElapsedTime_v2", "cuMemUnmap",           "cuMemRelease",      "cuMemAddressFree",
-        "cuStreamDestroy_v2"};
+        "cuMemCreate",      "cuMemAddressReserve",   "cuMemMap",          "cuMemSetAccess",
+        "cuStreamCreate",   "cuMemcpyDtoDAsync_v2",  "cuStreamWaitEvent", "cuEventCreate",
+        "cuEventRecord",    "cuEventSynchronize",    "cuEventQuery",      "cuMemGetInfo_v2",
+        "cuCtxGetCurrent",  "cuEventElapsedTime_v2", "cuMemUnmap",        "cuMemRelease",
+        "cuMemAddressFree", "cuStreamDestroy_v2"};
     start_gpu(0);
     for (unsigned n = 0; n < sizeof(names) / sizeof(*names); n++) {
         unsigned nth = 0;
