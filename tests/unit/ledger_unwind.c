@@ -141,6 +141,88 @@ static void test_liars(void **state)
 }
 #endif
 
+#if defined(__x86_64__)
+enum { FP = 6, SP = 7, RA = 16 };
+#elif defined(__aarch64__)
+enum { FP = 29, RA = 30, SP = 31 };
+#endif
+
+/* The row of a function from 1000 on, whose addresses count by 2, at `pc`. */
+static struct zc_cfi_row row_at(uint64_t pc, const uint8_t *code, size_t n, bool good)
+{
+    const struct zc_cfi_program program = {.init = code,
+                                           .init_end = code,
+                                           .code = code,
+                                           .code_end = code + n,
+                                           .start = 1000,
+                                           .end = 2000,
+                                           .code_align = 2,
+                                           .data_align = -8};
+    struct zc_cfi_row row;
+    assert_int_equal(zc_cfi_run(&program, pc, &row), good);
+    return row;
+}
+#define ROW(pc, ...)                                                                               \
+    row_at(pc, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), true)
+#define BAD(...)                                                                                   \
+    row_at(1999, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), false)
+
+static void is_at(struct zc_cfi_place place, enum zc_cfi_from from, int64_t offset)
+{
+    assert_int_equal(place.from, from);
+    assert_int_equal(place.offset, offset);
+}
+
+/* The numbers are DWARF's: 5, section 7.24. */
+static void test_instructions(void **state)
+{
+    struct zc_cfi_row row;
+
+    (void)state;
+    is_at(ROW(1000, 0x0c, SP, 16).cfa, ZC_CFI_SP, 16);           /* def_cfa */
+    is_at(ROW(1000, 0x12, FP, 0x7e).cfa, ZC_CFI_FP, 16);         /* def_cfa_sf */
+    is_at(ROW(1000, 0x0c, SP, 16, 0x0e, 24).cfa, ZC_CFI_SP, 24); /* def_cfa_offset */
+    is_at(ROW(1000, 0x0c, SP, 16, 0x13, 0x7d).cfa, ZC_CFI_SP, 24);
+    is_at(ROW(1000, 0x0c, SP, 16, 0x0d, FP).cfa, ZC_CFI_FP, 16); /* def_cfa_register */
+    is_at(ROW(1000, 0x0c, 3, 16).cfa, ZC_CFI_LOST, 16);
+    is_at(ROW(1000, 0x80 | RA, 1).ra, ZC_CFI_CFA, -8); /* offset, extended, and signed */
+    is_at(ROW(1000, 0x05, FP, 2).fp, ZC_CFI_CFA, -16);
+    is_at(ROW(1000, 0x11, RA, 0x7f).ra, ZC_CFI_CFA, 8);
+    is_at(ROW(1000, 0x80 | RA, 1, 0xc0 | RA).ra, ZC_CFI_SAME, 0); /* restore, also extended */
+    is_at(ROW(1000, 0x80 | FP, 1, 0x06, FP).fp, ZC_CFI_SAME, 0);
+    is_at(ROW(1000, 0x07, RA).ra, ZC_CFI_LOST, 0); /* undefined, as in _start */
+    is_at(ROW(1000, 0x07, RA, 0x08, RA).ra, ZC_CFI_SAME, 0);
+    is_at(ROW(1000, 0x09, RA, 3, 0x0c, SP, 8).ra, ZC_CFI_LOST, 0); /* register */
+    is_at(ROW(1000, 0x14, FP, 3, 0x0c, SP, 8).cfa, ZC_CFI_SP, 8);  /* val_offset, also signed */
+    is_at(ROW(1000, 0x15, FP, 3, 0x0c, SP, 8).cfa, ZC_CFI_SP, 8);
+    is_at(ROW(1000, 0x16, FP, 2, 0x77, 0, 0x0c, SP, 8).cfa, ZC_CFI_SP, 8); /* val_expression */
+    is_at(ROW(1000, 0x2e, 16, 0x0c, SP, 8).cfa, ZC_CFI_SP, 8);             /* GNU_args_size */
+    assert_true(ROW(1000, 0x2d).ra_signed);
+    assert_false(ROW(1000, 0x2d, 0x00, 0x2d).ra_signed);
+    row = ROW(1000, 0x10, FP, 5, 0x70 + SP, 0x78, 0x06, 0x23, 4); /* [sp - 8] + 4 */
+    is_at(row.fp, ZC_CFI_SP, -8);
+    assert_true(row.fp.deref && row.fp.more == 4);
+    row = ROW(1000, 0x0f, 2, 0x70 + FP, 8); /* def_cfa_expression */
+    is_at(row.cfa, ZC_CFI_FP, 8);
+    assert_false(row.cfa.deref);
+    assert_int_equal(ROW(1000, 0x0f, 3, 0x70 + FP, 8, 0x08).cfa.from, ZC_CFI_LOST);
+    /* A row counts from its address on: advance_loc, 1, 2 and 4 bytes. */
+    for (uint64_t pc = 1009; pc <= 1010; pc++) {
+        enum zc_cfi_from from = pc < 1010 ? ZC_CFI_SP : ZC_CFI_FP;
+        is_at(ROW(pc, 0x0c, SP, 8, 0x45, 0x0c, FP, 8).cfa, from, 8);
+        is_at(ROW(pc, 0x0c, SP, 8, 2, 5, 0x0c, FP, 8).cfa, from, 8);
+        is_at(ROW(pc, 0x0c, SP, 8, 3, 5, 0, 0x0c, FP, 8).cfa, from, 8);
+        is_at(ROW(pc, 0x0c, SP, 8, 4, 5, 0, 0, 0, 0x0c, FP, 8).cfa, from, 8);
+    }
+    /* remember_state and restore_state, up to eight deep. */
+    is_at(ROW(1000, 0x0c, SP, 8, 0x0a, 0x0c, FP, 16, 0x0b).cfa, ZC_CFI_SP, 8);
+    ROW(1000, 10, 10, 10, 10, 10, 10, 10, 10, 11);
+    BAD(10, 10, 10, 10, 10, 10, 10, 10, 10);
+    BAD(0x0b);
+    BAD(0x0c, SP);   /* Ends within. */
+    BAD(0x3f, 1, 0); /* Not known. */
+}
+
 static void test_random_programs(void **state)
 {
     uint64_t random = 5;
@@ -211,6 +293,7 @@ int main(void)
         {"the walk finds the frames that libgcc's unwinder finds", test_like_libgcc, NULL, NULL,
          NULL},
         {"the walk ends where call-frame information makes no sense", test_liars, NULL, NULL, NULL},
+        {"each instruction does what DWARF says", test_instructions, NULL, NULL, NULL},
         {"random instructions do no harm", test_random_programs, NULL, NULL, NULL},
         {"both ways to find an object find the same", test_objects, NULL, NULL, NULL},
         {"memory that is not there can be told", test_unreadable, NULL, NULL, NULL},
