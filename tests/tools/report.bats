@@ -480,15 +480,18 @@ PYTHON
     # pinned GPUS GIB MILLISECONDS [FIELD OF META...]
     pinned() {
         python3 - "$log" "$@" <<'PYTHON'
-import json, sys
+import json, os, sys
 log, gpus, gib, ms = sys.argv[1], *map(int, sys.argv[2:5])
+between = {"dir": "PtoP", "src_kind": "Device", "dst_kind": "Device", "calls": 1,
+           "bytes": int(os.environ.get("relayed", 0)) << 30}
 flow = {"dir": "HtoD", "src_kind": "Pinned", "dst_kind": "Device", "asked_calls": gib,
         "asked_bytes": gib << 30, "moved_calls": gib, "moved_bytes": gib << 30,
         "blocked_ns": ms * 10**6}
 meta = {"type": "meta", "schema": 1, "pid": 1, "host": "h", "exe": "e",
         "gpus": [{"uuid": str(n)} for n in range(gpus)], **json.loads(sys.argv[5])}
 with open(log, "w", encoding="utf-8") as file:
-    for line in (meta, {"type": "summary", "wall_ns": 4 * 10**9, "flows": [flow]}):
+    for line in (meta, {"type": "summary", "wall_ns": 4 * 10**9, "flows": [flow],
+                        "moved_by_kind": [between]}):
         print(json.dumps(line), file=file)
 PYTHON
         run -0 json "[(f['rule'], f['text'][-16:]) for f in d['findings']
@@ -504,4 +507,8 @@ PYTHON
     [[ $output == "[]" ]]
     pinned 4 128 2480 '{"rank":1,"world":4,"rank_source":"slurm"}'
     [[ $output == "[]" ]]
+    relayed=32 pinned 4 128 2480 '{}' # They went over several links.
+    [[ $output == "[]" ]]
+    run -0 zc report "$log"
+    [[ $output == *" moved (32 GiB over the links of other GPUs), 0 B copied by "* ]]
 }

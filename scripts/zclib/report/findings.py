@@ -391,7 +391,8 @@ class Finder:
                 counts.add(one)
                 then = self._rates.links_ns(flow.dir, one.moved_bytes, gpus)
                 gain += max(one.blocked_ns - then, 0)
-        if gpus < 2 or job or not self._matters(counts) or gain <= LEAST_SHARE * self._wall_ns:
+        if gpus < 2 or job or self._totals.relayed_bytes or not self._matters(counts) \
+                or gain <= LEAST_SHARE * self._wall_ns:
             return
         saves = units.duration(round(gain))
         yield Finding("links", counts.blocked_ns,

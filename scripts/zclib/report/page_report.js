@@ -56,6 +56,7 @@ function head() {
        term("asked", "Asked")]]);
   const pairs = [[totals.cpu_copied_bytes, "CPU copied", "copied by the CPU"],
                  [totals.elided_bytes, "Elided", "elided"],
+                 [totals.relayed_bytes, "Link", "over the links of other GPUs"],
                  [totals.pageable_moved_bytes, "Pageable", "moved as pageable memory"],
                  ...(data.link ? [
                    [data.link.to_device_bytes, "Link", "over the link to the device"],

@@ -89,7 +89,9 @@ class Text:
         share = units.of_run(totals["blocked_ns"], run["wall_ns"])
         self._say(f"{units.size(totals['asked_bytes'])} asked in {totals['asked_calls']} "
                   f"{'copy' if totals['asked_calls'] == 1 else 'copies'}: "
-                  f"{units.size(totals['moved_bytes'])} moved, "
+                  f"{units.size(totals['moved_bytes'])} moved"
+                  + (f" ({units.size(totals['relayed_bytes'])} over the links of other GPUs), "
+                     if totals["relayed_bytes"] else ", ") +
                   f"{units.size(totals['cpu_copied_bytes'])} copied by the CPU, "
                   f"{units.size(totals['elided_bytes'])} elided; "
                   f"{units.duration(totals['blocked_ns'])} blocked"

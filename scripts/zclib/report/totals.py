@@ -89,6 +89,13 @@ class Totals:
                    default="summary")
 
     @property
+    def relayed_bytes(self) -> int:
+        """What came over the links of other GPUs: libzc's copies between GPUs that passed it on."""
+        moved = sum(size for flow, (_, size) in self.moved_by_kind.items() if flow.dir == "PtoP")
+        return max(moved - sum(one.counts.moved_bytes for flow, one in self.flows.items()
+                               if flow.dir == "PtoP"), 0)
+
+    @property
     def wall_ns(self) -> int:
         """The sum of the processes' times."""
         return sum(process.wall_ns for process in self.processes)
