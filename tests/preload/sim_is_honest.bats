@@ -207,6 +207,11 @@ shapes_and_questions_differ() {
     diff <(shapes_and_questions_differ shape_facts) /dev/null
 }
 
+@test "the simulated driver calls the streams busy that a real one calls so" {
+    LD_LIBRARY_PATH=$SIM timeout 60 "$ZC_BUILD/tests/gpu/stream_facts" |
+        diff tests/gpu/stream_facts.h100.txt -
+}
+
 @test "the simulated driver answers of addresses and of the numbers of blocks as a real one" {
     diff <(shapes_and_questions_differ query_facts) /dev/null
 }
