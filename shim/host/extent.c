@@ -257,14 +257,11 @@ static bool registered(const struct zc_extent *e)
     return __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE && zc_hostheap_mine(e);
 }
 
-/* Another context could be destroyed first and take its registration along.  Copies of libc's
- * blocks cross no borders of parts. */
+/* Another context could be destroyed first and take its registration along.  Those of libc's blocks
+ * are whole. */
 static bool suits(const struct zc_extent *e, const struct zc_host_want *want)
 {
-    if (!registered(e))
-        return true;
-    return want->owner ? e->context == want->owner && e->pinned >= want->size
-                       : e->pinned == zc_extent_span(e) && e->part >= e->pinned;
+    return !registered(e) || !want->owner || (e->context == want->owner && e->pinned >= want->size);
 }
 
 struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *want)
