@@ -30,11 +30,16 @@ LEFT_OUT = ("kernels_on_sim", "bench_on_sim", "bench_tune_on_sim", "gpu_check_on
             "shared_model")
 
 
+# Tests of the command that see the library at work.
+COMMAND = ("tests/tools/auto.bats", "tests/tools/ranges.bats")
+
+
 def all_tests():
     """Unit tests, then the first case of each file, the second, and so on: a run that is cut short
     has seen something of everything."""
     files = [str(f.relative_to(ROOT)) for f in sorted((ROOT / "tests/preload").glob("*.bats"))
              if f.stem not in LEFT_OUT]
+    files += COMMAND
     rounds = zip_longest(*([f"{f} {name}" for name in tests.names(f)] for f in files))
     units = [name for name in unit_names() if name not in LEFT_OUT]
     return [*units, *(case for cases in rounds for case in cases if case)]
