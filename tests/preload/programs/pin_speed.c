@@ -2,9 +2,10 @@
 /*
  * Times a block of pinned memory, and how long another process waits meanwhile:
  *
- *   pin_speed alloc|register GIB
+ *   pin_speed alloc|register|touch GIB
  *
- * alloc: cuMemHostAlloc; register: cuMemHostRegister of memory that nobody has touched.  Prints
+ * alloc: cuMemHostAlloc; register: cuMemHostRegister of memory that nobody has touched; touch: no
+ * more than that, because a virtual machine may get its memory only then.  The others print
  * lines "NAME VALUE": milliseconds until the block is there, GB/s of the first copies out of all of
  * it, milliseconds until it is freed, resident MiB of the process by the block, and the longest
  * that the other process waited in cuMemGetInfo, cuMemAlloc and a set (a launch) before and while
@@ -104,6 +105,15 @@ static void *make(bool registers, size_t bytes)
     return p;
 }
 
+static void touch(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        exit(1);
+    madvise(p, bytes, MADV_HUGEPAGE);
+    memset(p, 1, bytes);
+}
+
 static void measure(bool registers, size_t bytes)
 {
     CUdeviceptr device;
@@ -136,9 +146,14 @@ int main(int argc, char **argv)
 {
     double gib = argc > 2 ? atof(argv[2]) : 0;
     bool registers = argc > 1 && !strcmp(argv[1], "register");
-    if (gib <= 0 || (!registers && strcmp(argv[1], "alloc") != 0)) {
-        fprintf(stderr, "pin_speed alloc|register GIB\n");
+    bool touches = argc > 1 && !strcmp(argv[1], "touch");
+    if (gib <= 0 || (!registers && !touches && strcmp(argv[1], "alloc") != 0)) {
+        fprintf(stderr, "pin_speed alloc|register|touch GIB\n");
         return 2;
+    }
+    if (touches) {
+        touch((size_t)(gib * 1024) * MIB);
+        return 0;
     }
     shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t neighbour = fork();
