@@ -79,15 +79,10 @@ static bool globs_cover(const struct zc_globs *earlier, const struct zc_globs *l
 bool zc_rule_covers(const struct zc_rule *earlier, const struct zc_rule *later, uint64_t *work)
 {
     const struct zc_ranges every = {NULL, 0};
-    const unsigned all_streams = ~0u;
-    unsigned wide =
-        (earlier->given & ZC_KEY_BIT(ZC_KEY_STREAM)) != 0 ? earlier->streams : all_streams;
-    unsigned narrow =
-        (later->given & ZC_KEY_BIT(ZC_KEY_STREAM)) != 0 ? later->streams : all_streams;
 
     /* `nth` of the later rule does not matter: it counts only what the earlier one leaves. */
-    return (later->apis & ~earlier->apis) == 0 && (narrow & ~wide) == 0 &&
-           earlier->grown <= later->grown && ranges_cover(&earlier->size, &later->size, 0, work) &&
+    return (later->apis & ~earlier->apis) == 0 && earlier->grown <= later->grown &&
+           ranges_cover(&earlier->size, &later->size, 0, work) &&
            ranges_cover(&earlier->site, &later->site, 0, work) &&
            ranges_cover(&earlier->device, &later->device, 0, work) &&
            ranges_cover(&earlier->rank, &later->rank, 0, work) &&

@@ -42,8 +42,6 @@ static const char *got_text(const struct zc_rule *rule, const struct zc_match *r
         zc_note_set(buffer, "%u",
                     atomic_load_explicit(&rule->counters->fits, memory_order_relaxed) + 1);
         return buffer->text;
-    case ZC_KEY_STREAM:
-        return zc_stream_name(request->stream);
     case ZC_KEY_MODULE:
         return request->module;
     case ZC_KEY_EXE:

@@ -12,8 +12,6 @@
 
 #define API_BIT(id) (UINT64_C(1) << ZC_API_##id)
 
-static const uint64_t stream_ordered = API_BIT(cuMemAllocAsync) | API_BIT(cuMemAllocFromPoolAsync);
-
 /* The last rows of api.def are libc's. */
 static const uint64_t libc_requests = ~(API_BIT(malloc) - 1);
 
@@ -247,18 +245,6 @@ static bool budget_is_vain(const struct zc_rule *rule)
 /* Keys that no request can meet at once, or of which one makes the other void. */
 static void check_contradictions(struct zc_parser *parser, const struct zc_rule *rule)
 {
-    const unsigned no_stream = 1u << ZC_STREAM_NONE;
-    uint64_t by_stream = 0;
-
-    if ((rule->streams & no_stream) != 0)
-        by_stream |= ~stream_ordered;
-    if ((rule->streams & ~no_stream) != 0)
-        by_stream |= stream_ordered;
-    if (has(rule, ZC_KEY_STREAM) && (rule->apis & by_stream) == 0)
-        complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_STREAM, "the rule never matches: ",
-                 (rule->streams & no_stream) != 0
-                     ? "all its requests have a stream"
-                     : "only cudaMallocAsync and cudaMallocFromPoolAsync have a stream");
     if (has(rule, ZC_KEY_ACCESS) && places_of(rule) & ZC_FIT(VMM) &&
         !(places_of(rule) & ZC_FIT(SHARED)) &&
         (rule->access != ZC_ACCESS_READ || rule->spill != ZC_SPILL_MOVE))
@@ -302,4 +288,5 @@ void zc_rule_check(struct zc_parser *parser, struct zc_rule *rule)
     check_place_keys(parser, rule);
     check_conversions(parser, rule);
     check_contradictions(parser, rule);
+    rule->apis &= ~apis_that_fit(rule->apis, ZC_FIT_LATER);
 }

@@ -7,15 +7,6 @@
 _Static_assert(ZC_KEY_COUNT <= 64, "zc_rule.given and zc_policy.given have a bit for each key");
 _Static_assert(sizeof(enum zc_access) == sizeof(unsigned), "words are stored as unsigned");
 
-const struct zc_word zc_stream_words[] = {
-    [ZC_STREAM_NONE] = {"none", 1u << ZC_STREAM_NONE},
-    [ZC_STREAM_DEFAULT] = {"default", 1u << ZC_STREAM_DEFAULT},
-    [ZC_STREAM_LEGACY] = {"legacy", 1u << ZC_STREAM_LEGACY},
-    [ZC_STREAM_PER_THREAD] = {"per-thread", 1u << ZC_STREAM_PER_THREAD},
-    [ZC_STREAM_CREATED] = {"created", 1u << ZC_STREAM_CREATED},
-    {NULL, 0},
-};
-
 const struct zc_word zc_place_words[] = {
     [ZC_PLACE_DEVICE] = {"device", ZC_PLACE_DEVICE},
     [ZC_PLACE_MAPPED] = {"mapped", ZC_PLACE_MAPPED},
@@ -74,12 +65,6 @@ const struct zc_word zc_rdma_words[] = {
 const struct zc_word zc_pageable_copy_words[] = {
     {"driver", ZC_PAGEABLE_COPY_DRIVER},
     {"parallel", ZC_PAGEABLE_COPY_PARALLEL},
-    {NULL, 0},
-};
-
-const struct zc_word zc_report_free_words[] = {
-    {"device", ZC_REPORT_FREE_DEVICE},
-    {"policy", ZC_REPORT_FREE_POLICY},
     {NULL, 0},
 };
 
@@ -150,7 +135,8 @@ const char *zc_place_name(enum zc_place_id place)
 
 const char *zc_stream_name(enum zc_stream_kind stream)
 {
-    return (unsigned)stream <= ZC_STREAM_CREATED ? zc_stream_words[stream].name : "?";
+    static const char *const names[] = {"none", "default", "legacy", "per-thread", "created"};
+    return (unsigned)stream <= ZC_STREAM_CREATED ? names[stream] : "?";
 }
 
 bool zc_log_level_from_name(const char *name, enum zc_policy_log_level *out)

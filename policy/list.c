@@ -91,23 +91,6 @@ static bool read_word(struct zc_parser *parser, const struct zc_key *key, struct
     return zc_value_word(parser, key, item, out);
 }
 
-/* Words whose bits are put together. */
-bool zc_value_word_set(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
-                       void *field)
-{
-    unsigned *set = field;
-    struct zc_slice item;
-
-    while (zc_slice_next_item(&value, &item)) {
-        unsigned bits;
-
-        if (!read_word(parser, key, item, &bits))
-            return false;
-        *set |= bits;
-    }
-    return true;
-}
-
 bool zc_value_places(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                      void *field)
 {

@@ -232,6 +232,7 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
         {ZC_SECTION_RULE, "free", NULL,
          "a free waits for the work that runs, as the driver's does"},
         {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},
+        {ZC_SECTION_DEFAULTS, "report_free", NULL, "cudaMemGetInfo says what the device has free"},
         {ZC_SECTION_DEFAULTS, "um_counters", NULL,
          "migrations of managed memory are counted by 'nsys profile "
          "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},
@@ -251,6 +252,19 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
         return true;
     }
     return false;
+}
+
+/* A rule for requests that no rule takes must not take others instead. */
+static bool is_of_streams(struct zc_parser *parser, struct zc_slice name)
+{
+    bool is = parser->section == ZC_SECTION_RULE && zc_slice_is(name, "stream");
+
+    if (is)
+        zc_fault(parser, name,
+                 "key %w is gone: requests in stream order stay in their pool; leave the rule out, "
+                 "or the key where it is 'none'",
+                 &name);
+    return is;
 }
 
 /* Reads the value into the key's field and notes that the key is given. */
@@ -279,7 +293,7 @@ static void take_pair(struct zc_parser *parser, struct zc_slice line)
         zc_fault(parser, name, "key %w stands before the first section", &name);
         return;
     }
-    if (is_gone(parser, name, value))
+    if (is_of_streams(parser, name) || is_gone(parser, name, value))
         return;
     const struct zc_key *key = find_key(parser, name);
     if (key == NULL)
@@ -366,12 +380,11 @@ static void summarize(struct zc_policy *out)
         enum zc_key_id key;
         unsigned need;
     } needs[] = {
-        {ZC_KEY_SITE, ZC_NEED_SITE},      {ZC_KEY_MODULE, ZC_NEED_MODULE},
-        {ZC_KEY_THREAD, ZC_NEED_THREAD},  {ZC_KEY_EXE, ZC_NEED_EXE},
-        {ZC_KEY_STREAM, ZC_NEED_STREAM},  {ZC_KEY_NTH, ZC_NEED_NTH},
-        {ZC_KEY_DEVICE, ZC_NEED_DEVICE},  {ZC_KEY_RANK, ZC_NEED_JOB},
-        {ZC_KEY_LOCAL_RANK, ZC_NEED_JOB}, {ZC_KEY_HOST, ZC_NEED_JOB},
-        {ZC_KEY_GROWN, ZC_NEED_GROWN},
+        {ZC_KEY_SITE, ZC_NEED_SITE},     {ZC_KEY_MODULE, ZC_NEED_MODULE},
+        {ZC_KEY_THREAD, ZC_NEED_THREAD}, {ZC_KEY_EXE, ZC_NEED_EXE},
+        {ZC_KEY_NTH, ZC_NEED_NTH},       {ZC_KEY_DEVICE, ZC_NEED_DEVICE},
+        {ZC_KEY_RANK, ZC_NEED_JOB},      {ZC_KEY_LOCAL_RANK, ZC_NEED_JOB},
+        {ZC_KEY_HOST, ZC_NEED_JOB},      {ZC_KEY_GROWN, ZC_NEED_GROWN},
     };
     uint64_t given = 0;
 

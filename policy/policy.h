@@ -91,18 +91,16 @@ enum zc_stream_kind {
 /* One allocation call, as the program made it. A string is NULL where zc_policy.needs does not ask
  * for it or it is not known; a NULL string fits no glob. The caller owns all strings. */
 struct zc_match {
-    enum zc_api api;            /* the entry point that saw it */
-    size_t size;                /* bytes asked for, before any rounding */
-    const char *module;         /* file name of the caller's object, without folders */
-    uint32_t site;              /* call-path id; 0 where not known */
-    const char *exe;            /* file name of the program, without folders */
-    const char *thread;         /* name of the calling thread */
-    int device;                 /* CUDA ordinal; negative where there is none */
-    int64_t rank, local_rank;   /* of the process in its job; negative where not known */
-    const char *host;           /* name of the host */
-    enum zc_stream_kind stream; /* of its stream argument */
-    bool grown;                 /* an array on the device has grown before */
-    bool supposed;              /* it is not made: counted nowhere, and `nth` is that of the next */
+    enum zc_api api;          /* the entry point that saw it */
+    size_t size;              /* bytes asked for, before any rounding */
+    const char *module;       /* file name of the caller's object, without folders */
+    uint32_t site;            /* call-path id; 0 where not known */
+    const char *exe;          /* file name of the program, without folders */
+    const char *thread;       /* name of the calling thread */
+    int device;               /* CUDA ordinal; negative where there is none */
+    int64_t rank, local_rank; /* of the process in its job; negative where not known */
+    const char *host;         /* name of the host */
+    bool grown;               /* an array on the device has grown before */
 };
 
 /* Facts that some rule asks for; zc_policy.needs is a mask of them. The others need not be found
@@ -111,7 +109,6 @@ struct zc_match {
 #define ZC_NEED_MODULE (1u << 1)
 #define ZC_NEED_THREAD (1u << 2)
 #define ZC_NEED_EXE (1u << 3)
-#define ZC_NEED_STREAM (1u << 4)
 #define ZC_NEED_NTH (1u << 5)
 #define ZC_NEED_DEVICE (1u << 6)
 #define ZC_NEED_JOB (1u << 7) /* ranks and host */
@@ -144,9 +141,6 @@ enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };
 #define ZC_LINKS_IDLE 255
 
 enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
-
-/* Memory that cuMemGetInfo reports as free. */
-enum zc_report_free { ZC_REPORT_FREE_DEVICE, ZC_REPORT_FREE_POLICY };
 
 /* How much the log holds. */
 enum zc_policy_log_level { ZC_LOG_LEVEL_SUMMARY, ZC_LOG_LEVEL_ALLOCS, ZC_LOG_LEVEL_EVENTS };
@@ -220,7 +214,6 @@ struct zc_rule {
     struct zc_ranges device;           /* CUDA ordinals */
     struct zc_ranges rank, local_rank; /* of the process in its job */
     struct zc_globs host;              /* names of the host */
-    unsigned streams;                  /* bit 1 << enum zc_stream_kind */
     unsigned grown;                    /* 1: only once an array has grown */
     struct zc_ranges nth;              /* ordinals of fitting requests, from 1 */
 
@@ -261,7 +254,6 @@ struct zc_policy {
     struct zc_limit max_managed;         /* of the device's free memory; NONE where not given */
     struct zc_limit max_device;          /* of the device's total memory; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
-    enum zc_report_free report_free;     /* DEVICE where not given */
     unsigned links;                      /* of large copies: up to ZC_LINKS_MAX, or ZC_LINKS_IDLE;
                                           * 0, ZC_LINKS_OWN where not given */
 

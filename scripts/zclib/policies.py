@@ -26,14 +26,13 @@ class Request:
     exe: str = ""
     thread: str = ""
     device: str = ""
-    stream: str = ""
     nth: str = ""
     grown: str = ""
 
     def line(self) -> str:
         """As zc-policy reads it.  Separators inside names would shift the fields."""
         fields = (self.api, self.size, self.module, self.site, self.exe, self.thread, self.device,
-                  self.stream, self.nth, self.grown)
+                  self.nth, self.grown)
         return FIELD_END.join("".join("?" if char < " " else char for char in field)
                               for field in fields) + "\n"
 

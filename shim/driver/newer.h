@@ -136,13 +136,6 @@ typedef struct CUDA_FABRIC_COPY_BATCH_OP_st {
 } CUDA_FABRIC_COPY_BATCH_OP;
 #endif
 
-/* The part of a CUmemPoolProps that libzc reads; until 12.3 the largest size is among the reserved
- * bytes. */
-struct zc_pool_props {
-    char begin[24];
-    size_t max_size;
-} __attribute__((may_alias));
-
 /* The part of a CUgraphNodeParams that libzc reads, in all its versions. */
 struct zc_node_params {
     CUgraphNodeType type;
@@ -202,9 +195,6 @@ ZC_LAYOUT(CUDA_FABRIC_COPY_BATCH_OP, flags, 56, 64);
 ZC_LAYOUT(CUmemcpyAttributes, flags, 20, 24);
 ZC_LAYOUT(CUmemcpy3DOperand, op, 8, 40);
 ZC_LAYOUT(CUDA_MEMCPY3D_BATCH_OP, flags, 108, 112);
-_Static_assert(offsetof(CUmemPoolProps, win32SecurityAttributes) + sizeof(void *) ==
-                   offsetof(struct zc_pool_props, max_size),
-               "CUmemPoolProps");
 #define ZC_MEMBER(ours, its)                                                                       \
     _Static_assert(offsetof(struct zc_node_params, ours) == offsetof(CUgraphNodeParams, its), #its)
 #if CUDA_VERSION >= 12030

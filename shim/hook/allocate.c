@@ -14,7 +14,6 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "place/fallback.h"
-#include "place/freed.h"
 #include "place/room.h"
 
 /* Makes the program's own call.  If memory is short, what libzc keeps for later is given back
@@ -26,18 +25,6 @@ static CUresult by_original(const struct zc_request *request, const struct zc_or
         !zc_room_for_bare(request->device, request->size, request->flags & ZC_BLOCK_STREAM))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return ZC_RECLAIMING(f->call(f));
-}
-
-/* Takes memory that was freed before, of the rule's first place. */
-static struct zc_backing *take_freed(const struct zc_want *want)
-{
-    enum zc_place_id first = want->rule->place.item[0];
-    if (!zc_place_of(first) || !zc_budget_take(want->rule, want->device, want->size))
-        return NULL;
-    struct zc_backing *backing = zc_freed_take(first, want);
-    if (!backing)
-        zc_budget_give(want->rule, want->size);
-    return backing;
 }
 
 /*
@@ -52,17 +39,12 @@ static CUresult place_request(struct zc_request *request, const struct zc_rule *
                                  .context = request->context,
                                  .rule = rule,
                                  .api = request->api,
-                                 .stream_ordered = request->flags & ZC_BLOCK_STREAM,
-                                 .stream = f->stream,
-                                 .flavour = request->entry->flavour,
                                  .flags = f->flags,
                                  .host_heap = zc_hostmem_open(rule)};
     unsigned index = 0;
     char why[256] = "";
-    struct zc_backing *backing = take_freed(&want);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!backing)
-        backing = zc_place_try(&want, 0, &index, why, sizeof(why));
+    struct zc_backing *backing = zc_place_try(&want, 0, &index, why, sizeof(why));
     if (index == 0)
         request->flags |= ZC_BLOCK_BUDGET;
     if (!backing) {
@@ -108,20 +90,19 @@ static bool exported(const struct zc_rule *rule, uint32_t site)
     return false;
 }
 
-CUresult zc_allocate(struct zc_request *request, const struct zc_original *f, const char *unfit)
+CUresult zc_allocate(struct zc_request *request, const struct zc_original *f)
 {
     if (!zc_request_begin(request))
         return f->call(f);
     const struct zc_rule *rule = NULL;
     const char *why = NULL;
     CUresult result;
-    /* Zero sizes, null results and a missing context get the driver's own error codes. */
-    if (f->dptr && request->size && request->device >= 0)
+    /* Zero sizes, null results and a missing context get the driver's own error codes.  Memory in
+     * stream order stays in its pool. */
+    if (f->dptr && request->size && request->device >= 0 && !(request->flags & ZC_BLOCK_STREAM))
         rule = zc_request_rule(request);
     if (rule && zc_capture_any())
         why = "a stream is being captured";
-    else if (rule && unfit)
-        why = unfit;
     else if (rule && zc_stream_state() != CUDA_SUCCESS)
         why = "a kernel has failed"; /* Virtual memory management does not report it. */
     else if (rule && exported(rule, request->site))

@@ -26,25 +26,12 @@ struct collect {
 static bool collect(struct zc_block *block, void *arg)
 {
     struct collect *c = arg;
-    bool pooled =
-        !c->primary && (block->flags & ZC_BLOCK_STREAM) && !(block->flags & ZC_BLOCK_CONVERTED);
+    bool pooled = !c->primary && (block->flags & ZC_BLOCK_STREAM);
     /* Pool memory outlives the context. */
     if (block->context == c->context && !pooled && !(block->flags & ZC_BLOCK_QUARANTINED) &&
         zc_block_claim(block))
         c->block[c->count++] = block;
     return c->count < BATCH;
-}
-
-/* Reports pool memory that is gone, although the program may rely on it. */
-static void say_gone(const struct zc_block *block)
-{
-    const struct zc_policy *policy = zc_rules();
-    const struct zc_rule *rule = &policy->rules[block->rule];
-    zc_message(ZC_WARN, "context",
-               "block %U (%B at %x) goes with its context, because it lies in '%s' by rule %s "
-               "(%s:%u); memory of a pool would have stayed",
-               block->id, block->size, block->base, zc_place_name((enum zc_place_id)block->place),
-               rule->name, policy->file, rule->line);
 }
 
 /* A registration of the program's goes, too; its pages may be in the host heap. */
@@ -70,8 +57,6 @@ static void forget_context(CUcontext context, bool primary)
             zc_driver_unlock();
         for (unsigned i = 0; i < c.count; i++) {
             struct zc_backing *backing = c.block[i]->backing;
-            if (backing && (c.block[i]->flags & ZC_BLOCK_STREAM) && !primary)
-                say_gone(c.block[i]);
             zc_budget_return(c.block[i]);
             forget_block(c.block[i]);
             if (backing)

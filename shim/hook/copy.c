@@ -237,19 +237,12 @@ static CUresult refused(const struct zc_copy *c)
                                       : zc_diagnose(c->fn, b->address, c->result);
 }
 
-/* The driver refuses single values in pool memory (measured on an H200,
- * tests/gpu/graph_facts.h200.txt). */
-static bool is_pools_word(const struct zc_copy *c)
-{
-    return c->word && zc_operand_converted(&c->dst) && (c->dst.block->flags & ZC_BLOCK_STREAM);
-}
-
 bool zc_copy_reaches(struct zc_copy *c)
 {
     if (!c->on)
         return true;
     zc_copy_resolve(c);
-    return !c->bytes || !(is_no_range(&c->dst) || is_no_range(&c->src) || is_pools_word(c));
+    return !c->bytes || !(is_no_range(&c->dst) || is_no_range(&c->src));
 }
 
 void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,

@@ -12,7 +12,7 @@ ZC_BODY(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytes))
 {
     struct zc_request request =
         ZC_REQUEST(cuMemAlloc, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
-    return ZC_ALLOCATE(request, NULL, call_alloc, .dptr = dptr, .bytes = bytes);
+    return ZC_ALLOCATE(request, call_alloc, .dptr = dptr, .bytes = bytes);
 }
 
 /* A converted pitched block has the pitch that the driver would choose: the width rounded up to the
@@ -43,8 +43,8 @@ ZC_BODY(cuMemAllocPitch_v2,
         return real(dptr, pitch, width, height, element);
     struct zc_request request =
         ZC_REQUEST(cuMemAllocPitch, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
-    CUresult result = ZC_ALLOCATE(request, NULL, call_pitch, .dptr = dptr, .pitch = pitch,
-                                  .width = width, .height = height, .element = element);
+    CUresult result = ZC_ALLOCATE(request, call_pitch, .dptr = dptr, .pitch = pitch, .width = width,
+                                  .height = height, .element = element);
     if (result == CUDA_SUCCESS && zc_converted_at(*dptr))
         *pitch = rows; /* Otherwise the driver has stored it. */
     return result;
@@ -57,10 +57,7 @@ ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
     struct zc_request request =
         ZC_REQUEST(cuMemAllocAsync, bytes, DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
                    .stream = zc_stream_kind_of(stream, entry->flavour));
-    bool known = !zc_life_on() || zc_pool_current(stream, entry->flavour, &request.pool);
-    const char *unfit = zc_pool_unfit(request.pool, &request.asked);
-    return ZC_ALLOCATE(request, known ? unfit : "the driver refuses its stream", call_async,
-                       .dptr = dptr, .bytes = bytes, .stream = stream);
+    return ZC_ALLOCATE(request, call_async, .dptr = dptr, .bytes = bytes, .stream = stream);
 }
 
 ZC_ORIGINAL(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, f->stream)
@@ -68,12 +65,12 @@ ZC_ORIGINAL(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool,
 ZC_BODY(cuMemAllocFromPoolAsync,
         (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream))
 {
-    struct zc_request request = ZC_REQUEST(
-        cuMemAllocFromPoolAsync, bytes, DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
-        .pool = pool, .stream = zc_stream_kind_of(stream, entry->flavour));
-    const char *unfit = zc_pool_unfit(pool, &request.asked);
-    return ZC_ALLOCATE(request, pool ? unfit : "it names no pool", call_from_pool, .dptr = dptr,
-                       .bytes = bytes, .stream = stream, .pool = pool);
+    struct zc_request request = ZC_REQUEST(cuMemAllocFromPoolAsync, bytes, DEVICE,
+                                           .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
+                                           .stream = zc_stream_kind_of(stream, entry->flavour));
+    request.asked = zc_pool_kind(pool);
+    return ZC_ALLOCATE(request, call_from_pool, .dptr = dptr, .bytes = bytes, .stream = stream,
+                       .pool = pool);
 }
 
 /* The program asks for managed memory itself: counted, and left as it is. */

@@ -53,8 +53,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     if (block && zc_block_hosted(block))
         return refused_for_host(real(0));
     if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
-        /* Pool memory may have outlived its context. */
-        bool lent = zc_context_lend(block->flags & ZC_BLOCK_STREAM ? NULL : block->context);
+        bool lent = zc_context_lend(block->context);
         CUresult result = free_converted(real, entry->fn, block, dptr);
         zc_context_leave(lent);
         return result;

@@ -21,7 +21,7 @@ ZC_ORIGINAL(call_host_alloc, cuMemHostAlloc, (void **)f->dptr, f->bytes, f->flag
 static CUresult allocate_host(const struct zc_entry *entry, const struct zc_original *f, void **pp)
 {
     struct zc_request request = ZC_REQUEST(cuMemHostAlloc, f->bytes, PINNED);
-    CUresult result = zc_allocate(&request, f, NULL);
+    CUresult result = zc_allocate(&request, f);
     if (result == CUDA_SUCCESS)
         *pp = (void *)*f->dptr;
     return result;

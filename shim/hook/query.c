@@ -48,22 +48,6 @@ static CUresult put_int_since(int version, void *data, int value)
     return result == CUDA_SUCCESS ? put_int(data, value) : result;
 }
 
-/* The rights of the current context's device to a block.  Pool memory has the rights of its pool; a
- * device has all rights to its own memory. */
-static int access_of(const struct zc_block *b)
-{
-    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
-    CUdevice device;
-    if ((b->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) != ZC_BLOCK_STREAM ||
-        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device == b->device)
-        return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
-    where.id = device;
-    return zc_real.cuMemPoolGetAccess(&flags, b->pool, &where) == CUDA_SUCCESS
-               ? (int)flags
-               : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
-}
-
 /* True for a block with all its memory on its device. */
 static bool on_device(const struct zc_block *b)
 {
@@ -71,12 +55,12 @@ static bool on_device(const struct zc_block *b)
 }
 
 /* A lazy block has no memory yet that another device could reach, and host memory is not reached.
- * The driver says no for stream-ordered memory. */
+ */
 static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                           CUdeviceptr ptr)
 {
     int reached = 0;
-    if (!on_device(b) || (b->flags & ZC_BLOCK_STREAM) ||
+    if (!on_device(b) ||
         real(&reached, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, ptr) != CUDA_SUCCESS)
         return 0;
     return reached;
@@ -109,7 +93,7 @@ static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct
 static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                        void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
-    bool pool = b->flags & ZC_BLOCK_STREAM, hosted = zc_block_hosted(b);
+    bool hosted = zc_block_hosted(b);
     if (!data || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_INVALID_VALUE;
     switch ((int)attribute) {
@@ -117,7 +101,7 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         return put_word(data, OWN_IDS | b->id);
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        return put_word(data, pool ? 0 : (uint64_t)b->context);
+        return put_word(data, (uint64_t)b->context);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         return put_int(data, hosted ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -145,11 +129,10 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return put_int(data, 1);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         return put_word(data, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return put_int(data, access_of(b));
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        return put_word(data, pool ? (uint64_t)b->pool : 0);
+        return put_int(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         return put_word(data, ((b->base + b->size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)) -
                                   (b->base & ~(HUGE_PAGE - 1)));
@@ -266,57 +249,22 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-/* The largest block that the rules would place, where a device has so much free: the rule counts
- * that takes a block of all memory that there is. */
-static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free, uint64_t total)
-{
-    struct zc_room room = zc_room_now(device, free, total);
-    struct zc_request request =
-        ZC_REQUEST(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
-    const struct zc_rule *rule = zc_request_begin(&request) ? zc_request_rule(&request) : NULL;
-    room.budget = rule ? zc_budget_left(rule, device) : 0;
-    room.whole = rule ? zc_room_whole(rule, device) : 0;
-    return zc_room_largest(rule, &room);
-}
-
-static uint64_t minus(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
-/* `report_free = policy`: what is in use stays the difference of the two numbers. */
-static void report_policy(const struct zc_entry *entry, int device, size_t *free, size_t *total)
-{
-    size_t left, all;
-    if (zc_real.cuMemGetInfo_v2(&left, &all) != CUDA_SUCCESS)
-        return;
-    uint64_t idle = left + zc_modules_idle_bytes(),
-             used = all - idle + zc_room_lacking(device, true);
-    uint64_t room = largest(entry, device, minus(idle, zc_room_lacking(device, false)), all);
-    if (free)
-        *free = room;
-    if (total)
-        *total = used + room;
-}
-
 /* Reports free memory as if converted blocks were on the device. vmm's memory is missing already;
  * what it has promised is subtracted.  Memory that libzc keeps for later, or that streams have
- * passed, counts as free.  Managed pages are missing only once they have moved to the device, so
- * they may be counted twice.  Then the answer is too small, never too large. */
+ * passed, counts as free.  Managed
+ * pages are missing only once they have moved to the device, so they may be counted twice.  Then
+ * the answer is too small, never too large. */
 ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
     CUdevice device = 0;
-    bool by_policy = zc_life_on() && zc_rules()->report_free == ZC_REPORT_FREE_POLICY;
-    if (by_policy || (free && zc_life_on()))
+    if (free && zc_life_on())
         zc_freed_reap(false);
     CUresult result = real(free, total);
-    if (result != CUDA_SUCCESS || !zc_life_on())
+    if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
     zc_real.cuCtxGetDevice(&device);
-    if (by_policy)
-        report_policy(entry, device, free, total);
-    else if (free)
-        *free = minus(*free + zc_modules_idle_bytes(), zc_room_lacking(device, true));
+    uint64_t idle = *free + zc_modules_idle_bytes(), lacking = zc_room_lacking(device);
+    *free = idle > lacking ? idle - lacking : 0;
     return result;
 }
 

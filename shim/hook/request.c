@@ -8,7 +8,6 @@
 #include "base/life.h"
 #include "base/module.h"
 #include "hook/diagnose.h"
-#include "hook/pool.h"
 #include "ledger/missed.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
@@ -60,11 +59,7 @@ const struct zc_rule *zc_request_rule(const struct zc_request *request)
     const struct zc_policy *policy = zc_rules();
     if (policy->rule_count == 0)
         return NULL;
-    struct zc_match match = {.api = request->api,
-                             .size = request->size,
-                             .device = request->device,
-                             .stream = request->stream,
-                             .supposed = request->supposed};
+    struct zc_match match = {.api = request->api, .size = request->size, .device = request->device};
     if (__builtin_expect(policy->apis & (UINT64_C(1) << request->api), 0))
         return zc_rules_match(&match, request->site);
     zc_missed_note(policy, &match, request->site, false);
@@ -108,7 +103,6 @@ bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
     like.before = backing ? backing->before & 0xfff : 0;
     like.behind = backing ? pages_behind(backing, request->size) : 0;
     like.context = backing ? backing->context : request->context;
-    like.pool = request->pool;
     like.backing = backing;
     for (unsigned i = 0; i < ZC_BLOCK_CELLS; i++)
         like.cell[i] = NULL;
@@ -130,7 +124,6 @@ bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;
-    zc_pool_note_alloc(b);
     if (backing) {
         zc_diagnose_watch();
         zc_place_entered(b);
@@ -178,7 +171,6 @@ void zc_note_free(struct zc_block *b)
     if (zc_log_level() >= ZC_LOG_ALLOCS)
         zc_log_free(b);
     zc_site_note_free(b->site);
-    zc_pool_note_free(b);
     zc_budget_return(b);
 }
 
@@ -203,10 +195,8 @@ bool zc_retrack(const struct zc_untracked *block, CUresult result)
         return false;
     struct zc_block like = block->copy;
     memset(like.cell, 0, sizeof(like.cell));
-    if (block->taken && zc_block_add(&like)) {
-        zc_pool_note_alloc(&like);
+    if (block->taken && zc_block_add(&like))
         zc_budget_restore(&like);
-    }
     return true;
 }
 

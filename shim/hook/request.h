@@ -14,8 +14,6 @@ struct zc_request {
     enum zc_kind asked;         /* Kind that the program asks for. */
     uint32_t flags;             /* ZC_BLOCK_* of the request. */
     enum zc_stream_kind stream; /* For rules; NONE for calls without a stream. */
-    CUmemoryPool pool;          /* Pool of a stream-ordered request, else NULL. */
-    bool supposed;              /* It is not made: its rule does not count it. */
     uint32_t site;              /* Filled by zc_request_begin(). */
     CUcontext context;          /* Current context, NULL if none; filled by zc_request_begin(). */
     int device;                 /* Its device, -1 if none; filled by zc_request_begin(). */
@@ -55,7 +53,7 @@ void zc_track_found(const struct zc_entry *entry, const CUdeviceptr *ptr, const 
 /* Takes foreign memory out of the ledger. */
 void zc_untrack_foreign(CUdeviceptr address);
 
-/* A claimed block is freed: the log, its site, its pool and its budget have to know. */
+/* A claimed block is freed: the log, its site and its budget have to know. */
 void zc_note_free(struct zc_block *block);
 
 /*
@@ -92,22 +90,19 @@ struct zc_original {
     }
 
 /*
- * Finds the rule of a request, tries its list, and enters the block into the ledger.  `unfit`: why
- * the places of a rule are impossible, else NULL.  Returns the driver's code; on success the
- * address is in *f->dptr.
+ * Finds the rule of a request, tries its list, and enters the block into the ledger.  Returns the
+ * driver's code; on success the address is in *f->dptr.
  */
-CUresult zc_allocate(struct zc_request *request, const struct zc_original *f, const char *unfit);
+CUresult zc_allocate(struct zc_request *request, const struct zc_original *f);
 
 /* The same of a wrapper; `...` are fields of its struct zc_original. */
-#define ZC_ALLOCATE(request, unfit, make, ...)                                                     \
+#define ZC_ALLOCATE(request, make, ...)                                                            \
     zc_allocate(&(request),                                                                        \
-                &(const struct zc_original){.call = (make), .real = (void *)real, __VA_ARGS__},    \
-                (unfit))
+                &(const struct zc_original){.call = (make), .real = (void *)real, __VA_ARGS__})
 
 /* Frees a block once; a second caller gets CUDA_ERROR_INVALID_VALUE.  A block from cuMemAlloc or
- * cuMemHostAlloc is freed when all work of its context is done.  One from a pool is freed at once,
- * because the program promises that nothing uses it.  During a capture waiting would end the
- * capture (measured), so pinned memory is kept until a free that may wait.  If a free fails
+ * cuMemHostAlloc is freed when all work of its context is done.  During a capture waiting would end
+ * the capture (measured), so pinned memory is kept until a free that may wait.  If a free fails
  * although it is valid, the block stays, and a message names its rule. */
 CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block);
 

@@ -21,7 +21,7 @@
 
 #define BUSY UINT64_MAX /* Of struct zc_index_seen: being written, and no sequence. */
 
-_Static_assert(sizeof(struct zc_block) <= 96, "memory for each live block is bounded");
+_Static_assert(sizeof(struct zc_block) <= 88, "memory for each live block is bounded");
 
 __thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]
     __attribute__((tls_model("initial-exec")));

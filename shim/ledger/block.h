@@ -13,7 +13,7 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
  * One live allocation.  Fields are set before zc_block_add() publishes the block and constant
- * afterwards, except `state`, `cells`, `flags` and, of host blocks and `shared`, `real`.  It has 96
+ * afterwards, except `state`, `cells`, `flags` and, of host blocks and `shared`, `real`.  It has 88
  * bytes: a live block may cost 200, of which its index entry takes 25 and the place's record 64.
  */
 struct zc_block {
@@ -24,7 +24,6 @@ struct zc_block {
         struct zc_block *next_dead; /* List of removed blocks, used by the ledger. */
     };
     void *context; /* CUcontext the request was made in; NULL for host memory before CUDA. */
-    void *pool;    /* CUmemoryPool of a stream-ordered request, else NULL. */
     void *backing; /* The place's record (place/), or for a mapping that of its handle
                     * (hook/handle.h); NULL if not converted. */
     struct zc_cell
@@ -53,7 +52,6 @@ struct zc_block {
 #define ZC_BLOCK_HOST 32u      /* In the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_BUDGET 64u    /* Counts against the budget of its rule. */
 #define ZC_BLOCK_EXPORTED 128u /* Others reach its memory by a handle that the program has. */
-#define ZC_BLOCK_POOL_GONE 1024u  /* Its pool was destroyed; the handle may be reused. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u   /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_CAME_PINNED 256u /* The host heap had registered its memory before. */
 #define ZC_BLOCK_SPLIT 2048u      /* Its place has the first bytes; the others are in `mapped`. */

@@ -8,10 +8,8 @@
 static CUresult allocate(const struct zc_want *want, struct zc_backing *out)
 {
     size_t margin = zc_margin(want->size);
-    bool entered = zc_place_enter(want, out);
     CUresult result =
         zc_real.cuMemAllocManaged(&out->base, want->size + 2 * margin, CU_MEM_ATTACH_GLOBAL);
-    zc_context_leave(entered);
     out->base += margin;
     out->before = (uint16_t)(margin / ZC_BLOCK_PAGE);
     out->room = want->size + margin;

@@ -66,10 +66,7 @@ static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, 
     /* Only libzc can bind memory to a node. */
     bool by_driver = want->size < OWN_PAGES_FROM && !(want->rule->given & ZC_KEY_BIT(ZC_KEY_NUMA));
     out->before = (uint16_t)(zc_margin(want->size) / ZC_BLOCK_PAGE);
-    bool entered = zc_place_enter(want, out);
-    CUresult result = by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
-    zc_context_leave(entered);
-    return result;
+    return by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
 }
 
 static CUresult mapped_detach(struct zc_backing *backing)

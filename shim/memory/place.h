@@ -29,7 +29,7 @@ struct zc_backing {
         base;    /* Address for CPU and GPU, aligned to at least 512 bytes as cuMemAlloc's is. */
     size_t size; /* Bytes of the request, as counted against the limits. */
     size_t room; /* Bytes from `base` on that the place has mapped; at least `size`. */
-    CUcontext context; /* Context of the request, or that of zc_place_home(). */
+    CUcontext context; /* Context of the request. */
     union {
         struct {
             struct zc_vmm *vmm; /* vmm, shared: reservation and physical memory. */
@@ -76,9 +76,6 @@ struct zc_want {
     CUcontext context;          /* Current context. */
     const struct zc_rule *rule; /* The rule that decided. */
     enum zc_api api;            /* The called API; cuMemHostAlloc asks for host memory. */
-    bool stream_ordered;        /* Allocated and freed in stream order. */
-    CUstream stream;            /* The stream of a stream-ordered request, */
-    enum zc_flavour flavour;    /* and the meaning of NULL there. */
     unsigned flags;             /* Flags of cuMemHostAlloc, CU_MEMHOSTALLOC_*; else 0. */
     bool host_heap;             /* Host blocks may be placed, so there may be one to share. */
     bool lazy;                  /* The place attaches memory late, whatever the rule says. */
@@ -112,12 +109,6 @@ struct zc_place {
     CUresult (*quiesce)(enum zc_fn fn);
     void (*diagnose)(void);
 };
-
-/* The context in which a place makes memory: for a pool the primary one, if that is active, because
- * pinned and managed memory is destroyed with its context, and pool memory is not.  The second
- * makes it current if it is not; true if the caller has to pop it. */
-CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place);
-bool zc_place_enter(const struct zc_want *want, struct zc_backing *out);
 
 extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_pinned,
     zc_place_shared;

@@ -37,7 +37,7 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
                                .spilled = spilled,
                                .place = (uint8_t)place->id,
                                .device = (int8_t)want->device,
-                               .context = zc_place_home(want, place->id),
+                               .context = want->context,
                                .flags = (uint8_t)want->flags};
     CUresult result = place->make(want, out, why);
     out->room = out->room > out->size ? out->room : out->size;
@@ -164,9 +164,6 @@ static const char *unfit(const struct zc_want *want, enum zc_place_id place)
     /* Only the driver can make write-combining pages. */
     if (zc_want_host(want) && (want->flags & CU_MEMHOSTALLOC_WRITECOMBINED))
         return "only the driver makes write-combined memory";
-    /* There is no moment at which nothing uses them. */
-    if (want->stream_ordered && place == ZC_PLACE_VMM)
-        return "requests in stream order neither grow nor move";
     return place == ZC_PLACE_SHARED && zc_want_host(want) ? "not built into this version" : NULL;
 }
 

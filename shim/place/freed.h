@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that the program has freed: deferred until its stream has passed, or kept for the next
- * request. */
+/* Memory that the program has freed, deferred until its stream has passed. */
 #pragma once
 
 #include "memory/place.h"
@@ -14,12 +13,6 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
 /* The same in the order of a stream: once `event`, which may be NULL, has passed. */
 CUresult zc_place_free_in_order(struct zc_block *block, CUevent event, CUstream stream,
                                 enum zc_flavour flavour, void (*note)(struct zc_block *block));
-
-/* Takes memory for a new request of the same place, device and size, counted against the limits:
- * stream-ordered ones get deferred memory that its stream has passed, or that was freed in their
- * own; others of vmm a kept block.  Looks at some entries of the size; NULL if none of them fits.
- */
-struct zc_backing *zc_freed_take(enum zc_place_id place, const struct zc_want *want);
 
 /* Gives back the memory that streams have passed: with `waited`, for calls in which the program
  * itself waits for the device, of all places and freed host blocks; else of places that never wait.

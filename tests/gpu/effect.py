@@ -18,7 +18,7 @@ WORTH = 16                # one copy of this part of a block is worth registerin
 LATE_NS = 1000000         # how far the clocks of both records may be apart
 
 REQUESTS = {
-    "device": {"cuMemAlloc", "cuMemAllocPitch", "cuMemAllocAsync", "cuMemAllocFromPoolAsync"},
+    "device": {"cuMemAlloc", "cuMemAllocPitch"},
     "pinned": {"cuMemHostAlloc", "cuMemAllocHost"},
 }
 # What the rules of programs.policy() are for.
@@ -27,10 +27,8 @@ RULES = {"all": "device", "device": "device", "cuda": "pinned", "libc": "libc", 
 KINDS = {"mapped": "Pinned", "managed": "Managed", "pinned": "Pinned", "shared": "Pinned"}
 # A rule may pass a request over for what the request is; every other reason is libzc's to mend.
 OF_THE_REQUEST = ("a stream is being captured", "only the driver makes write-combined memory",
-                  "its pool is", "its pool has", "it names no pool", "must stay exportable",
                   "a library that exports memory requests it",
-                  "below 64 KiB", "it is not larger than 1 MiB", "its rule does not say 'access",
-                  "stream-ordered requests can't be", "requests in stream order")
+                  "below 64 KiB", "it is not larger than 1 MiB", "its rule does not say 'access")
 
 
 def size(count):

@@ -10,7 +10,7 @@ PLACES = ("none", "device", "mapped", "managed", "vmm", "grow", "pinned", "share
           "outputs")
 QUICK_PLACES = ("none", "mapped", "vmm", "shared", "outputs")
 
-DEVICE_REQUESTS = "cudaMalloc, cudaMallocPitch, cudaMallocAsync, cudaMallocFromPoolAsync"
+DEVICE_REQUESTS = "cudaMalloc, cudaMallocPitch"
 HOST_REQUESTS = "malloc, calloc, realloc, aligned_alloc, posix_memalign, memalign, valloc"
 SHARED_HOST = f"[rule host]\napi = {HOST_REQUESTS}\nsize = 64K..\nplace = shared\n"
 SHARED_DEVICE = f"[rule device]\napi = {DEVICE_REQUESTS}\nplace = shared\n"

@@ -164,15 +164,3 @@ assert types.count("transfer") == 800, types.count("transfer")' "$BATS_TEST_TMPD
 	END
 }
 
-@test "a pool counts what it has in use as if its blocks were its own, and reserves that" {
-    need_built "$programs/pool_figures"
-    export LD_LIBRARY_PATH=$SIM
-    for scene in keeping releasing pending marks neighbour several; do
-        timeout 30 "$programs/pool_figures" "$scene" >"$BATS_TEST_TMPDIR/bare"
-        for policy in 'place = '{device,mapped,managed,vmm} $'size = 100M..\nplace = vmm'; do
-            echo "$scene, $policy"
-            under_policy "$policy" timeout 30 "$programs/pool_figures" "$scene" |
-                diff "$BATS_TEST_TMPDIR/bare" -
-        done
-    done
-}

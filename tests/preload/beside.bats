@@ -28,7 +28,7 @@ api = malloc
 size = 1M..
 place = shared
 [rule device]
-api = cudaMalloc, cudaMallocAsync
+api = cudaMalloc
 place = $place" timeout 60 "$PROGRAM" "$1"
         diff <(echo "$bare") <(echo "$output")
         [[ -z $stderr ]]

@@ -42,8 +42,6 @@ setup() {
     export SIM_MEMORY_MIB=16
     places_of 'place = device, mapped' 8 8 8
     [[ $places == $'device: -\ndevice: -\nmapped: device: out of memory' ]]
-    places_of 'place = device, mapped' -a 12 12
-    [[ $places == $'device: -\nmapped: device: out of memory' ]]
 }
 
 @test "what no place takes gives the driver's own error" {
@@ -68,8 +66,6 @@ setup() {
     [[ $(grep -cx 'vmm: -' <<<"$places") == 70 ]]
     SIM_MEMORY_MIB=65536 places_of $'place = vmm\ncommit = lazy' $many $many
     [[ $(grep -cx 'vmm: -' <<<"$places") == 128 ]]
-    places_of 'place = vmm' -f $many 1.5 $many # Those that are kept do not count.
-    [[ $(grep -cx 'vmm: -' <<<"$places") == 141 ]]
 }
 
 @test "max_pinned bounds mapped memory" {
@@ -85,10 +81,8 @@ setup() {
     local bare=$output
     [[ $bare == $'0\n2' ]]
     for place in device vmm; do
-        for order in '' -a; do
-            places_of "$managed$place" $order 8 12
-            [[ $codes == "$bare" && $places == 'managed: -' ]]
-        done
+        places_of "$managed$place" 8 12
+        [[ $codes == "$bare" && $places == 'managed: -' ]]
     done
     places_of "${managed}device, mapped" 8 12 7
     [[ $codes == $'0\n0\n0' ]]
@@ -142,19 +136,15 @@ print(peak)' "$ZC_LOG" "$1"
     [[ $places == $'device: -\nmapped: vmm: over max_device\nvmm: -' ]]
 }
 
-@test "freed memory counts no longer against a limit, in stream order neither" {
+@test "freed memory counts no longer against a limit" {
     places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped' 4 4
     [[ $places == $'mapped: -\ndevice: mapped: over max_pinned' ]]
-    for order in '' -a; do
-        places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped' -f $order 4 5 3
-        [[ $places == $'mapped: -\nmapped: -\nmapped: -' ]]
-        places_of $'[defaults]\nmax_managed = 6M\n[rule all]\nplace = managed' -f $order 4 5 3
-        [[ $places == $'managed: -\nmanaged: -\nmanaged: -' ]]
-    done
+    places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped' -f 4 5 3
+    [[ $places == $'mapped: -\nmapped: -\nmapped: -' ]]
+    places_of $'[defaults]\nmax_managed = 6M\n[rule all]\nplace = managed' -f 4 5 3
+    [[ $places == $'managed: -\nmanaged: -\nmanaged: -' ]]
     places_of $'[defaults]\nmax_device = 6M\n[rule all]\nplace = vmm' -f 4 5 3
     [[ $places == $'vmm: -\nvmm: -\nvmm: -' ]]
-    places_of 'place = vmm' -f -a 4
-    [[ $places == 'device: vmm: requests in stream order neither grow nor move' ]]
 }
 
 # A device without a property, by its attribute's number in cuda.h: the place is passed over.
@@ -197,13 +187,10 @@ print(peak)' "$ZC_LOG" "$1"
     done
 }
 
-@test "what is freed is given back to the budget, in every place and order" {
+@test "what is freed is given back to the budget, in every place" {
     for place in vmm mapped managed device; do
-        for order in '' -a; do
-            [[ $place$order == vmm-a ]] && continue
-            places_of "place = $place"$'\nbudget = 8M' -f $order 6 6 6 8
-            [[ $places == "$place: -"$'\n'"$place: -"$'\n'"$place: -"$'\n'"$place: -" ]]
-        done
+        places_of "place = $place"$'\nbudget = 8M' -f 6 6 6 8
+        [[ $places == "$place: -"$'\n'"$place: -"$'\n'"$place: -"$'\n'"$place: -" ]]
     done
 }
 

@@ -27,11 +27,6 @@ freed_under() {
     done
 }
 
-@test "memory that was freed behind a kernel serves again" {
-    freed_under '' one
-    [[ ${lines[1]} == 'made 3' ]] # Two blocks, and the host memory at both ends of both.
-}
-
 @test "what an array's copy leaves out is written by no work that was given before its free" {
     freed_under $'\ngrow = yes' half_grown
     [[ ${lines[0]} == 'free waited' ]]

@@ -215,7 +215,7 @@ shared() {
 api = malloc, calloc, realloc, posix_memalign
 place = shared
 [rule device]
-api = cudaMalloc, cudaMallocPitch, cudaMallocAsync
+api = cudaMalloc, cudaMallocPitch
 place = shared
 $access" "$build"
             expect_result "$1"

@@ -57,7 +57,7 @@ device_rules() {
     for place in "$@"; do
         rules+=("$host_rule
 [rule device]
-api = cudaMalloc, cudaMallocAsync
+api = cudaMalloc
 $place")
     done
 }

@@ -38,11 +38,11 @@ prints_the_same() {
 }
 
 @test "mapped memory is pinned host memory, and nothing lies on the device" {
-    held_in mapped $'host 3\nregistered 2'
+    held_in mapped $'pooled 2\nhost 2\nregistered 1'
 }
 
 @test "managed memory is the driver's managed memory" {
-    held_in managed 'managed 5'
+    held_in managed $'pooled 2\nmanaged 3'
 }
 
 @test "vmm blocks have a reservation, handle and mapping each, those that fill it a rim" {
@@ -192,63 +192,23 @@ place = mapped'
     done
 }
 
-# Runs a scenario of freed vmm blocks on a small device: free_cache SCENARIO
-free_cache() {
-    need_built "$ZC_BUILD/tests/preload/programs/free_cache"
+# Runs a scenario of vmm blocks on a small device: vmm_blocks SCENARIO
+vmm_blocks() {
+    need_built "$ZC_BUILD/tests/preload/programs/vmm_blocks"
     export SIM_MEMORY_MIB=256 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
     run -0 under_policy $'size = ..32M\nplace = vmm' \
-        "$ZC_BUILD/tests/preload/programs/free_cache" "$1"
+        "$ZC_BUILD/tests/preload/programs/vmm_blocks" "$1"
     [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
 }
 
-@test "a freed vmm block serves the next request of its size" {
-    free_cache again
-    [[ $output == 'created 1' ]]
-}
-
 @test "the memory of a vmm block can be exported as a file" {
-    free_cache exportable
+    vmm_blocks exportable
     [[ $output == 'exportable 1' ]]
 }
 
-@test "freed vmm blocks keep no more than a sixteenth of the device" {
-    free_cache many
-    [[ $output == 'kept 5' ]] # Four blocks, and the host memory at both ends of them all.
-}
-
-@test "of freed vmm blocks those are kept that were freed last" {
-    free_cache oldest
-    [[ $output == 'created 3, 4' ]]
-}
-
-@test "what freed vmm blocks keep is there for every call that needs it" {
-    free_cache all_of_it
-}
-
-@test "freed vmm blocks that are kept are not in the way of one that is attached lazily" {
-    need_built "$ZC_BUILD/tests/preload/programs/free_cache"
-    export SIM_MEMORY_MIB=256 ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
-    for lazy in commit=lazy grow=yes; do
-        rm -f "$ZC_LOG"
-        run -0 under_policy $'[rule kept]\nsize = ..32M\nplace = vmm
-[rule lazy]\nplace = vmm\n'"$lazy" "$ZC_BUILD/tests/preload/programs/free_cache" lazy_beside_kept
-        [[ $(grep -c '"type":"alloc".*"place":"vmm"' "$ZC_LOG") == 2 ]]
-    done
-}
-
-@test "freed vmm blocks that threads take from each other are counted once" {
+@test "vmm blocks that threads make and free are counted once" {
     export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
-    free_cache threads
-    tail -n 1 "$ZC_LOG" | grep -q '"place":"vmm","blocks":0,"bytes":0'
-}
-
-@test "a block that is kept after its free is live neither in the log nor in the totals" {
-    need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
-    export SIM_KERNELS=$SIM/kernels/vecadd.so ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
-    export ZC_LOG_LEVEL=allocs
-    run -0 under_policy 'place = vmm' "$ZC_BUILD/kernels/vecadd-shared"
-    grep -q '"type":"free"' "$ZC_LOG"
-    run ! grep '"type":"block"' "$ZC_LOG"
+    vmm_blocks threads
     tail -n 1 "$ZC_LOG" | grep -q '"place":"vmm","blocks":0,"bytes":0'
 }
 

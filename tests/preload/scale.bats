@@ -47,11 +47,6 @@ stays_level() {
     MORE=$LARGE stays_level 'place = vmm' 50 deferred
 }
 
-@test "a call among many freed blocks that are kept for later costs as among few" {
-    export MORE=$LARGE SIM_MEMORY_MIB=8192
-    stays_level 'place = vmm' 60 kept
-}
-
 # Bytes of libzc's own for each live block: takes_for_each POLICY BLOCKS [MOST]
 takes_for_each() {
     run -0 --separate-stderr under_policy "$1" timeout 120 "$program" "$2" memory

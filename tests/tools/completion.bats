@@ -71,7 +71,7 @@ tab() {
 	zc run -l e|events
 	zc report --sort mo|moved
 	zc report --sort = mo|moved
-	zc explain x.conf --stream per|per-thread
+	zc explain x.conf --grown y|yes
 	zc explain --api cudaMallocAs|cudaMallocAsync
 	zc explain x.conf --size END|
 	zc doctor --timeout END|
@@ -131,13 +131,13 @@ tab() {
     command -v zsh >/dev/null || skip "no zsh"
     run -0 python3 tests/tools/shell_tab.py zsh "$BATS_FILE_TMPDIR/zsh" \
         'zc ch<TAB>' 'zc report --so<TAB>mo<TAB>' 'zc check policy/presets/wa<TAB>' \
-        'zc explain --api=cudaMallocAs<TAB> --stre<TAB>per<TAB>' \
+        'zc explain --api=cudaMallocAs<TAB> --gro<TAB>y<TAB>' \
         'zc run -c off,policy/pol<TAB>' "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.acc<TAB>" \
         'zc run --le<TAB>ev<TAB>bats --ver<TAB>' 'zc run -q mkdi<TAB>policy/pr<TAB>' \
         'zc run -p @every<TAB>'
     [[ ${lines[0]} == "check" && ${lines[1]} == "report --sort=moved" ]]
     [[ ${lines[2]} == "check policy/presets/watch-only.conf" ]]
-    [[ ${lines[3]} == "explain --api=cudaMallocAsync --stream=per-thread" ]]
+    [[ ${lines[3]} == "explain --api=cudaMallocAsync --grown=yes" ]]
     [[ ${lines[4]} == "run -c off,policy/policy.conf" ]]
     [[ ${lines[5]} == "run -p $BATS_TEST_TMPDIR/p.conf -s b.access=" ]]
     [[ ${lines[6]} == "run --level=events bats --ver" ]]

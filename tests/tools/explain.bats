@@ -32,12 +32,10 @@ setup() {
         printf '[rule r]\n%s\nplace = shared\naccess = read\n' "${fact/=/ = }" >"$policy"
         run -0 zc explain "$policy" --size 1M "--${fact%%=*}" "${fact#*=}"
         [[ ${lines[-1]} == *"goes to rule 'r': shared" ]]
-        run -0 zc explain "$policy" --size 1M --stream none
+        run -0 zc explain "$policy" --size 1M --exe other
         [[ ${lines[-1]} == *"taken by no rule"* ]]
     done
-    printf '[rule r]\nstream = created\nplace = managed\n' >"$policy"
-    run -0 zc explain "$policy" --size 1M --api cudaMallocAsync --stream created
-    [[ ${lines[-1]} == *"goes to rule 'r': managed" ]]
+    printf '[rule r]\nplace = managed\n' >"$policy"
     run -0 zc explain "$policy" --size 1M --api cudaMallocAsync
     [[ ${lines[-1]} == *"taken by no rule"* ]]
 }
@@ -56,27 +54,21 @@ setup() {
     [ "$(grep -c ' second:1 ' <<<"$output")" -eq 1 ]
 }
 
-@test "threads and kinds of streams of a log decide, and where it does not tell them that is said" {
+@test "threads of a log decide, and where it does not tell them that is said" {
     printf '[rule g]\ngrown = yes\nplace = vmm\n' >"$BATS_TEST_TMPDIR/policy.conf"
     run -0 --separate-stderr zc explain "$BATS_TEST_TMPDIR/policy.conf" $LOGS/gather.jsonl
     [[ $stderr == "zc: rule 'g' in line 1 asks for the growth of arrays, which the log "* ]]
-    printf '[rule t]\nthread = load*\nplace = vmm\n[rule s]\nstream = legacy\nplace = mapped\n' \
-        >"$BATS_TEST_TMPDIR/policy.conf"
-    alloc='{"type":"alloc","block":1,"api":"cuMemAllocAsync","size_bytes":8,"place":"device",'
-    alloc+='"stream_ordered":true,"site":'
+    printf '[rule t]\nthread = load*\nplace = vmm\n' >"$BATS_TEST_TMPDIR/policy.conf"
+    alloc='{"type":"alloc","block":1,"api":"cuMemAlloc","size_bytes":8,"place":"device","site":'
     printf '%s\n' '{"type":"meta","schema":1,"recorder":"a test"}' \
-        "$alloc"'"00000001","stream_kind":"none","thread_name":"load-1"}' \
-        "$alloc"'"00000002","stream_kind":"legacy","thread_name":"a"}' \
-        "$alloc"'"00000003","stream_kind":"created","thread_name":"a"}' \
-        "$alloc"'"00000004"}' >"$BATS_TEST_TMPDIR/a.jsonl"
+        "$alloc"'"00000001","thread_name":"load-1"}' "$alloc"'"00000002","thread_name":"a"}' \
+        "$alloc"'"00000003"}' >"$BATS_TEST_TMPDIR/a.jsonl"
     run -0 --separate-stderr zc explain "$BATS_TEST_TMPDIR/policy.conf" "$BATS_TEST_TMPDIR/a.jsonl"
     grep -qE '^00000001 .* t:1 +vmm$' <<<"$output"
-    grep -qE '^00000002 .* s:4 +mapped$' <<<"$output"
+    grep -qE '^00000002 .* - +as asked$' <<<"$output"
     grep -qE '^00000003 .* - +as asked$' <<<"$output"
-    grep -qE '^00000004 .* - +as asked$' <<<"$output"
     untold="which the log does not tell of 1 request: taken as not fitting"
     [[ $stderr == *"rule 't' in line 1 asks for the thread, $untold"* ]]
-    [[ $stderr == *"rule 's' in line 4 asks for the stream, $untold"* ]]
 }
 
 @test "damaged logs are explained as far as they can be read" {
@@ -117,8 +109,8 @@ name (nearest: cuMemAlloc)" ]]
         run -2 zc explain $RULES --size 1M "$fact"
         [[ $output == "zc: argument ${fact%=*}: invalid "*" value: '${fact#*=}' "* ]]
     done
-    run -2 zc explain $RULES --size 1M --stream sideways
-    [[ $output == *"--stream: invalid choice: 'sideways' (choose from 'none', "* ]]
+    run -2 zc explain $RULES --size 1M --grown sideways
+    [[ $output == *"--grown: invalid choice: 'sideways' (choose from 'yes', "* ]]
     run -2 zc explain $LOGS/gather.jsonl --size 1M
     [[ $output == *"a log has its own"* ]]
     run -2 zc explain $RULES $RULES

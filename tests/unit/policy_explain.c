@@ -73,9 +73,6 @@ static void the_key_that_fails_is_named(void **state)
     assert_fails("place = vmm\nnth = even", request, "nth", "even", "1");
     assert_fails("api = cudaMallocPitch\nplace = vmm", request, "api", "cudaMallocPitch",
                  "cuMemAlloc");
-    request.api = ZC_API_cuMemAllocAsync;
-    request.stream = ZC_STREAM_LEGACY;
-    assert_fails("place = vmm\nstream = created", request, "stream", "created", "legacy");
 }
 
 /* The glob names the request, but none of the rule's places is possible for it. */

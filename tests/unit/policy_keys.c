@@ -64,20 +64,6 @@ static void sites_are_hexadecimal(void **state)
     parsed_free(parsed);
 }
 
-static void streams_are_a_set(void **state)
-{
-    (void)state;
-    const struct zc_rule *rule;
-    struct parsed *parsed = rule_with("vmm", "stream = default, per-thread", &rule);
-
-    assert_int_equal(rule->streams, 1u << ZC_STREAM_DEFAULT | 1u << ZC_STREAM_PER_THREAD);
-    parsed_free(parsed);
-    parsed = rule_with("vmm", "stream = none,legacy,created", &rule);
-    assert_int_equal(rule->streams,
-                     1u << ZC_STREAM_NONE | 1u << ZC_STREAM_LEGACY | 1u << ZC_STREAM_CREATED);
-    parsed_free(parsed);
-}
-
 static void places_keep_their_order(void **state)
 {
     (void)state;
@@ -179,7 +165,7 @@ static void defaults_reach_the_policy(void **state)
     struct parsed *parsed = parse_good("[defaults]\nlog = /tmp/zc.%e.%p.%h.%r.%t.100%%.jsonl\n"
                                        "log_level = events\nmax_pinned = 0\nmax_managed = 100%\n"
                                        "max_device = 12G\npageable_copy = parallel\n"
-                                       "report_free = policy\nlinks = idle\n");
+                                       "links = idle\n");
     const struct zc_policy *policy = &parsed->policy;
 
     assert_string_equal(policy->log, "/tmp/zc.%e.%p.%h.%r.%t.100%%.jsonl");
@@ -190,7 +176,6 @@ static void defaults_reach_the_policy(void **state)
     assert_int_equal(policy->max_managed.value, 100);
     assert_true(policy->max_device.value == UINT64_C(12) << 30);
     assert_int_equal(policy->pageable_copy, ZC_PAGEABLE_COPY_PARALLEL);
-    assert_int_equal(policy->report_free, ZC_REPORT_FREE_POLICY);
     assert_int_equal(policy->links, ZC_LINKS_IDLE);
     parsed_free(parsed);
 }
@@ -271,7 +256,6 @@ int main(void)
         cmocka_unit_test(sizes_are_powers_of_1024),
         cmocka_unit_test(size_ranges_may_be_open),
         cmocka_unit_test(sites_are_hexadecimal),
-        cmocka_unit_test(streams_are_a_set),
         cmocka_unit_test(places_keep_their_order),
         cmocka_unit_test(numa_is_local_or_a_node),
         cmocka_unit_test(a_budget_is_bytes_or_percent),

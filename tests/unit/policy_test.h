@@ -109,8 +109,7 @@ static inline struct zc_match some_request(void)
                                .device = 0,
                                .rank = 3,
                                .local_rank = 1,
-                               .host = "node7",
-                               .stream = ZC_STREAM_NONE};
+                               .host = "node7"};
 
     return request;
 }

@@ -3,7 +3,7 @@
  * zc-policy explain FILE: what the rules say to requests.
  *
  * A line of stdin is a request, in fields: api, size in bytes, module, site in hex, exe, thread,
- * device, kind of stream, which of the fitting requests it is (`nth`; empty: counted by the
+ * device, which of the fitting requests it is (`nth`; empty: counted by the
  * rules, as in a process), and whether an array has grown (`yes`, or empty). An empty field is a
  * fact that is not known. Each request is answered by a line for each rule: name, line, `takes`,
  * `fails` or `behind`, key, what the file wants, what the request has, the rule's places; and a
@@ -17,7 +17,7 @@
 #include "policy/internal.h"
 #include "tools/policy/policy_tool.h"
 
-enum { API, SIZE, MODULE, SITE, EXE, THREAD, DEVICE, STREAM, NTH, GROWN, FIELDS };
+enum { API, SIZE, MODULE, SITE, EXE, THREAD, DEVICE, NTH, GROWN, FIELDS };
 
 static const char *const outcomes[] = {
     [ZC_OUTCOME_TAKES] = "takes", [ZC_OUTCOME_FAILS] = "fails", [ZC_OUTCOME_BEHIND] = "behind"};
@@ -62,17 +62,6 @@ static const char *known(const char *field)
     return field[0] != '\0' ? field : NULL;
 }
 
-static bool stream_from_name(const char *name, enum zc_stream_kind *out)
-{
-    for (int kind = ZC_STREAM_NONE; kind <= ZC_STREAM_CREATED; kind++) {
-        if (strcmp(name, zc_stream_name((enum zc_stream_kind)kind)) == 0) {
-            *out = (enum zc_stream_kind)kind;
-            return true;
-        }
-    }
-    return false;
-}
-
 static void tell_unknown_api(const char *name)
 {
     const char *near = zc_api_nearest(zc_slice_of(name));
@@ -95,12 +84,6 @@ static bool read_request(char *field[FIELDS], struct zc_match *request)
     }
     if (!zc_size_from_text(field[SIZE], strlen(field[SIZE]), &size)) {
         printf("refused%c'%s' is no size (4096, 64K, 2M, 1G)\n", FIELD_END, field[SIZE]);
-        return false;
-    }
-    if (!stream_from_name(field[STREAM][0] != '\0' ? field[STREAM] : "none", &request->stream)) {
-        printf("refused%c'%s' is no kind of stream (none, default, legacy, per-thread, "
-               "created)\n",
-               FIELD_END, field[STREAM]);
         return false;
     }
     request->size = (size_t)size;

@@ -26,13 +26,9 @@ FACTS = {
     "exe": ("NAME", "file name of the program"),
     "thread": ("NAME", "name of the calling thread"),
     "device": ("N", "CUDA ordinal of the current device"),
-    "stream": ("KIND", "kind of the stream"),
     "grown": ("yes|no", "whether an array on the device has grown (no)"),
     "nth": ("N", "which of the requests that fit the other keys (1)"),
 }
-
-# The kind that a stream-ordered request most likely had, where the log does not tell it.
-UNTOLD_STREAM = "created"
 
 
 def _number(text: str) -> str:
@@ -49,8 +45,7 @@ def _site(text: str) -> str:
 
 
 _number.__name__, _site.__name__ = "number", "site"  # As argparse names them in messages.
-STREAMS = ("none", "default", "legacy", "per-thread", "created")
-CHOICES = {"stream": STREAMS, "grown": ("yes", "no")}
+CHOICES = {"grown": ("yes", "no")}
 FORMS = {"device": _number, "nth": _number, "site": _site}
 
 
@@ -98,8 +93,6 @@ def _is_log(path: str) -> bool:
 
 def _explain_request(policy: str, facts: dict[str, str], learns: bool) -> int:
     request = policies.Request(**{"api": "cudaMalloc", "device": "0", "nth": "1", **facts})
-    if not request.stream and request.api.endswith("Async"):
-        request.stream = "default"
     try:
         with policies.Judge(policy) as judge:
             taker, verdicts = judge.ask(request)
@@ -190,9 +183,7 @@ def _request_of(record: logs.Record, exe: str, sites: Sites) -> policies.Request
         api=logs.string(record, "api"), size=str(logs.number(record, "size_bytes")),
         module=sites.module.get(site, ""), site=sites.native.get(site, site), exe=exe,
         device=str(device) if device >= 0 else "",
-        thread=logs.string(record, "thread_name"),
-        stream=logs.string(record, "stream_kind", UNTOLD_STREAM if
-                           record.get("stream_ordered") is True else "none"))
+        thread=logs.string(record, "thread_name"))
 
 
 def _read(paths: Iterable[str], each: Callable[[logs.Record, logs.Log, Sites], None]) -> Sites:
@@ -279,11 +270,8 @@ def _judge(policy: str, paths: Iterable[str]) -> Sites:
 def _untold(record: logs.Record,
             verdicts: Iterable[policies.Verdict]) -> Iterator[tuple[str, int, str]]:
     """Name and line of each rule that fails for want of a fact, and its key: threads of libc's
-    blocks and whether an array had grown are not in the log, and logs of older versions have no
-    kinds of streams either."""
+    blocks and whether an array had grown are not in the log."""
     for verdict in verdicts:
         if verdict.outcome == "fails" and (
-                verdict.key == "grown" or verdict.key == "thread" and not verdict.got
-                or verdict.key == "stream" and record.get("stream_ordered") is True
-                and "stream_kind" not in record):
+                verdict.key == "grown" or verdict.key == "thread" and not verdict.got):
             yield verdict.rule, verdict.line, verdict.key

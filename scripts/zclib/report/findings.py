@@ -38,8 +38,7 @@ EVERYDAY = "@everyday"
 COMPARED_NS = 20 * 10**9  # A program that takes less is run several times to show a gain.
 
 # Requests that a rule can place (docs/policy.md, "Requests").
-SHARED = {"cuMemAlloc", "cuMemAllocPitch"}
-PLACED = {*SHARED, "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
+DEVICE_APIS = {"cuMemAlloc", "cuMemAllocPitch"}
 PINNED = {"cuMemHostAlloc", "cuMemHostRegister"}
 HOST_APIS = "heap"
 
@@ -156,7 +155,7 @@ class Finder:
             kinds = {kind for flow in self._totals.flows for kind in (flow.src, flow.dst)}
             return kinds.isdisjoint(("Pinned", "Managed")) and not any(
                 process.policy for process in self._totals.processes)
-        return not site.rules and set(site.apis) <= PLACED
+        return not site.rules and set(site.apis) <= DEVICE_APIS
 
     def _name(self, site: Site) -> str:
         caller = self._symbols.caller(site.frames)
@@ -203,7 +202,7 @@ class Finder:
         the smallest, 0 where no log tells it."""
         name = self._rule_name(site)
         rule = self._rule_head(site)
-        can_share = least > SHARED_OVER and site.apis and set(site.apis) <= SHARED
+        can_share = least > SHARED_OVER and site.apis and set(site.apis) <= DEVICE_APIS
         if can_share and self._heap_is_source():
             return ("If kernels only read it, rule `place = shared` with `access = read` moves "
                     "only what the host changed",

@@ -8,7 +8,7 @@ from typing import Collection, Iterator, Sequence
 
 from .. import units
 from ..costs import PARALLEL_START_NS, Costs
-from ..report.findings import HOST_APIS, PLACED, SHARED, SHARED_OVER, at_least
+from ..report.findings import DEVICE_APIS, HOST_APIS, SHARED_OVER, at_least
 from .traffic import OTHER, PINNED, Sum, Traffic
 
 MOST_PROBES = 4
@@ -187,7 +187,7 @@ class Finder:
         if "grow" in kept:
             return
         sites = [name for name in self._traffic.grown_sites
-                 if self._traffic.sites[name].apis <= SHARED]
+                 if self._traffic.sites[name].apis <= DEVICE_APIS]
         if sites:
             gain = self._prices.grow(self._traffic.grown)
             yield Candidate("grow", "arrays grow by a remap", gain, gain, {
@@ -213,7 +213,7 @@ class Finder:
         for name, site in self._traffic.sites.items():
             heap_in = [host for host in site.into if host not in (OTHER, PINNED)]
             heap_out = [host for host in site.out if host not in (OTHER, PINNED)]
-            can_share = site.apis <= SHARED and site.greatest > SHARED_OVER
+            can_share = site.apis <= DEVICE_APIS and site.greatest > SHARED_OVER
             time = sum(self._time(way, host, total, kept)
                        for way, sums in (("HtoD", site.into), ("DtoH", site.out))
                        for host, total in sums.items())
@@ -223,7 +223,7 @@ class Finder:
                 yield self._shared(name, "read", heap_in, time + fill)
             elif heap_out and not site.into and can_share and not site.written:
                 yield self._shared(name, "write", heap_out, time + fill)
-            elif site.into and only_in and site.apis <= PLACED and \
+            elif site.into and only_in and site.apis <= DEVICE_APIS and \
                     site.greatest > SHARED_OVER:
                 time -= self._prices.costs.cpu_ns(sum(one.bytes for one in site.into.values()))
                 yield Candidate(

@@ -2,7 +2,7 @@
 /* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
  * then lets it request, copy, launch and free a few step by step, and prints how many instructions
  * libzc took for each, for a question about a pool after as many were destroyed, and for telling of
- * a kernel that failed before; with "kept" and "deferred" among blocks that were freed.  With
+ * a kernel that failed before; with "deferred" among blocks that were freed.  With
  * "memory" it prints the bytes that libzc takes for itself for each block, with "staged" those that
  * copies of many sizes leave, with "time" how long requests and frees take among more and fewer
  * blocks.  MORE in the environment: bytes by which each block is larger. */
@@ -40,38 +40,28 @@ static size_t size_of_nth(size_t i)
     return sizes[i % (sizeof(sizes) / sizeof(sizes[0]))] + more_bytes();
 }
 
-/* Requests and frees blocks of as many sizes. */
-static void free_many(size_t count, bool stream_ordered)
+/* Calls among many blocks of as many sizes that were freed in the order of a stream, which waits.
+ */
+static void after_frees(size_t count)
 {
     static struct gate gate;
-    CUdeviceptr *all = calloc(count, sizeof(*all));
+    char byte[8] = {0};
+    CUdeviceptr more[FEW + 1], *all = calloc(count, sizeof(*all));
     size_t size = 8192 + more_bytes();
     CUstream stream;
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (size_t i = 0; i < count; i++)
-        CHECK(stream_ordered ? cuMemAllocAsync(&all[i], size + 512 * i, stream)
-                             : cuMemAlloc(&all[i], size + 512 * i));
-    if (stream_ordered)
-        gate_close(&gate, stream);
-    for (size_t i = 0; i < count; i++)
-        CHECK(stream_ordered ? cuMemFreeAsync(all[i], stream) : cuMemFree(all[i]));
-}
-
-/* Calls among many blocks that were freed: libzc keeps them for later, or until their stream, which
- * waits, has passed. */
-static void after_frees(size_t count, bool stream_ordered)
-{
-    char byte[8] = {0};
-    CUdeviceptr more[FEW + 1];
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
     start_gpu(0);
-    free_many(count, stream_ordered);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (size_t i = 0; i < count; i++)
+        CHECK(cuMemAlloc(&all[i], size + 512 * i));
+    fill(all[0], 1, 8, NULL); /* What waits for the first launch is done. */
+    gate_close(&gate, stream);
+    for (size_t i = 0; i < count; i++)
+        CHECK(cuMemFreeAsync(all[i], stream));
     for (size_t i = 0; i <= FEW; i++) {
         if (i == 1) /* The first does what only a first one does. */
             stop();
-        CHECK(stream_ordered ? cuMemAllocAsync(&more[i], 4096, NULL) : cuMemAlloc(&more[i], 4096));
-        if (i == 0)
-            fill(more[i], 1, 8, NULL);
+        CHECK(cuMemAlloc(&more[i], 4096));
     }
     stop();
     for (size_t i = 0; i <= FEW; i++) {
@@ -89,7 +79,7 @@ static void after_frees(size_t count, bool stream_ordered)
     for (size_t i = 0; i <= FEW; i++) {
         if (i == 1)
             stop();
-        CHECK(stream_ordered ? cuMemFreeAsync(more[i], NULL) : cuMemFree(more[i]));
+        CHECK(cuMemFreeAsync(more[i], NULL));
     }
     stop();
     _exit(0);
@@ -391,7 +381,7 @@ int main(int argc, char **argv)
         return timed((size_t)atol(argv[1]));
     pid_t pid = fork();
     if (pid == 0 && argc > 2)
-        after_frees((size_t)atol(argv[1]), strcmp(argv[2], "deferred") == 0);
+        after_frees((size_t)atol(argv[1]));
     if (pid == 0)
         child((size_t)atol(argv[1]));
     to_stop(pid);
