@@ -352,8 +352,7 @@ void zc_pinned_bring_in(const void *memory, size_t bytes)
         return;
     /* The driver would take pages that are near the thread. */
     syscall(SYS_getcpu, &cpu, &node, NULL);
-    enum zc_fill_of of = zc_pages_free_huge() >= bytes ? ZC_FILL_USED_HUGE : ZC_FILL_USED;
-    struct zc_fill *fill = zc_workers_fill((void *)huge, end - huge, of, (int)node);
+    struct zc_fill *fill = zc_workers_fill((void *)huge, end - huge, ZC_FILL_USED, (int)node);
     zc_workers_reach((void *)first, huge - first, true);
     zc_workers_filled(fill, end - huge);
     zc_workers_end_fill(fill);

@@ -65,16 +65,6 @@ static void populate_fresh(void *memory, size_t at, size_t n)
         touch(memory, at, n);
 }
 
-/* Without the program's advice the kernel makes no huge pages by itself, and none at all where
- * nothing is there. */
-static void collapse_used(void *memory, size_t at, size_t n)
-{
-    for (size_t i = at; i + HUGE_PAGE <= at + n; i += HUGE_PAGE)
-        if (zc_workers_reach((char *)memory + i, 1, true))
-            zc_memory_advise((char *)memory + i, HUGE_PAGE, MADV_COLLAPSE);
-    populates(memory, at, n);
-}
-
 /* The kernel gives memory of files huge pages only where it is told to, and then only where
  * something is there already (measured). */
 static void collapse(void *memory, size_t at, size_t n)
@@ -170,10 +160,8 @@ static bool fill_step(struct zc_crew *crew, unsigned who)
     return mine < f->n;
 }
 
-static zc_workers_fn *const fill_runs[] = {[ZC_FILL_FRESH] = populate_fresh,
-                                           [ZC_FILL_FILE] = collapse,
-                                           [ZC_FILL_USED] = populate_used,
-                                           [ZC_FILL_USED_HUGE] = collapse_used};
+static zc_workers_fn *const fill_runs[] = {
+    [ZC_FILL_FRESH] = populate_fresh, [ZC_FILL_FILE] = collapse, [ZC_FILL_USED] = populate_used};
 
 struct zc_fill *zc_workers_fill(void *memory, size_t n, enum zc_fill_of of, int node)
 {

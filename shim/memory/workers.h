@@ -28,7 +28,6 @@ enum zc_fill_of {
     ZC_FILL_FRESH, /* Memory that has no content.  A byte of each page may become 0. */
     ZC_FILL_FILE,  /* Shared memory, with no content: becomes huge pages, whole ones to the end. */
     ZC_FILL_USED,  /* Keeps its content; before Linux 5.14 nothing comes. */
-    ZC_FILL_USED_HUGE, /* The same, in huge pages from Linux 6.1 on. */
 };
 struct zc_fill;
 struct zc_fill *zc_workers_fill(void *memory, size_t n, enum zc_fill_of of, int node);
