@@ -11,6 +11,7 @@
 #include "log/summary.h"
 
 #define PART 16u    /* Of a block's bytes so many are copied, or it tells nothing. */
+#define TRIED 2u    /* Of smaller blocks of a call path, at first. */
 #define LOSSES 2u   /* After so many in turn no more are placed. */
 #define SWITCHES 8u /* Of a call path, that the log tells. */
 
@@ -71,8 +72,8 @@ const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, u
     uint32_t before = __atomic_fetch_add(&l->requests, 1, __ATOMIC_RELAXED);
     bool placed = small == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
     /* A block that is tried in vain costs pages and a registration, so they become rarer: the
-     * first, the second, the fourth. */
-    bool tried = !(before & (before + 1));
+     * first two, the 16th, the 32nd, the 64th. */
+    bool tried = !(before & (before + 1)) && (before < TRIED || before >= PART - 1);
     return placed || tried ? base : NULL;
 }
 

@@ -3,7 +3,7 @@
  * What ZC_POLICY=auto learns within a run: blocks that a call path has freed decide for its next
  * ones, by their bytes.  Those from the size of the profile's rule on are placed, until some were
  * registered in vain; smaller ones are libc's, until some that were tried have paid.  Of what is
- * libc's the first, second, fourth and so on are tried.  So no call path costs more than the
+ * libc's the first two, the 16th, 32nd and so on are tried.  So no call path costs more than the
  * registrations of two of its blocks, and of ever fewer.  What a rule of the file names is left to
  * it.
  */

@@ -112,8 +112,8 @@ def _explain_request(policy: str, facts: dict[str, str], learns: bool) -> int:
             + (f"goes to rule '{taker}': {place}" if taker else
                "is taken by no rule: it stays where the program puts it"))
     if learns and not taker and "realloc" not in request.api and lessons.tried(verdicts):
-        said += (". Of a call path the first, second, fourth such block and so on "
-                 f"are tried as rule '{lessons.BASE}' has it; once they have paid, "
+        said += (". Of a call path the first two such blocks, the 16th, 32nd and "
+                 f"so on are tried as rule '{lessons.BASE}' has it; once they have paid, "
                  "so are the others of that run")
     screen.say(said)
     return 0
