@@ -119,9 +119,10 @@ bool zc_move_reads(const struct zc_vmm *v)
            __atomic_load_n(&zc_movable(v)->filled, __ATOMIC_RELAXED);
 }
 
+/* A call that libzc does not know may have written what is not sealed any more. */
 static bool is_clean(const struct zc_vmm *v)
 {
-    return __atomic_load_n(&zc_movable(v)->clean, __ATOMIC_RELAXED);
+    return __atomic_load_n(&zc_movable(v)->clean, __ATOMIC_RELAXED) && v->va.sealed;
 }
 
 /* At rest: what is mapped next, kernels may only read, if the program's copies have filled it. */

@@ -60,6 +60,11 @@ for field in ("blocked_ns", "waited_ns"): # each line rounds
     (( $(moved device 'it was fetched') > 5 ))
 }
 
+@test "what a call writes that libzc does not know is what kernels read" {
+    scene unknown
+    [[ $(grep -c 'copy(.*-> 0' <<<"$output") -eq 6 ]]
+}
+
 @test "launches in another order than before read the same" {
     scene disorder
 }

@@ -57,12 +57,13 @@ random() {
     local seed
     export XDG_CACHE_HOME=$BATS_TEST_TMPDIR
     for seed in ${SEEDS:-3 11 28}; do
-        timeout 60 "$program" "$seed" 300 2 >"$bare"
-        LD_PRELOAD=$LIBZC ZC_POLICY=auto timeout 60 "$program" "$seed" 300 2 >"$placed" 2>&1 || true
+        timeout 60 "$program" "$seed" 300 2 large >"$bare"
+        LD_PRELOAD=$LIBZC ZC_POLICY=auto timeout 60 "$program" "$seed" 300 2 large \
+            >"$placed" 2>&1 || true
         same_or_loud
     done
     LD_PRELOAD=$LIBZC ZC_POLICY=auto ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl \
-        timeout 60 "$program" 3 300 2
+        timeout 60 "$program" 28 600 1 large
     grep -q '"code":"auto"' "$BATS_TEST_TMPDIR/log.jsonl"
 }
 

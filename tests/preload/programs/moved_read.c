@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels read blocks that move between the device and host memory; the program fills them. */
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include "moved_scene.h"
@@ -110,6 +111,25 @@ static void written(void)
     finish();
 }
 
+/* A copy by a call that libzc does not know, wherever the blocks are. */
+static void unknown(void)
+{
+    CUresult (*copy)(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream);
+    CUdeviceptr from;
+    start(6);
+    look_through(0, 6, 3);
+    *(void **)&copy = dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuMemcpyFutureAsync");
+    CHECK(cuMemHostAlloc((void **)&from, BLOCK, 0));
+    for (unsigned i = 0; i < 6; i++) {
+        memset((void *)from, ++value[i], BLOCK);
+        SHOW(copy(blocks[i], from, BLOCK, NULL));
+        CHECK(cuCtxSynchronize());
+    }
+    look_through(0, 6, 2);
+    CHECK(cuMemFreeHost((void *)from));
+    finish();
+}
+
 /* Launches that keep no order, which is learned all the same. */
 static void disorder(void)
 {
@@ -200,8 +220,8 @@ static void fails(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"cycle", cycle},       {"ahead", ahead},       {"written", written},
-        {"disorder", disorder}, {"unfilled", unfilled}, {"promise", promise},
-        {"freed", freed},       {"gone", gone},         {"fails", fails}};
+        {"cycle", cycle},       {"ahead", ahead},       {"written", written}, {"unknown", unknown},
+        {"disorder", disorder}, {"unfilled", unfilled}, {"promise", promise}, {"freed", freed},
+        {"gone", gone},         {"fails", fails}};
     return RUN_SCENARIO(all, argc, argv);
 }
