@@ -52,23 +52,6 @@ static inline void sweep_launch(uint4 *block, const struct sweep *s, cudaStream_
     CHECK(cudaGetLastError());
 }
 
-static inline void sweep_read(const uint4 *block, const struct sweep *s, unsigned long long *sum,
-                              cudaStream_t stream)
-{
-    digest<<<1056, 256, 0, stream>>>(block, (unsigned)s->words, s->touches, sum);
-    CHECK(cudaGetLastError());
-}
-
-/* What all kernels of a run add to the sum by one block. */
-static inline unsigned long long sweep_digest(const uint4 *block, const struct sweep *s)
-{
-    unsigned long long all = 0;
-
-    for (size_t i = 0; i < s->words; i++)
-        all += block[i].x + 3ull * block[i].y + 5ull * block[i].z + 7ull * block[i].w;
-    return all * s->sweeps * s->touches;
-}
-
 /* One block on the host, as the kernels have left it. */
 static inline int sweep_verify(const uint4 *block, size_t index, const struct sweep *s)
 {

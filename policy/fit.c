@@ -245,11 +245,6 @@ static bool budget_is_vain(const struct zc_rule *rule)
 /* Keys that no request can meet at once, or of which one makes the other void. */
 static void check_contradictions(struct zc_parser *parser, const struct zc_rule *rule)
 {
-    if (has(rule, ZC_KEY_ACCESS) && places_of(rule) & ZC_FIT(VMM) &&
-        !(places_of(rule) & ZC_FIT(SHARED)) &&
-        (rule->access != ZC_ACCESS_READ || rule->spill != ZC_SPILL_MOVE))
-        complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_ACCESS,
-                 "has no effect: ", "in vmm only 'read' has one, beside 'spill = move'");
     if (has(rule, ZC_KEY_DEVICE) && (rule->apis & ~libc_requests) == 0)
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_DEVICE,
                  "the rule never matches: ", "requests of libc have no device");

@@ -91,12 +91,10 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
 ZC_OWN struct zc_log_moves zc_log_moves;
 
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
-                 uint64_t waited, bool ahead)
+                 uint64_t waited)
 {
     struct zc_line line;
-    zc_log_moves.to_device += to_host ? 0 : block->size;
-    zc_log_moves.to_host += to_host ? block->size : 0;
-    zc_log_moves.ahead += ahead ? block->size : 0;
+    *(to_host ? &zc_log_moves.to_host : &zc_log_moves.to_device) += block->size;
     zc_log_moves.blocked += ticks;
     zc_log_moves.waited += waited;
     if (!zc_log_begin(&line, ZC_LOG_ALLOCS, "move"))

@@ -39,16 +39,15 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
 /* Moves of blocks with `spill = move`, in bytes, and ticks that launches waited for them. */
 struct zc_log_moves {
     uint64_t to_device, to_host;
-    uint64_t ahead; /* Of those to the device: copied while kernels ran. */
     uint64_t blocked, waited;
 };
 extern struct zc_log_moves zc_log_moves; /* Of this process.  With the driver lock. */
 
 /* A block was moved to host memory or to the device, and why; for how many ticks, and how many
- * launches had waited before; `ahead`: it was copied while kernels ran.  Counts it, and writes a
- * line at ALLOCS and EVENTS.  With the driver lock. */
+ * launches had waited before.  Counts it, and writes a line at ALLOCS and EVENTS.  With the driver
+ * lock. */
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
-                 uint64_t waited, bool ahead);
+                 uint64_t waited);
 
 /* The frames of a site, and the files of their modules.  Once for each site, see zc_site_is_new():
  * at ALLOCS and EVENTS before its first alloc or copy, else before the summary. */

@@ -2,8 +2,6 @@
 /* Counts refused calls by rule, in the counters file. */
 #include "log/refusals.h"
 
-#include "base/message.h"
-
 #include "ledger/counters.h"
 
 static const char *policy_file; /* Policy file of the counted rules.  Atomic. */
@@ -35,20 +33,6 @@ void zc_refusal_count(const struct zc_policy *policy, const struct zc_rule *rule
     if (e != NULL)
         __atomic_fetch_add(&e->calls, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&r->calls, 1, __ATOMIC_RELEASE);
-}
-
-void zc_refusal_read_only(const struct zc_policy *policy, const struct zc_rule *rule, uint64_t id,
-                          uint64_t bytes, uint64_t base, uint32_t site, unsigned others)
-{
-    char more[40] = "";
-    struct zc_text text = zc_text_on(more, sizeof(more));
-    if (others)
-        zc_text_fmt(&text, " or to %u more", others);
-    zc_message(ZC_ERROR, "refused",
-               "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "
-               "site %X)%s would do that: kernels may only read it, because rule %s (%s:%u) says "
-               "'access = read'; if they write it, leave that out",
-               id, bytes, base, site, more, rule->name, policy->file, rule->line);
 }
 
 uint64_t zc_refusals(void)

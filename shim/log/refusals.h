@@ -12,11 +12,6 @@
  * it by zc_message(), and counts it here.  Async-signal-safe. */
 void zc_refusal_count(const struct zc_policy *policy, const struct zc_rule *rule);
 
-/* Says that a kernel may have failed because it wrote a block that it may only read, or one of so
- * many others. */
-void zc_refusal_read_only(const struct zc_policy *policy, const struct zc_rule *rule, uint64_t id,
-                          uint64_t bytes, uint64_t base, uint32_t site, unsigned others);
-
 uint64_t zc_refusals(void); /* Number of such calls. */
 
 /* Appends the fields of the summary line. */

@@ -240,7 +240,6 @@ static void moves_field(struct zc_line *line)
         return;
     zc_line_open(line, "moves", '{');
     zc_line_u64(line, "to_device_bytes", m->to_device);
-    zc_line_u64(line, "ahead_bytes", m->ahead);
     zc_line_u64(line, "to_host_bytes", m->to_host);
     zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(m->blocked));
     zc_line_u64(line, "waited_ns", zc_ticks_to_ns(m->waited));

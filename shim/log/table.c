@@ -109,11 +109,10 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
                     zc_log_pairs.pairs, zc_log_pairs.elided_copies, zc_log_pairs.elided_bytes,
                     zc_log_pairs.copied_bytes);
     if (zc_log_moves.to_device + zc_log_moves.to_host > 0)
-        zc_text_fmt(t,
-                    "moves: %B to the device, %B of them beside kernels, %B to the host; launches "
-                    "waited %t, and %t for the GPU\n",
-                    zc_log_moves.to_device, zc_log_moves.ahead, zc_log_moves.to_host,
-                    zc_ticks_to_ns(zc_log_moves.blocked), zc_ticks_to_ns(zc_log_moves.waited));
+        zc_text_fmt(
+            t, "moves: %B to the device, %B to the host; launches waited %t, and %t for the GPU\n",
+            zc_log_moves.to_device, zc_log_moves.to_host, zc_ticks_to_ns(zc_log_moves.blocked),
+            zc_ticks_to_ns(zc_log_moves.waited));
     if (zc_log_kept_peak > 0)
         zc_text_fmt(t, "up to %B of freed host memory kept for later requests\n", zc_log_kept_peak);
     if (s->untracked > 0)

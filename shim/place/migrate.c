@@ -37,9 +37,6 @@
 /* Launches that leave a block where it is after one could not move it: each try holds them up. */
 #define AGAIN 64u
 
-/* Most blocks that are passed to find the next one in host memory. */
-#define WALK 512u
-
 /* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
  * given. */
 struct rate {
@@ -60,8 +57,6 @@ static ZC_OWN struct {
     CUcontext home;           /* The context whose blocks move, that of the first one; */
     CUdevice home_device;     /* and its device. */
     bool elsewhere;           /* Another context uses the GPU. */
-    CUdeviceptr before;       /* An address in the last block that was named.  With the driver lock,
-                               * as the order of blocks. */
 } moving;
 
 static CUcontext migrate_home(void)
@@ -242,7 +237,6 @@ struct search {
     const struct zc_block *for_block;
     uint64_t now, from; /* This launch; launches in which they are not due. */
     uint64_t period;    /* Launches between two uses of that block; 0: unknown. */
-    bool reads;         /* Only blocks that kernels only read. */
     uint64_t bytes;     /* Of all that were found. */
     struct zc_block *farthest;
     uint64_t farthest_due;
@@ -266,7 +260,7 @@ static bool look_at(struct zc_block *block, void *arg)
         !__atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED) || !may_move(block, v))
         return true;
     uint64_t due = due_in(v, s->now, s->period);
-    if (zc_movable(v)->last == s->now || due < s->from || (s->reads && !zc_move_reads(v)))
+    if (zc_movable(v)->last == s->now || due < s->from)
         return true;
     s->bytes += block->size;
     if (due > s->farthest_due) {
@@ -276,10 +270,9 @@ static bool look_at(struct zc_block *block, void *arg)
     return true;
 }
 
-static struct search find_leaver(const struct zc_block *block, uint64_t now, uint64_t from,
-                                 bool reads)
+static struct search find_leaver(const struct zc_block *block, uint64_t now, uint64_t from)
 {
-    struct search s = {.for_block = block, .now = now, .from = from, .reads = reads};
+    struct search s = {.for_block = block, .now = now, .from = from};
     s.period = __atomic_load_n(&zc_movable(zc_vmm_of(block))->apart, __ATOMIC_RELAXED);
     zc_block_each(look_at, &s);
     return s;
@@ -297,13 +290,12 @@ static void count_wait(uint64_t since)
     __atomic_fetch_add(&moving.waited, zc_ticks() - since, __ATOMIC_RELAXED);
 }
 
-static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks,
-                     bool ahead)
+static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks)
 {
     __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
     if (to_host == (zc_block_spilled(block) != 0))
         zc_log_move(block, to_host, reason, ticks,
-                    __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED), ahead);
+                    __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED));
 }
 
 /* One block leaves the device, another one comes, or both. */
@@ -312,58 +304,24 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
     const char *why;
     const struct zc_block *stays = comes ? comes : leaves;
     uint64_t start = zc_ticks();
-    bool ahead = comes && zc_move_fetched(comes), moved = zc_move(leaves, comes, &why);
+    bool moved = zc_move(leaves, comes, &why);
     uint64_t each = (zc_ticks() - start) / (leaves && comes ? 2 : 1);
     if (leaves)
-        log_move(leaves, true, "others are used before it", each, false);
+        log_move(leaves, true, "others are used before it", each);
     if (comes)
-        log_move(comes, false, ahead ? "it was fetched ahead" : reason, each, ahead);
+        log_move(comes, false, reason, each);
     if (!moved && zc_message_first("move"))
         zc_message(ZC_NOTE, "move", "block %U (%B) stays %s: %s", stays->id, stays->size,
                    comes ? "in host memory" : "on the device", why);
     return moved;
 }
 
-/* The first block in host memory that launches will name after this one, if they go on in the order
- * of before; NULL if that is unknown. */
-static struct zc_block *find_next(const struct zc_block *block)
-{
-    const struct zc_vmm *v = zc_vmm_of(block);
-    for (unsigned i = 0; i < WALK && v; i++) {
-        struct zc_block *next = zc_block_find(zc_movable(v)->next);
-        v = zc_move_of(next);
-        if (v && zc_block_spilled(next) && next != block && !zc_move_fetched(next))
-            return next->rule == block->rule && zc_move_reads(v) && may_move(next, v) ? next : NULL;
-    }
-    return NULL;
-}
-
-/* The next one is copied while kernels run, into the memory of one that is due later. */
-static bool fetch_next(const struct zc_block *block, uint64_t now)
-{
-    const char *why;
-    const struct zc_block *next = find_next(block);
-    if (!next)
-        return false;
-    const struct zc_movable *used = zc_movable(zc_vmm_of(next));
-    uint64_t from = due_in(&used->vmm, now, __atomic_load_n(&used->apart, __ATOMIC_RELAXED)) + 1;
-    while (migrate_room(next) < next->size) {
-        struct zc_block *leaves = find_leaver(next, now, from, true).farthest;
-        if (!leaves || !migrate_move(leaves, NULL, NULL))
-            return false;
-    }
-    return zc_move_ahead(next, &why);
-}
-
 /* With the driver lock, while nothing runs. */
 static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
     struct zc_block *leaves = NULL;
-    bool fetched = zc_move_fetched(block);
-    if (!fetched)
-        zc_move_abandon();
-    while (!fetched && !leaves && migrate_room(block) < block->size) {
-        leaves = find_leaver(block, now, from, false).farthest;
+    while (!leaves && migrate_room(block) < block->size) {
+        leaves = find_leaver(block, now, from).farthest;
         if (!leaves)
             return;
         if (zc_move_fits(leaves, block))
@@ -372,17 +330,14 @@ static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const 
             return;
         leaves = NULL;
     }
-    if (!migrate_move(leaves, block, reason))
-        return;
-    while (zc_move_may_fetch() && fetch_next(block, now))
-        ;
+    migrate_move(leaves, block, reason);
 }
 
 static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
 {
     uint64_t free_bytes = migrate_room(block);
-    return zc_move_fetched(block) || free_bytes >= block->size ||
-           find_leaver(block, now, from, false).bytes >= block->size - free_bytes;
+    return free_bytes >= block->size ||
+           find_leaver(block, now, from).bytes >= block->size - free_bytes;
 }
 
 /* As zc_move_begin(). */
@@ -446,14 +401,6 @@ static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uin
         return;
     uint64_t lost = loss(r, block->size);
     uint64_t cost = zc_regret_cost(block->size);
-    if (zc_move_reads(&used->vmm)) { /* Its copies hide behind kernels. */
-        uint64_t near = scaled(r->time, block->size, r->bytes);
-        cost -= near < cost / 2 ? near : cost / 2;
-    }
-    if (zc_move_fetched(block)) {
-        try_to(block, now, 2, NULL);
-        return;
-    }
     if (!r->time_of_them) {
         come_first(block, r, bytes, cost, now);
         return;
@@ -464,20 +411,6 @@ static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uin
         try_to(block, now, 2, "a kernel reads it more than once");
     else if (owes && apart)
         try_to(block, now, 2 * apart, "kernels used it for long");
-}
-
-/* Learns the order of blocks while all launches are looked at. */
-static void note_order(const struct named *n)
-{
-    bool all = __atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < n->count; i++) {
-        struct zc_vmm *before = zc_move_of(zc_block_find(moving.before));
-        if (!zc_move_reads(zc_vmm_of(n->of[i])))
-            continue;
-        if (before && all && before != zc_vmm_of(n->of[i]))
-            zc_movable(before)->next = n->of[i]->base;
-        moving.before = all ? n->of[i]->base : 0;
-    }
 }
 
 static bool untimed(const void *kernel)
@@ -495,8 +428,6 @@ static void use_named(const struct zc_launch *launch, struct named *n)
     uint64_t now = __atomic_add_fetch(&moving.launches, !again, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < n->count && !again; i++)
         note_use(zc_vmm_of(n->of[i]), now);
-    if (!again)
-        note_order(n);
     struct rate r = rate_of(n->note.kernel);
     uint64_t before = r.spent;
     for (unsigned i = 0; i < n->count; i++)

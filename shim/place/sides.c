@@ -257,7 +257,6 @@ static bool moves(const struct zc_copy *c)
 /* Work of other contexts goes unnoticed where blocks move, as do the launches of graphs. */
 static void stay(const struct zc_copy *c)
 {
-    zc_move_written(c->dst.block, c->shape != ZC_SHAPE_SET);
     if (zc_migrate_meets(c->stream, c->flavour) && !zc_capture_holds(c->stream, c->flavour))
         return;
     zc_move_never(c->dst.block);

@@ -30,8 +30,12 @@ static void diagnose_one(struct zc_shared *p, void *arg)
     if (!*found)
         zc_refusal_count(zc_rules(), p->rule);
     *found = true;
-    zc_refusal_read_only(zc_rules(), p->rule, p->device_id, p->device_size, p->vmm->va.base,
-                         p->device_site, 0);
+    zc_message(ZC_ERROR, "refused",
+               "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "
+               "site %X) would do that: kernels may only read it, because rule %s (%s:%u) says "
+               "'access = read'; if they write it, leave that out",
+               p->device_id, p->device_size, (uint64_t)p->vmm->va.base, p->device_site,
+               p->rule->name, zc_rules()->file, p->rule->line);
 }
 
 void zc_shared_diagnose(void)

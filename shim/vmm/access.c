@@ -248,8 +248,6 @@ CUresult zc_access_open_all(void)
         return result;
     for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next) {
         result = zc_va_open_host(va);
-        if (result == CUDA_SUCCESS)
-            result = zc_va_seal(va, false);
         for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++)
             result = let_copy(va, d);
     }

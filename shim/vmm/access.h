@@ -31,8 +31,7 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer));
 CUresult zc_access_end_copies(struct zc_va *va);
 
 /* Opens the vmm blocks of a copy to the device that makes it, because CUDA allows such copies
- * without peer access, but no sets; the second opens all blocks to all devices, which may write
- * then.  Both open host memory to the CPU.  Return the program's code: the driver's, or the refusal
- * of a set. */
+ * without peer access, but no sets; the second opens all blocks to all devices.  Both open host
+ * memory to the CPU.  Return the program's code: the driver's, or the refusal of a set. */
 CUresult zc_vmm_open(const struct zc_copy *c);
 CUresult zc_access_open_all(void);

@@ -29,17 +29,6 @@ void zc_move_leave(bool entered);
  * want it.  Between zc_move_enter() and zc_move_leave().  Returns the driver's code. */
 CUresult zc_move_never(const struct zc_block *block);
 
-/* The program writes the block, by a copy that fills it or otherwise: until it moves again kernels
- * may do so, too, and what was copied of it is stale.  Between zc_move_enter() and zc_move_leave();
- * NULL and other blocks are allowed. */
-void zc_move_written(const struct zc_block *block, bool fills);
-
-/* A kernel failed with an address that it must not touch: names blocks that it may only read. */
-void zc_move_diagnose(void);
-
-/* The block that moves goes: nothing is kept of it. */
-void zc_move_forget(const struct zc_vmm *v);
-
 /* Bytes of `mapped` that blocks have left, given back when others need the room.  Atomic. */
 extern uint64_t zc_move_cached;
 
@@ -59,22 +48,6 @@ bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes);
  * where it was, and the other one may be.  A block that the driver maps nowhere keeps its content,
  * and calls that touch it try to map it again, or fail. */
 bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why);
-
-/* True for a block that kernels only read: its rule says `access = read`, and copies have filled
- * it. While it moves it is mapped like that.  Its host memory is kept where it comes to the device,
- * so that nothing has to be copied when it leaves; zc_move_fits() is false then. */
-bool zc_move_reads(const struct zc_vmm *v);
-
-/* At rest: such a block in host memory is copied to the device, while kernels may run from here on.
- * It comes by zc_move().  Only where zc_move_may_fetch() is true.  It counts on the device from now
- * on.  On failure nothing has changed, with the reason in *why. */
-bool zc_move_may_fetch(void);
-bool zc_move_ahead(const struct zc_block *block, const char **why);
-
-/* True for a block of zc_move_ahead(), unless it has come or the program has written it since;
- * gives the memory of all of them on the device back, true if there was some. */
-bool zc_move_fetched(const struct zc_block *block);
-bool zc_move_abandon(void);
 
 /* Copies the first bytes of a block whose pages are registered to its device memory, which is
  * mapped elsewhere for that.  In the block's context.  On failure returns the driver's code, and

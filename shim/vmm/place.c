@@ -143,8 +143,6 @@ static CUresult vmm_unmake(struct zc_backing *backing, bool gone)
     (void)gone;
     if (v->lazy)
         zc_grow_forget(v);
-    if (v->moves)
-        zc_move_forget(v);
     return zc_vmm_give_back(v);
 }
 
@@ -178,7 +176,6 @@ const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
                                       .make = vmm_make,
                                       .detach = vmm_detach,
                                       .unmake = vmm_unmake,
-                                      .retreat = vmm_retreat,
-                                      .diagnose = zc_move_diagnose};
+                                      .retreat = vmm_retreat};
 
 const struct zc_module zc_module_vmm = {.start = vmm_start};

@@ -106,11 +106,6 @@ static void add_run(struct zc_va *va, size_t from, size_t to)
     }
 }
 
-static CUmemAccess_flags rights_of(const struct zc_va *va)
-{
-    return va->sealed ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-}
-
 static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc, size_t count)
 {
     for (int d = 0; d < ZC_VA_DEVICES; d++)
@@ -126,24 +121,11 @@ CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take)
 {
     CUmemAccessDesc desc[ZC_VA_DEVICES];
     CUresult result = CUDA_SUCCESS;
-    size_t count = describe(give, rights_of(va), desc, 0);
+    size_t count = describe(give, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
     count = describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
     for (unsigned i = 0; count && i < va->count && result == CUDA_SUCCESS; i++) {
         const struct zc_run *r = &va->run[i];
         result = zc_real.cuMemSetAccess(va->base + r->from, r->to - r->from, desc, count);
-    }
-    return result;
-}
-
-CUresult zc_va_seal(struct zc_va *va, bool sealed)
-{
-    ZC_VA_LOCKED;
-    bool before = va->sealed;
-    va->sealed = sealed;
-    CUresult result = before == sealed ? CUDA_SUCCESS : zc_va_set_devices(va, va->devices, 0);
-    if (result != CUDA_SUCCESS) {
-        va->sealed = before;
-        zc_va_set_devices(va, va->devices, 0);
     }
     return result;
 }
@@ -171,7 +153,7 @@ CUresult zc_va_open_host(struct zc_va *va)
 static CUresult open_run(const struct zc_va *va, size_t from, size_t to)
 {
     CUmemAccessDesc desc[ZC_VA_DEVICES];
-    size_t count = describe(va->devices, rights_of(va), desc, 0);
+    size_t count = describe(va->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
     CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
     return result == CUDA_SUCCESS && !va->host.closed ? open_host(va, from, to) : result;
 }

@@ -38,7 +38,6 @@ struct zc_va_host {
 struct zc_va {
     int device;             /* Ordinal of the device that has the memory. */
     bool wide : 1;          /* Much larger than its block. */
-    bool sealed;            /* Its devices may only read. */
     CUcontext context;      /* Context of the request; peer access is enabled for its memory. */
     CUdeviceptr base;       /* First address. */
     size_t size;            /* Bytes reserved. */
@@ -76,10 +75,6 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
 /* Opens what is mapped in a range to some devices, and closes it to others.  With the lock.
  * Returns the driver's code; after a failure only some of it may have changed. */
 CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take);
-
-/* Lets the devices that reach a range only read, or write again.  Returns the driver's code; on
- * failure nothing has changed. */
-CUresult zc_va_seal(struct zc_va *va, bool sealed);
 
 /* Opens host memory that is closed to the CPU.  Returns the driver's code. */
 CUresult zc_va_open_host(struct zc_va *va);

@@ -38,15 +38,11 @@ struct zc_movable {
     struct zc_vmm vmm;    /* Its first member. */
     struct zc_va *beside; /* Other addresses of its host memory; or NULL. */
     bool stays;           /* A graph copies it: it moves no more.  Atomic. */
-    bool filled;          /* The program has copied into it.  Atomic. */
-    bool clean;           /* Nothing has written it since it moved last.  Atomic. */
     /* How launches use it (place/migrate.c).  They are counted from 1. */
-    uint64_t last;    /* The last one that named the block; 0: none has.  Atomic. */
-    uint64_t apart;   /* Launches between that and the one before; 0: there was none.  Atomic. */
-    uint64_t owed;    /* Microseconds that kernels lost since it is in host memory.  Atomic. */
-    uint64_t again;   /* The first launch that may try to move it, since one could not.  Atomic. */
-    CUdeviceptr next; /* An address in the block that launches named after it; 0: unknown.  With the
-                       * driver lock. */
+    uint64_t last;  /* The last one that named the block; 0: none has.  Atomic. */
+    uint64_t apart; /* Launches between that and the one before; 0: there was none.  Atomic. */
+    uint64_t owed;  /* Microseconds that kernels lost since it is in host memory.  Atomic. */
+    uint64_t again; /* The first launch that may try to move it, since one could not.  Atomic. */
 };
 
 /* Of a block with `moves`. */

@@ -2,8 +2,7 @@
 /* move_model SEED [STEPS [THREADS [MODE]]]: threads use blocks at random by kernels, copies, sets
  * and graphs, beside a plain record of what each byte of them must be; nothing is printed but what
  * differs.  With MODE `f` calls of the driver are let fail while a single thread launches, and with
- * `u` those that give something back as well; with `r` and `s` (which is `r` and `u`) kernels only
- * read blocks from 4 MiB on. */
+ * `u` those that give something back as well. */
 #include <pthread.h>
 
 #include "dice.h"
@@ -32,7 +31,7 @@ struct work {
 };
 
 static CUcontext context;
-static bool fails, gives_back, reads;
+static bool fails, gives_back;
 
 static __thread struct block blocks[BLOCKS];
 static __thread CUstream streams[STREAMS];
@@ -98,15 +97,11 @@ static void make(struct block *b)
 {
     static const size_t sizes[] = {2 * MIB,     4 * MIB,         4 * MIB, 4 * MIB, 4 * MIB - 1,
                                    4 * MIB + 1, 5 * MIB + 12345, LARGEST, 300000};
-    do
-        b->bytes = sizes[below(sizeof(sizes) / sizeof(*sizes))];
-    while (reads && (b->bytes < 4 * MIB) != (b < blocks + 2));
+    b->bytes = sizes[below(sizeof(sizes) / sizeof(*sizes))];
     CHECK(cuMemAlloc(&b->at, b->bytes));
     unsigned char v = (unsigned char)below(256);
     CHECK(cuMemsetD8Async(b->at, v, b->bytes, any_stream()));
     memset(b->holds, v, b->bytes);
-    if (reads)
-        CHECK(cuMemcpyHtoDAsync(b->at, b->holds, b->bytes, last));
 }
 
 static void compare(struct block *b, size_t low, size_t n)
@@ -127,7 +122,7 @@ static bool choose(struct work *w, struct block **to, struct block **from)
 {
     *to = any_block();
     *from = any_block();
-    if (*to == *from || (reads && ((*to)->bytes >= 4 * MIB || (*from)->bytes < 4 * MIB)))
+    if (*to == *from)
         return false;
     size_t low = one_in(2) ? 0 : below(MIB / 8), other = one_in(2) ? 0 : below(MIB / 8);
     size_t most = (*to)->bytes - low, also = (*from)->bytes - other;
@@ -165,45 +160,10 @@ static void let_fail(void)
     sim_fail(names[below(gives_back ? 19 : 14)], CUDA_ERROR_UNKNOWN, 1 + below(6));
 }
 
-static void bring(void)
-{
-    struct block *b = any_block();
-    size_t low = below(b->bytes), n = 1 + below(b->bytes - low);
-    CHECK(cuStreamSynchronize(last));
-    memset(b->holds + low, (int)below(256), n);
-    CHECK(cuMemcpyHtoD(b->at + low, b->holds + low, n));
-}
-
-/* Kernels read the large blocks one after the other, some times. */
-static void sweep(void)
-{
-    struct block *to = &blocks[below(2)];
-    for (unsigned n = 3 * (2 + below(4)); n > 0; n--) {
-        struct block *from = &blocks[2 + n % 3];
-        struct work w = {.k = below(256), .to = to->at, .from = from->at, .bytes = 1 + below(4096)};
-        CUstream s = any_stream();
-        if (fails && one_in(4))
-            let_fail();
-        CUresult code = launch_in(s, &w);
-        if (fails)
-            sim_fail(NULL, 0, 0);
-        if (code == CUDA_SUCCESS)
-            apply(&w, to, from);
-        else
-            EXPECT(fails);
-        if (one_in(8))
-            bring();
-    }
-}
-
 static void launch(void)
 {
     struct work w;
     struct block *to, *from;
-    if (reads && one_in(4)) {
-        sweep();
-        return;
-    }
     if (!choose(&w, &to, &from))
         return;
     for (unsigned t = 1 + below(3); t > 0; t--) {
@@ -244,6 +204,15 @@ static void copy(void)
     size_t n = 1 + below(most - low);
     CHECK(cuMemcpyDtoDAsync(to->at + low, from->at + low, n, any_stream()));
     memcpy(to->holds + low, from->holds + low, n);
+}
+
+static void bring(void)
+{
+    struct block *b = any_block();
+    size_t low = below(b->bytes), n = 1 + below(b->bytes - low);
+    CHECK(cuStreamSynchronize(last));
+    memset(b->holds + low, (int)below(256), n);
+    CHECK(cuMemcpyHtoD(b->at + low, b->holds + low, n));
 }
 
 static void look(void)
@@ -364,10 +333,8 @@ int main(int argc, char **argv)
     uint64_t jobs[THREADS][3];
     pthread_t handles[THREADS];
     unsigned long threads = argc > 3 ? strtoul(argv[3], NULL, 10) : 1;
-    char mode = argc > 4 ? argv[4][0] : 0;
-    fails = mode && mode != 'r';
-    gives_back = mode == 'u' || mode == 's';
-    reads = mode == 'r' || mode == 's';
+    fails = argc > 4;
+    gives_back = fails && argv[4][0] == 'u';
     EXPECT(threads <= THREADS);
     context = start_gpu(0);
     for (unsigned long i = 0; i < threads; i++) {

@@ -4,4 +4,3 @@
 #include "sweep.cuh"
 
 SIM_KERNEL(update)
-SIM_KERNEL(digest)
