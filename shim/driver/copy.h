@@ -200,13 +200,14 @@ static inline void zc_describe_order(struct zc_copy *c, int order)
     c->order = c->unknown ? -1 : order;
 }
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
-/* Sets: `count` elements of `unit` bytes, and rows of `width` elements. */
+/* Sets: `count` elements of `unit` bytes, and rows of `width` elements.  Of elements in one row the
+ * driver takes the product as 64 bits hold it (measured on an H100). */
 static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned value, uint8_t unit,
                                    size_t count)
 {
     c->dst.side = ZC_SIDE_DEVICE;
     c->dst.address = dst;
-    c->dst.span = c->bytes = zc_product(count, unit);
+    c->dst.span = c->bytes = count * unit;
     c->extent[1] = 1;
     c->value = value;
     c->unit = unit;
