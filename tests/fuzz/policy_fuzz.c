@@ -49,8 +49,7 @@ static void check_requests(const struct zc_policy *policy)
                                    .site = i * 0x9e3779b1u,
                                    .exe = names[(i + 1) % 4],
                                    .thread = names[(i + 2) % 4],
-                                   .device = (int)(i % 4) - 1,
-                                   .stream = (enum zc_stream_kind)(i % 5)};
+                                   .device = (int)(i % 4) - 1};
         const struct zc_rule *told = NULL;
         const struct zc_rule *explained = zc_policy_explain(policy, &request, check_verdict, &told);
         const struct zc_rule *matched = zc_policy_match(policy, &request);
