@@ -243,6 +243,22 @@ static void wall_time_is_unix_time(void **state)
     assert_in_range(zc_wall_ns() / 1000000000u, (uint64_t)time(NULL) - 2, (uint64_t)time(NULL) + 2);
 }
 
+static void a_wait_for_a_value_that_never_comes_ends_when_its_time_is_over(void **state)
+{
+    const uint32_t never = 0;
+
+    (void)state;
+    for (unsigned ms = 30; ms < 1100; ms += 980) {
+        struct timespec from, to;
+
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        assert_false(zc_wait_until(&never, 1, ms));
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        assert_true((to.tv_sec - from.tv_sec) * 1000000000L + to.tv_nsec - from.tv_nsec >=
+                    ms * 1000000L);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_thread_takes_later_ranks_only),
         cmocka_unit_test(a_change_of_a_word_wakes_all_who_wait_for_it),
         cmocka_unit_test(no_wake_is_lost),
+        cmocka_unit_test(a_wait_for_a_value_that_never_comes_ends_when_its_time_is_over),
         cmocka_unit_test(a_refused_holder_still_wakes_those_who_wait),
         cmocka_unit_test(a_forked_child_takes_a_lock_that_was_held),
         cmocka_unit_test(ticks_convert_to_what_the_monotonic_clock_says),

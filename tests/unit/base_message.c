@@ -15,6 +15,7 @@
 
 #include "base/message.h"
 #include "base/options.h"
+#include "forbid_test.h"
 
 static char printed[65536];
 
@@ -222,6 +223,29 @@ static void a_file_at_its_size_limit_does_not_kill_the_program(void **state)
     assert_int_equal(run_with_stderr(say_into_limited_file), 0);
 }
 
+/* As a device may: without an error, but it takes no byte.  To try for ever would use up the
+ * processor time. */
+static void say_to_what_takes_nothing(void)
+{
+    struct rlimit second = {1, 1};
+
+    setrlimit(RLIMIT_CPU, &second);
+    if (!forbid_from(SYS_write, 0, 0))
+        _exit(77);
+    zc_message(ZC_WARN, "test", "text");
+    _exit(0);
+}
+
+static void a_write_that_takes_nothing_is_not_tried_for_ever(void **state)
+{
+    int status = run_with_stderr(say_to_what_takes_nothing);
+
+    (void)state;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 static char sunk[1000];
 
 static void sink(enum zc_severity severity, const char *code, const char *text)
@@ -256,6 +280,7 @@ int main(void)
         cmocka_unit_test(nothing_is_written_when_the_program_reuses_descriptor_two),
         cmocka_unit_test(a_pipe_without_reader_does_not_kill_the_program),
         cmocka_unit_test(a_file_at_its_size_limit_does_not_kill_the_program),
+        cmocka_unit_test(a_write_that_takes_nothing_is_not_tried_for_ever),
         cmocka_unit_test(the_log_gets_earlier_messages_too),
     };
 

@@ -12,9 +12,14 @@
 
 /* In place of libzc's own: these count. */
 static unsigned advised, protected;
+static bool maps_fail;
 
 void *zc_memory_map(void *at, size_t n, int protection, int flags, int fd, off_t from)
 {
+    if (maps_fail) {
+        errno = ENOMEM;
+        return (void *)-1;
+    }
     return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, from);
 }
 
@@ -188,6 +193,26 @@ static void calloc_of_used_memory_is_zero(void **state)
     for (size_t i = 0; i < 9 * MIB; i++)
         if (q[i])
             fail_msg("byte %zu is not zero", i);
+    zc_hostmem_put(q);
+}
+
+static void memory_that_is_given_back_keeps_no_bytes_where_its_mapping_stays(void **state)
+{
+    (void)state;
+    zc_hostheap_tidy(true);
+    char *p = host_get(9 * MIB);
+    memset(p, 1, 9 * MIB);
+    zc_hostmem_put(p);
+    maps_fail = true;
+    zc_hostheap_tidy(true);
+    maps_fail = false;
+    assert_int_equal(zc_hostheap_pooled(), 0);
+    assert_int_equal(resident(p + 4 * MIB), 0);
+    const struct zc_hostmem_request ask = {
+        .api = ZC_API_calloc, .size = 9 * MIB, .alignment = 1, .zero = true};
+    char *q = zc_hostmem_get(&ask);
+    assert_int_equal((uintptr_t)p / ZC_HOST_UNIT, (uintptr_t)q / ZC_HOST_UNIT);
+    all_are(q, 9 * MIB, 0);
     zc_hostmem_put(q);
 }
 
@@ -478,6 +503,7 @@ int main(void)
         cmocka_unit_test(alignment_is_kept),
         cmocka_unit_test(the_size_is_what_was_asked_for),
         cmocka_unit_test(calloc_of_used_memory_is_zero),
+        cmocka_unit_test(memory_that_is_given_back_keeps_no_bytes_where_its_mapping_stays),
         cmocka_unit_test(large_blocks_begin_at_different_places_of_their_pages),
         cmocka_unit_test(a_block_that_fills_a_few_pages_gets_no_other_page),
         cmocka_unit_test(realloc_keeps_what_fits),

@@ -375,6 +375,7 @@ static void test_unknown(void **state)
     runtime[23] = 4096; /* Not believed. */
     zc_python_find(look_up);
     expect_unknown();
+    build(&python_3_13);
     zc_python_state = ZC_PYTHON_OFF;
     missing = "PyUnicode_ReadChar";
     zc_python_find(look_up);
@@ -427,6 +428,13 @@ static void test_sites(void **state)
     second = zc_site_intern(frames, 2, path);
     assert_int_not_equal(zc_site_id(second), zc_site_id(first));
     assert_int_equal(zc_site_native(second), zc_site_id(native));
+
+    /* In the innermost function as well. */
+    set_frame(0, &code, 21, &frame[1]);
+    path = zc_python_read();
+    path->before = 1;
+    assert_int_not_equal(zc_site_id(zc_site_intern(frames, 2, path)), zc_site_id(second));
+    set_frame(0, &code, 20, &frame[1]);
 
     /* Another place in the interpreter is not, but rules tell it apart. */
     frames[1].offset = 3;

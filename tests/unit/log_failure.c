@@ -2,6 +2,7 @@
 /* The log in trouble: full disk, size limit, lost descriptor, SIGKILL, fork, many threads. */
 #include "log_test.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -163,6 +164,31 @@ static void where_statx_is_forbidden_the_log_is_still_told_from_another_file(voi
     assert_string_equal(text_of("precious"), "");
 }
 
+static int descriptors(void)
+{
+    DIR *all = opendir("/proc/self/fd");
+    int n = 0;
+
+    assert_non_null(all);
+    while (readdir(all))
+        n++;
+    closedir(all);
+    return n;
+}
+
+/* As a child does whose parent had one. */
+static void a_log_that_is_left_keeps_no_descriptor(void **state)
+{
+    int before = descriptors();
+
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_EVENTS);
+    write_some(1);
+    assert_true(descriptors() > before);
+    zc_log_reset();
+    assert_int_equal(descriptors(), before);
+}
+
 static void write_until_killed(void)
 {
     zc_log_open("a.jsonl", ZC_LOG_EVENTS);
@@ -265,6 +291,7 @@ int main(void)
         FOLDER_TEST(a_reused_descriptor_is_neither_written_nor_closed),
         FOLDER_TEST(the_log_is_no_standard_descriptor_whatever_the_limit),
         FOLDER_TEST(where_statx_is_forbidden_the_log_is_still_told_from_another_file),
+        FOLDER_TEST(a_log_that_is_left_keeps_no_descriptor),
         FOLDER_TEST(after_sigkill_every_line_is_whole),
         FOLDER_TEST(lines_of_many_threads_do_not_mix),
         FOLDER_TEST(a_forked_child_writes_a_log_of_its_own),

@@ -68,6 +68,13 @@ static void unknown_facts_are_null(void **state)
                  "\"driver\":null,\"gpu\":null,\"devices\":null,\"gpus\":[],\"policy\":null,");
 }
 
+static void a_driver_without_devices_has_none(void **state)
+{
+    (void)state;
+    zc_log_meta(&meta);
+    assert_holds(log_text(1), "\"devices\":0,\"gpus\":[],");
+}
+
 static void messages_said_before_the_log_follow_its_first_line(void **state)
 {
     const char *text;
@@ -365,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LOG_TEST(meta_tells_the_run),
         LOG_TEST(unknown_facts_are_null),
+        LOG_TEST(a_driver_without_devices_has_none),
         LOG_TEST(messages_said_before_the_log_follow_its_first_line),
         LOG_TEST(an_allocation_tells_request_place_and_rule),
         LOG_TEST(an_allocation_without_rule_has_null_fields),
