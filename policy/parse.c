@@ -232,7 +232,6 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
         {ZC_SECTION_RULE, "free", NULL,
          "a free waits for the work that runs, as the driver's does"},
         {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},
-        {ZC_SECTION_DEFAULTS, "report_free", NULL, "cudaMemGetInfo says what the device has free"},
         {ZC_SECTION_DEFAULTS, "um_counters", NULL,
          "migrations of managed memory are counted by 'nsys profile "
          "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},

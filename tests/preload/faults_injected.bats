@@ -48,7 +48,7 @@ fail_each_call() {
 }
 
 # Large blocks are split over device and host memory.  What is free tells what the limits leave.
-SPLIT=$'[defaults]\nmax_pinned = 9M\nmax_device = 4M\n[rule all]\n'
+SPLIT=$'[defaults]\nreport_free = policy\nmax_pinned = 9M\nmax_device = 4M\n[rule all]\n'
 SPLIT+=$'place = vmm, mapped\nspill = host\nchunk = 2M\nbudget = 3M'
 
 @test "in vmm memory, of which a part is spilled, then mapped" {

@@ -153,3 +153,34 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 4, "vmm": 8
     [[ $output == $'8 0 vmm -\n8 8 vmm vmm: over its budget' ]]
 }
 
+# Runs a program that takes all memory that it is told of; `told` is what that is, in MiB, and what
+# is in use then: sized DEFAULTS RULE
+sized() {
+    places_of $'[defaults]\nmax_pinned = 40M\n'"$1"$'\n[rule all]\n'"$2" sized
+    told=$(sed -nE 's/^at first: ([0-9]+) MiB free, 0 in use$/\1/p
+        s/^with a block of that: .* free, ([0-9]+) in use$/\1/p' <<<"$codes")
+    [[ ${codes##*without it} == "$(sed -n 's/^at first//p' <<<"$codes")" ]]
+    run -0 split_blocks
+}
+
+@test "a program that sizes its block by cudaMemGetInfo gets one where the policy has room" {
+    local policy='report_free = policy'
+    export SIM_MEMORY_MIB=64
+    sized '' "$spill"
+    [[ $told == $'64\n64' && $output == '64 0 vmm -' ]]
+    sized "$policy" "$spill"
+    [[ $told == $'102\n102' && $output == '102 40 vmm vmm: more than the device has free' ]]
+    sized "$policy" "$spill"$'\nbudget = 8M'
+    [[ $told == $'48\n48' && $output == '48 40 vmm vmm: over its budget' ]]
+    sized "$policy" "${spill/host/move}"$'\nbudget = 8M'
+    [[ $told == $'48\n48' && $output == '48 40 vmm vmm: over its budget' ]]
+    sized "$policy" "${spill/host/move}"$'\nbudget = 50M'
+    [[ $told == $'90\n90' && $output == '90 40 vmm vmm: over its budget' ]]
+    sized "$policy" "${spill/host/move}"$'\nbudget = 8M\ncommit = lazy'
+    [[ $told == $'48\n48' && $output == '48 40 vmm vmm: over its budget' ]]
+    sized "$policy"$'\nmax_device = 12M' $'place = device\nnth = 1'
+    [[ $told == $'12\n12' && $output == '12 0 device -' ]]
+    # The rule is not for a block of that size.
+    sized "$policy" $'place = mapped\nsize = ..40M'
+    [[ $told == $'64\n64' && $output == '64 0 device -' ]]
+}
