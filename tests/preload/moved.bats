@@ -118,6 +118,12 @@ for field in ("blocked_ns", "waited_ns"): # each line rounds
     referee "${MOVE}8M" "$program" copies
 }
 
+@test "a copy counts a block where it is, though it moved when the call had begun" {
+    ZC_LOG_LEVEL=events beside 8M copy_late
+    [[ $output == $'copied: HHDD\nleaks 0' ]]
+    [[ $(jq -r 'select(.function == "cuMemcpy") | .real_dst_kind' "$ZC_LOG") == Pinned ]]
+}
+
 @test "whatever call of the driver fails, a block is whole and keeps its bytes" {
     for budget in 8 9; do
         suffix=$([[ $budget == 8 ]] || echo _alone)

@@ -282,6 +282,26 @@ static void ended_stream(void)
     end();
 }
 
+static void move_now(void)
+{
+    sweep(2, 4, 4, 5, 20000);
+    show("copied");
+}
+
+/* A block moves when a copy has been asked where its source is, and before it begins. */
+static void copy_late(void)
+{
+    start_gpu(0);
+    make(4);
+    sweep(0, 2, 2, 5, 20000);
+    add(2, 5, 20000, NULL);
+    CHECK(cuCtxSynchronize());
+    memset(out, value[0] = 7, BLOCK);
+    sim_before("cuPointerGetAttribute", move_now);
+    CHECK(cuMemcpy(blocks[0], (CUdeviceptr)out, BLOCK));
+    end();
+}
+
 static atomic_int came_through;
 
 static void *launch_cancelled(void *arg)
@@ -392,6 +412,6 @@ int main(int argc, char **argv)
         {"exported", exported},         {"batch", beside_batch},        {"capture", beside_capture},
         {"capture_late", capture_late}, {"late", beside_late},          {"ended", beside_ended},
         {"from", from_beside},          {"ended_stream", ended_stream}, {"peer_copy", peer_copy},
-        {"in_turn", in_turn},           {"cancelled", cancelled}};
+        {"in_turn", in_turn},           {"cancelled", cancelled},       {"copy_late", copy_late}};
     return RUN_SCENARIO(all, argc, argv);
 }
