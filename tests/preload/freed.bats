@@ -56,6 +56,18 @@ freed_under() {
     [[ $output == "$bare" ]]
 }
 
+@test "so does one for want of a block that is in use, until the work that uses it has ended" {
+    export SIM_MEMORY_MIB=64
+    run -0 timeout 60 "$program" held_block
+    [[ ${lines[*]} == *'-> 2 '*'-> 0' ]]
+    local bare=$output
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
+    freed_under '' held_block
+    [[ $output == "$bare" ]]
+    run -0 jq -r 'select(.type == "alloc") | "\(.size_bytes) \(.place)"' "$ZC_LOG"
+    [[ $output == $'41943040 vmm\n50331648 vmm' ]]
+}
+
 @test "freed memory counts as free once the work that used it has ended" {
     run -0 timeout 60 "$program" figures
     [[ $output == $'free\nfree' ]]

@@ -128,6 +128,29 @@ static void held_memory(void)
     end_gpu(0);
 }
 
+/* The same of a block that libzc has to give back.  A request that can't succeed is not made for
+ * ever, and one that can gives back what nobody else has asked about since the work ended. */
+static void held_block(void)
+{
+    CUstream stream;
+    CUdeviceptr p, q;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    p = make(40 * MIB);
+    gate_close_by_kernel(&gate, stream);
+    CHECK(cuMemFreeAsync(p, stream));
+    unsigned long long before = sim_calls("cuMemCreate");
+    SHOW(cuMemAlloc(&q, 48 * MIB));
+    EXPECT(sim_calls("cuMemCreate") - before < 4);
+    gate_open(&gate);
+    while (cuStreamQuery(stream) == CUDA_ERROR_NOT_READY)
+        usleep(1000);
+    SHOW(cuMemAlloc(&q, 48 * MIB));
+    CHECK(cuMemFree(q));
+    CHECK(cuStreamDestroy(stream));
+    end_gpu(0);
+}
+
 static size_t free_memory(void)
 {
     size_t available, total;
@@ -292,6 +315,7 @@ int main(int argc, char **argv)
                                           {"destroyed", destroyed},
                                           {"destroyed_in_capture", destroyed_in_capture},
                                           {"held_memory", held_memory},
+                                          {"held_block", held_block},
                                           {"figures", figures},
                                           {"growing", growing},
                                           {"half_grown", half_grown},
