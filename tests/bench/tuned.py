@@ -32,7 +32,7 @@ sys.path.insert(0, os.path.join(TOP, "scripts"))
 
 from zclib import costs, install, launch, race, spread, trial  # noqa: E402
 from zclib.commands import tune  # noqa: E402
-from zclib.report.findings import HOST_APIS, PLACED, SHARED, SHARED_OVER  # noqa: E402
+from zclib.report.findings import DEVICE_APIS, HOST_APIS, SHARED_OVER  # noqa: E402
 from zclib.sameness import Output  # noqa: E402
 from zclib.tune import search, write  # noqa: E402
 from zclib.tune.traffic import OTHER, PINNED, DeviceSite, Traffic  # noqa: E402
@@ -121,13 +121,13 @@ def parts_of(traffic: Traffic) -> list[Part]:
 def _places(site: DeviceSite, grown: bool) -> list[str]:
     heap_in, heap_out = ([host for host in sums if host not in (OTHER, PINNED)]
                          for sums in (site.into, site.out))
-    can_share = site.apis <= SHARED and site.greatest > SHARED_OVER
+    can_share = site.apis <= DEVICE_APIS and site.greatest > SHARED_OVER
     places = ["device"] + ["pinned"] * bool(heap_in or heap_out)
     places += ["shared read"] * bool(can_share and heap_in)
     places += ["shared write"] * bool(can_share and heap_out)
-    if site.apis <= PLACED and site.greatest > SHARED_OVER:
+    if site.apis <= DEVICE_APIS and site.greatest > SHARED_OVER:
         places += ["mapped", "managed"]
-    return places + ["vmm"] * bool(grown and site.apis <= SHARED)
+    return places + ["vmm"] * bool(grown and site.apis <= DEVICE_APIS)
 
 
 class Case:
