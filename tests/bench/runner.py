@@ -248,7 +248,7 @@ class Runner:
         if row.most_rounds:
             before, rounds = 0, min(rounds, row.most_rounds)
         for turn in range(before + rounds):
-            for way in ways[::1 if turn % 2 else -1]:
+            for way in ways[::-1 if turn % 2 else 1]:
                 if way.label in result.without or \
                         (learns and way.policy != AUTO and turn < before - 1):
                     continue

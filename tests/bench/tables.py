@@ -214,10 +214,11 @@ def mean_line(results: list[Result]) -> list[str]:
     """The same in words, and of what was learned."""
     pairs = ("everyday", "bare"), ("auto", "everyday"), ("auto", "bare"), ("auto", "tuned")
     found = {both: figures for both in pairs if (figures := means(results, *both))}
-    return [f"Geometric mean of {way} / {against}, processes of {count} programs: "
-            f"{number(process)}; {results[0].row.metrics[0].name}, without the start and the end "
-            f"of the process: {number(main)}."
-            for (way, against), (count, process, main) in found.items()]
+    sentences = (f"Geometric mean of {way} / {against}, processes of {count} programs: "
+                 f"{number(process)}; {results[0].row.metrics[0].name}, without the start and the "
+                 f"end of the process: {number(main)}."
+                 for (way, against), (count, process, main) in found.items())
+    return [" ".join(sentences)] if found else []
 
 
 def note_lines(results: list[Result]) -> list[str]:
