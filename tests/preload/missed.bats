@@ -25,14 +25,14 @@ misses() {
 @test "the nearest request and the key that it does not fit are named" {
     misses '[rule large]
 size = 1M..
-place = mapped' 'policy.conf took none of 8 requests' \
+place = mapped' 'policy.conf took none of 4 requests' \
         '       nearest: cuMemAlloc of 7.8 KiB, not of rule large (line 1): size = 1M..' \
-        "\"requests\":8,\"api\":\"cuMemAlloc\",\"size_bytes\":8000,\"site\":\"$(site_of 8000)\",\
+        "\"requests\":4,\"api\":\"cuMemAlloc\",\"size_bytes\":8000,\"site\":\"$(site_of 8000)\",\
 \"rule\":\"large\",\"line\":1,\"misfit\":\"size = 1M..\""
     run -0 --separate-stderr "$PWD/scripts/zc" report "$ZC_LOG"
-    [[ ${lines[0]} == *'took none of 8 requests; nearest: cuMemAlloc of 7.8 KiB (site '* ]]
+    [[ ${lines[0]} == *'took none of 4 requests; nearest: cuMemAlloc of 7.8 KiB (site '* ]]
     run -0 "$PWD/scripts/zc" report --json "$ZC_LOG"
-    grep -q '"missed_text": ".*took none of 8 requests' <<<"$output"
+    grep -q '"missed_text": ".*took none of 4 requests' <<<"$output"
 }
 
 # The site of the request of this many bytes.
@@ -47,18 +47,18 @@ site_of() {
     misses '[rule small]
 size = ..1500
 thread = none
-place = mapped' 'policy.conf took none of 8 requests' \
+place = mapped' 'policy.conf took none of 4 requests' \
         '       nearest: cuMemAlloc of 1000 B, not of rule small (line 1): thread = none' \
-        "\"requests\":8,\"api\":\"cuMemAlloc\",\"size_bytes\":1000,\"site\":\"$(site_of 1000)\",\
+        "\"requests\":4,\"api\":\"cuMemAlloc\",\"size_bytes\":1000,\"site\":\"$(site_of 1000)\",\
 \"rule\":\"small\",\"line\":1,\"misfit\":\"thread = none\""
 }
 
 @test "a rule for other requests is named by what it asks for" {
     misses '[rule others]
 api = cudaHostAlloc
-place = pinned' 'policy.conf took none of 8 requests' \
+place = pinned' 'policy.conf took none of 4 requests' \
         '       nearest: cuMemAlloc of 7.8 KiB, not of rule others (line 1): api = cudaHostAlloc' \
-        "\"requests\":8,\"api\":\"cuMemAlloc\",\"size_bytes\":8000,\"site\":\"$(site_of 8000)\",\
+        "\"requests\":4,\"api\":\"cuMemAlloc\",\"size_bytes\":8000,\"site\":\"$(site_of 8000)\",\
 \"rule\":\"others\",\"line\":1,\"misfit\":\"api = cudaHostAlloc\""
 }
 
