@@ -256,7 +256,6 @@ static void forked_child(void)
     p[WORDS] = *aside = 70;
     waitpid(child, NULL, 0);
     show("the parent reads registered memory", p[WORDS]);
-    show("the parent reads the driver's memory", *driver);
     kernel_reads("a kernel of the parent's reads it", p + WORDS);
     kernel_reads("a kernel of the parent's reads the page aside", p);
 }
