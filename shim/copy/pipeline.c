@@ -59,12 +59,12 @@ static size_t at_most(size_t n, size_t most)
     return n < most ? n : most;
 }
 
-/* Bytes of the part that begins at `at`. */
+/* Bytes of the part that begins at `at`: one that is not small begins at a multiple of PART. */
 static size_t part_at(const struct job *job, size_t at)
 {
     size_t rest = job->bytes - at;
     bool small = job->p.in ? at < PART : rest < 2 * PART;
-    return at_most(rest, small ? SMALL : PART - at % PART);
+    return at_most(rest, small ? SMALL : PART);
 }
 
 static char *ring_at(const struct job *job, size_t at)

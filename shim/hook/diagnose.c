@@ -43,13 +43,11 @@ CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
 CUresult zc_diagnose_border(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
     const struct zc_block *b = suspect(address, code);
-    return !b ? code
-              : name_rule(
-                    fn, b, code,
-                    zc_block_hosted(b)
-                        ? ", registered in parts of 256 MiB, and the call crosses a border of "
-                          "two, where it can't be divided; give that rule 'size = ..256M'"
-                        : "; give that rule a narrower match or 'place = device'");
+    return b && zc_block_hosted(b)
+               ? name_rule(fn, b, code,
+                           ", registered in parts of 256 MiB, and the call crosses a border of "
+                           "two, where it can't be divided; give that rule 'size = ..256M'")
+               : zc_diagnose(fn, address, code);
 }
 
 #define NAMED 4 /* Most rules in one message. */

@@ -54,8 +54,7 @@ static bool on_device(const struct zc_block *b)
     return zc_place_on_device(b) >= (int64_t)b->size;
 }
 
-/* A lazy block has no memory yet that another device could reach, and host memory is not reached.
- */
+/* A lazy block has no memory yet that another device could reach, and none reaches host memory. */
 static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                           CUdeviceptr ptr)
 {

@@ -13,7 +13,7 @@ struct zc_request {
     size_t size;                /* Bytes asked for. */
     enum zc_kind asked;         /* Kind that the program asks for. */
     uint32_t flags;             /* ZC_BLOCK_* of the request. */
-    enum zc_stream_kind stream; /* For rules; NONE for calls without a stream. */
+    enum zc_stream_kind stream; /* For the log; NONE for calls without a stream. */
     bool supposed;              /* It is not made: its rule does not count it. */
     uint32_t site;              /* Filled by zc_request_begin(). */
     CUcontext context;          /* Current context, NULL if none; filled by zc_request_begin(). */
