@@ -289,14 +289,17 @@ enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
 
 /* After a fork the pages are registered anew; those whose mappings the program has changed are from
  * here on a matter of program, CPU and kernel alone, as pageable memory is. */
-void zc_pinned_end_stale(struct zc_extent *e)
+void zc_pinned_end_stale(struct zc_extent *e, bool needed)
 {
     static uint64_t vain; /* When the devices were last waited for in vain.  Atomic. */
     if (!zc_hostheap_mine(e) || zc_pinned_lasts(e))
         return;
     uint64_t now = zc_ticks(), last = __atomic_load_n(&vain, __ATOMIC_RELAXED);
     bool soon = last && zc_ticks_to_ns(now - last) < VAIN_NS;
-    if (!zc_stream_may_wait(NULL, soon ? 0 : SETTLE_MS)) {
+    unsigned most_ms = soon ? 0 : SETTLE_MS;
+    bool rests = needed || zc_capture_any() ? zc_stream_may_wait(NULL, most_ms)
+                                            : zc_stream_others_rest(NULL, most_ms);
+    if (!rests) {
         __atomic_store_n(&vain, now, __ATOMIC_RELAXED);
         return;
     }

@@ -18,8 +18,9 @@
  * take those that it has registered: ends the registration.  Stuck: that would wait for streams
  * that may wait for the program, or a graph relies on it; then the driver must not be given the
  * address, and zc_pinned_refuse() returns the code for the program's call, which was explained;
- * `why` begins the sentence.  NULL is settled and not stuck. */
-void zc_pinned_end_stale(struct zc_extent *extent);
+ * `why` begins the sentence.  `needed`: no other way is exact, so kernels count as work that ends,
+ * which one that waits for the program is not.  NULL is settled and not stuck. */
+void zc_pinned_end_stale(struct zc_extent *extent, bool needed);
 bool zc_pinned_stays(const struct zc_extent *extent);
 static inline bool zc_pinned_stale(const struct zc_extent *extent)
 {
@@ -28,7 +29,7 @@ static inline bool zc_pinned_stale(const struct zc_extent *extent)
 static inline void zc_pinned_settle(struct zc_extent *extent)
 {
     if (zc_pinned_stale(extent))
-        zc_pinned_end_stale(extent);
+        zc_pinned_end_stale(extent, false);
 }
 static inline bool zc_pinned_stuck(const struct zc_extent *extent)
 {

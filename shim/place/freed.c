@@ -26,6 +26,9 @@
 #define LOOKED_AT 32u
 #define ANY_PLACE ((enum zc_place_id)(ZC_PLACE_COUNT + 1)) /* Also those that wait. */
 
+/* How long a request for which a limit leaves no room waits for the devices, to give back more. */
+#define RECLAIM_MS 100u
+
 struct freed {
     struct freed *next, *before;
     struct zc_block *block; /* The freed block, quarantined. */
@@ -145,12 +148,14 @@ static bool freed_end_if_due(struct freed *p, void *place)
     return ended;
 }
 
-/* No place that waits is where a stream waits for the program. */
-static unsigned freed_reap(enum zc_place_id place)
+/* No place that waits is where a stream may wait for the program. */
+static unsigned freed_reap(enum zc_place_id place, unsigned most_ms)
 {
-    if (place != ZC_PLACE_COUNT && !zc_stream_may_wait(NULL, 0))
+    if (!freed_may_sweep())
+        return 0;
+    if (place != ZC_PLACE_COUNT && !zc_stream_others_rest(NULL, most_ms))
         place = ZC_PLACE_COUNT;
-    return freed_may_sweep() ? freed_visit(UINT_MAX, freed_end_if_due, &place) : 0;
+    return freed_visit(UINT_MAX, freed_end_if_due, &place);
 }
 
 /* As zc_freed_reap(false), for some entries in turn: for calls in which it is not urgent. */
@@ -177,7 +182,7 @@ void zc_freed_reap(bool waited)
         zc_early_trim();
         zc_pinned_trim();
     }
-    freed_reap(waited ? ANY_PLACE : ZC_PLACE_COUNT);
+    freed_reap(waited ? ANY_PLACE : ZC_PLACE_COUNT, 0);
 }
 
 void zc_freed_bare(const struct zc_block *block)
@@ -203,7 +208,7 @@ static void freed_context_gone(CUcontext context)
 
 static unsigned freed_reclaim(int place)
 {
-    return freed_reap((enum zc_place_id)place);
+    return freed_reap((enum zc_place_id)place, RECLAIM_MS);
 }
 
 /* Not while it is moved. */
@@ -235,8 +240,9 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
         *diagnosed_out = result != CUDA_SUCCESS;
     }
     bool mine = result == CUDA_SUCCESS && !kept;
-    /* Another device may wait for the program. */
-    if (mine && zc_place_of(backing->place)->waits && !zc_stream_may_wait(backing->context, 0)) {
+    /* A kernel of another device may wait for what the program does next. */
+    if (mine && zc_place_of(backing->place)->waits &&
+        (zc_capture_any() || !zc_stream_others_rest(backing->context, 0))) {
         note(block);
         freed_defer(block, NULL, NULL);
         return CUDA_SUCCESS;

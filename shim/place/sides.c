@@ -163,8 +163,10 @@ static uint32_t first_facts(const struct zc_copy *c)
            ZC_FACT_THREADS | ZC_FACT_IF(INWARD, c->src.extent);
 }
 
-static CUresult unless_stuck(const struct zc_extent *e, enum zc_fn fn)
+static CUresult unless_stuck(struct zc_extent *e, enum zc_fn fn)
 {
+    if (zc_pinned_stuck(e))
+        zc_pinned_end_stale(e, true);
     return zc_pinned_stuck(e) ? zc_pinned_refuse(e, fn, CHANGED) : CUDA_SUCCESS;
 }
 

@@ -43,6 +43,7 @@ same_or_refused() {
     same lines "${RULES[@]}"
     same forked "${RULES[@]}"
     same behind "${RULES[@]:0:3}"
+    same by_kernel "${RULES[@]}"
 }
 
 @test "rows of changed pages are refused while a stream waits for the program" {
@@ -67,7 +68,8 @@ same_or_refused() {
 }
 
 @test "a free gives back nothing while a kernel of another device waits for the program" {
-    same collective "$PINNED"
+    same collective "$PINNED" 'place = mapped' 'place = managed' 'place = vmm' \
+        $'place = vmm\ngrow = yes' $'place = vmm\ncommit = lazy'
 }
 
 @test "a free where all devices rest again gives the memory back" {

@@ -103,6 +103,18 @@ static void lines(void)
     end();
 }
 
+/* As both before and behind this, where nothing tells that the stream waits. */
+static void by_kernel(void)
+{
+    begin();
+    gate_close_by_kernel(&gate, waiting);
+    give_away();
+    copy_lines();
+    fork_and_write();
+    copy_lines();
+    end();
+}
+
 static void forked(void)
 {
     begin();
@@ -342,6 +354,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"lines", lines},
                                           {"forked", forked},
+                                          {"by_kernel", by_kernel},
                                           {"behind", behind},
                                           {"rows", rows},
                                           {"batch", batch},
