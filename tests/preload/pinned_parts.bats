@@ -93,3 +93,17 @@ calls() {
 @test "blocks that come where a larger one was are registered, all of each" {
     same smaller
 }
+
+@test "the preset everyday makes large pinned memory, and leaves small to the driver" {
+    run -0 --separate-stderr timeout 120 "$PROGRAM" whole
+    local bare=$output
+    rm -f "$SIM_TRACE"
+    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_POLICY=policy/presets/everyday.conf \
+        timeout 120 "$PROGRAM" whole
+    diff <(cat <<<"$bare") <(cat <<<"$output")
+    [[ -z $stderr && $(place) == 'pinned -' && $(calls cuMemHostRegister_v2) -eq 3 ]]
+    rm -f "$ZC_LOG" "$SIM_TRACE"
+    run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=policy/presets/everyday.conf \
+        "${PROGRAM%/*}/host_requests" many
+    [[ $(calls cuMemHostRegister_v2) -eq 0 && $(calls cuMemHostAlloc) -gt 0 ]]
+}
