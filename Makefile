@@ -84,7 +84,7 @@ OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(SRC))))
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 # The oldest headers that build the library, the newest, and some between.
-HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0 13.5
+HEADER_VERSIONS ?= 12.8 13.0 13.5
 
 # These goals build by a make of their own, which must not make what other goals make meanwhile.
 ifneq ($(filter check demo release,$(MAKECMDGOALS)),)

@@ -19,21 +19,19 @@ struct origin {
     CUstream stream;   /* While it captures no other stream has this handle, except the default
                         * streams, which are never destroyed. */
     CUcontext context; /* Context of the stream. */
-    bool graphics;     /* For a graphics library: the driver may not call the stream capturing. */
 };
 
 static ZC_LOCK(capture_lock, ZC_RANK_CAPTURE);
 static ZC_OWN struct {
-    unsigned count;                    /* Streams in which captures began, */
-    unsigned graphics;                 /* of them for graphics libraries.  Atomic. */
-    struct origin origin[ORIGINS_MAX]; /* The streams. */
+    unsigned count; /* Streams in which captures began. */
+    struct origin origin[ORIGINS_MAX];
 } captures;
 
 /* A capturing stream is identified by its handle, because asking for its id would end the
  * capture. */
 static struct origin origin_of(CUstream stream, enum zc_flavour flavour)
 {
-    return (struct origin){stream, zc_stream_context(stream, flavour), false};
+    return (struct origin){stream, zc_stream_context(stream, flavour)};
 }
 
 static bool is_origin(unsigned i, const struct origin *o)
@@ -41,29 +39,13 @@ static bool is_origin(unsigned i, const struct origin *o)
     return captures.origin[i].context == o->context && captures.origin[i].stream == o->stream;
 }
 
-/* True for a stream whose work is recorded for a graphics library. */
-static bool for_graphics(CUstream stream, enum zc_flavour flavour)
-{
-    bool found = false;
-    if (!__atomic_load_n(&captures.graphics, __ATOMIC_ACQUIRE))
-        return false;
-    const struct origin o = origin_of(stream, flavour);
-    if (!zc_lock_take(&capture_lock))
-        return false;
-    for (unsigned i = 0; i < captures.count && !found; i++)
-        found = captures.origin[i].graphics && is_origin(i, &o);
-    zc_lock_drop(&capture_lock);
-    return found;
-}
-
 bool zc_capture_asks(CUstream stream, enum zc_flavour flavour)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     /* If a blocking stream captures, the driver refuses the status of the legacy stream, and calls
      * on that stream as well. */
-    return (ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
-            status != CU_STREAM_CAPTURE_STATUS_NONE) ||
-           for_graphics(stream, flavour);
+    return ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 CUstreamCaptureMode zc_capture_relax(void)
@@ -92,21 +74,18 @@ static CUresult capture_begun(CUresult result, const struct origin *o)
     zc_capture_unknown();
     if (!zc_lock_take(&capture_lock))
         return result;
-    if (captures.count < ORIGINS_MAX) {
+    if (captures.count < ORIGINS_MAX)
         captures.origin[captures.count++] = *o;
-        __atomic_store_n(&captures.graphics, captures.graphics + o->graphics, __ATOMIC_RELEASE);
-    }
     zc_lock_drop(&capture_lock);
     return result;
 }
 
 /* A body of the calls that begin a capture.  None begins while another thread asks streams whether
  * they rest, which would end it. */
-#define BEGIN(for_graphics, ...)                                                                   \
+#define BEGIN(...)                                                                                 \
     {                                                                                              \
         CUresult result = zc_launch_before(entry->fn, entry->flavour, stream);                     \
-        struct origin o = origin_of(stream, entry->flavour);                                       \
-        o.graphics = for_graphics;                                                                 \
+        const struct origin o = origin_of(stream, entry->flavour);                                 \
         bool mine = result == CUDA_SUCCESS && zc_driver_lock();                                    \
         if (result == CUDA_SUCCESS)                                                                \
             result = capture_begun(real(__VA_ARGS__), &o);                                         \
@@ -124,8 +103,6 @@ static int captures_remove(const struct origin *o, bool all, int most)
         return 0;
     for (unsigned i = captures.count; i-- > 0 && found < most;)
         if (all ? captures.origin[i].context == o->context : is_origin(i, o)) {
-            __atomic_store_n(&captures.graphics, captures.graphics - captures.origin[i].graphics,
-                             __ATOMIC_RELEASE);
             captures.origin[i] = captures.origin[--captures.count];
             found++;
         }
@@ -135,37 +112,25 @@ static int captures_remove(const struct origin *o, bool all, int most)
 
 void zc_capture_lost(CUstream stream, CUcontext context)
 {
-    const struct origin o = {stream, context, false};
+    const struct origin o = {stream, context};
     int found = captures_remove(&o, !stream, ORIGINS_MAX);
     __atomic_fetch_sub(&zc_captures, found, __ATOMIC_ACQ_REL);
 }
 
 ZC_BODY(cuStreamBeginCapture, (CUstream stream))
-BEGIN(false, stream)
+BEGIN(stream)
 
 ZC_BODY(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
-BEGIN(false, stream, mode)
+BEGIN(stream, mode)
 
 ZC_BODY(cuStreamBeginCaptureToGraph,
         (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
          const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))
-BEGIN(false, stream, graph, dependencies, edges, count, mode)
+BEGIN(stream, graph, dependencies, edges, count, mode)
 
 ZC_BODY(cuStreamBeginRecaptureToGraph, (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
                                         CUgraphRecaptureCallback callback, void *data))
-BEGIN(false, stream, mode, graph, callback, data)
-
-ZC_BODY(cuStreamBeginCaptureToCig, (CUstream stream, CUstreamCigCaptureParams *params))
-BEGIN(true, stream, params)
-
-ZC_BODY(cuStreamEndCaptureToCig, (CUstream stream))
-{
-    CUresult result = real(stream);
-    const struct origin o = origin_of(stream, entry->flavour);
-    if (result == CUDA_SUCCESS)
-        __atomic_fetch_sub(&zc_captures, captures_remove(&o, false, 1), __ATOMIC_ACQ_REL);
-    return result;
-}
+BEGIN(stream, mode, graph, callback, data)
 
 /* A capture ends whatever the result is, unless this stream had none: an invalidated capture
  * returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */

@@ -290,22 +290,13 @@ void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p)
 
 static bool known_node(CUgraphNodeType type)
 {
-    return (unsigned)type <= CU_GRAPH_NODE_TYPE_MEMCPY_BATCH ||
-           type == CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH;
+    return (unsigned)type <= CU_GRAPH_NODE_TYPE_MEMCPY_BATCH;
 }
 
 bool zc_describe_parts(CUgraphNodeType type)
 {
     return type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET ||
-           type == CU_GRAPH_NODE_TYPE_MEMCPY_BATCH || type == CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH;
-}
-
-void zc_describe_over_fabric(struct zc_copy *c, const CUDA_FABRIC_COPY_BATCH_OP *op)
-{
-    bool to = op->dst.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER;
-    bool from = op->src.type == CU_FABRIC_COPY_OPERAND_TYPE_POINTER;
-    zc_describe_line(c, to ? ZC_SIDE_ANY : ZC_SIDE_DEVICE, to ? op->dst.op.ptr.ptr : 0,
-                     from ? ZC_SIDE_ANY : ZC_SIDE_DEVICE, from ? op->src.op.ptr.ptr : 0, op->size);
+           type == CU_GRAPH_NODE_TYPE_MEMCPY_BATCH;
 }
 
 bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t i)
@@ -323,11 +314,6 @@ bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t
             return false;
         zc_describe_line(c, ZC_SIDE_ANY, p->batch.dsts[i], ZC_SIDE_ANY, p->batch.srcs[i],
                          p->batch.sizes[i]);
-        return true;
-    case CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH:
-        if (!p->fabric.ops || i >= p->fabric.count)
-            return false;
-        zc_describe_over_fabric(c, &p->fabric.ops[i]);
         return true;
     default:
         c->unknown = p && !known_node(p->type);

@@ -229,8 +229,6 @@ void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, un
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
 /* True if a node has this type.  Calls that change a node of another type fail in any memory. */
 bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type);
-/* Memory behind a logical endpoint has no address. */
-void zc_describe_over_fabric(struct zc_copy *c, const CUDA_FABRIC_COPY_BATCH_OP *op);
 /* The i-th copy or set of a node; false behind the last. */
 bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t i);
 /* True for a type of nodes that have such parts. */

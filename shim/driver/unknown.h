@@ -43,9 +43,10 @@ struct zc_choice zc_unknown_before(unsigned slot);
 /*
  * Before a call that may use any memory of rules, in any way that the driver has: makes it what the
  * program believes it to be.  Says so once for each function.  Returns CUDA_SUCCESS, or the error
- * for the program's call, which was explained.
+ * for the program's call, which was explained.  Rows of driver.def whose parameters libzc does not
+ * look at call it, too.
  */
-CUresult zc_unknown_use(enum zc_fn fn);
+CUresult zc_unknown_call(enum zc_fn fn);
 
 /* The same for a call that libzc knows and that is given a value which it does not know.  Does
  * nothing where the driver is not newer than libzc: then it refuses the value. */

@@ -14,13 +14,11 @@
 #include "hook/request.h"
 #include "place/verbs.h"
 
-/* A batch: lines or prefetches, or with one of the lists 3D copies, copies over a fabric, or
- * decompressions. */
+/* A batch: lines or prefetches, or with one of the lists 3D copies or decompressions. */
 struct batch {
     CUdeviceptr *dsts, *srcs; /* `srcs` is NULL for prefetches. */
     size_t *sizes;
     const CUDA_MEMCPY3D_BATCH_OP *ops;
-    const CUDA_FABRIC_COPY_BATCH_OP *fabric;
     const CUmemDecompressParams *packed;
     size_t count; /* 0 if the program gives no elements. */
     CUstream stream;
@@ -47,8 +45,6 @@ static void describe_element_as(const struct zc_entry *entry, const struct batch
         describe_packed(c, &b->packed[i]);
     } else if (b->ops) {
         zc_describe_op(c, as, &b->ops[i], 0);
-    } else if (b->fabric) {
-        zc_describe_over_fabric(c, &b->fabric[i]);
     } else if (b->srcs) {
         zc_describe_line(c, ZC_SIDE_ANY, b->dsts[i], ZC_SIDE_ANY, b->srcs[i], b->sizes[i]);
     } else {
@@ -166,14 +162,14 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
 }
 
 /* A refused batch names its first converted block.  An invalid value is invalid in any memory, but
- * not every memory can be decompressed or sent over a fabric. */
+ * not every memory can be decompressed. */
 static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                           CUresult result)
 {
     zc_place_let_go(b->held);
     if (result == CUDA_SUCCESS)
         return b->packed ? result : record_batch(entry, b, start);
-    if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed && !b->fabric) || !zc_life_on())
+    if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed) || !zc_life_on())
         return result;
     for (size_t i = 0; i < b->count; i++) {
         struct zc_copy c;
@@ -289,10 +285,6 @@ COPY_LINES(NULL, stream)
 ZC_BODY(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
 COPY_LIST(ops, ops, NULL, !flags, count, ops, flags, stream)
-
-ZC_BODY(cuFabricCpyBatchAsync,
-        (size_t count, CUDA_FABRIC_COPY_BATCH_OP *ops, unsigned long long flags, CUstream stream))
-COPY_LIST(fabric, ops, NULL, false, count, ops, flags, stream)
 
 ZC_BODY(cuMemBatchDecompressAsync, (CUmemDecompressParams * params, size_t count,
                                     unsigned int flags, size_t *error_index, CUstream stream))

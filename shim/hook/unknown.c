@@ -18,16 +18,15 @@
 #include "log/summary.h"
 #include "place/verbs.h"
 
-/* The newest CUDA whose calls and values libzc knows. */
-#define KNOWN 13050
+/* The newest CUDA of which libzc knows all values that calls are given. */
+#define KNOWN 13040
 
 static ZC_OWN bool said[ZC_FN_COUNT + ZC_UNKNOWN_SLOTS]; /* By function.  Atomic. */
 
 /* Without rules nothing changes but the log. */
-static void say(enum zc_fn fn)
+static void say(enum zc_fn fn, const char *what)
 {
     char text[256];
-    const char *what = fn < ZC_FN_COUNT ? "a value that was given to " : "";
     if (zc_rules()->rule_count) {
         zc_message(ZC_WARN, "unknown",
                    "libzc %s does not know %s%s, so it prepares all memory of rules for any use "
@@ -41,12 +40,13 @@ static void say(enum zc_fn fn)
     zc_log_warn(ZC_NOTE, "unknown", zc_text_cstr(&line));
 }
 
-CUresult zc_unknown_use(enum zc_fn fn)
+/* Makes the memory of rules ready for whatever a call does with it.  `what` of it is unknown. */
+static CUresult prepare(enum zc_fn fn, const char *what)
 {
     __atomic_fetch_add(&zc_log_unknown.calls, 1, __ATOMIC_RELAXED);
     if (!__atomic_exchange_n(&said[fn], true, __ATOMIC_RELAXED)) {
         __atomic_fetch_add(&zc_log_unknown.functions, 1, __ATOMIC_RELAXED);
-        say(fn);
+        say(fn, what);
     }
     return zc_rules()->rule_count ? zc_place_expose(fn) : CUDA_SUCCESS;
 }
@@ -55,7 +55,7 @@ CUresult zc_unknown_value(enum zc_fn fn)
 {
     int version = 0;
     bool newer = zc_real.cuDriverGetVersion(&version) == CUDA_SUCCESS && version > KNOWN;
-    return newer ? zc_unknown_use(fn) : CUDA_SUCCESS;
+    return newer ? prepare(fn, "a value that was given to ") : CUDA_SUCCESS;
 }
 
 /* "Recapture", too. */
@@ -64,15 +64,19 @@ static bool begins_capture(const char *name)
     return strstr(name, "Begin") && strstr(name, "apture");
 }
 
+/* Before the first call that libzc knows there is nothing to prepare. */
+CUresult zc_unknown_call(enum zc_fn fn)
+{
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
+        return CUDA_SUCCESS;
+    if (begins_capture(zc_fn_name(fn)))
+        zc_capture_unknown();
+    return prepare(fn, "");
+}
+
 struct zc_choice zc_unknown_before(unsigned slot)
 {
-    CUresult result = CUDA_SUCCESS;
-    /* Before the first call that libzc knows there is nothing to prepare. */
-    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON) {
-        if (begins_capture(zc_unknown_name(slot)))
-            zc_capture_unknown();
-        result = zc_unknown_use(zc_unknown_fn(slot));
-    }
+    CUresult result = zc_unknown_call(zc_unknown_fn(slot));
     return result == CUDA_SUCCESS ? (struct zc_choice){zc_unknown_real(slot), NULL}
                                   : (struct zc_choice){(void *)(uintptr_t)result, (void *)1};
 }

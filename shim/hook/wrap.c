@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The exported wrappers, all generated from the table. */
 #include "driver/call.h"
+#include "driver/capture.h"
 #include "driver/launch.h"
+#include "driver/unknown.h"
 #include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/graph.h"

@@ -117,12 +117,8 @@ static CUresult copy_fresh(void)
 
 static CUresult record_context(void)
 {
-#if CUDA_VERSION >= 12050
     CUresult result = cuCtxRecordEvent(context, event);
     return result == CUDA_SUCCESS ? cuEventSynchronize(event) : result;
-#else
-    return CUDA_ERROR_NOT_SUPPORTED;
-#endif
 }
 
 static CUresult register_page(void)

@@ -40,8 +40,12 @@ grow = yes' $'[defaults]\nmax_device = 4M\n[rule all]\nplace = vmm\nspill = host
     everywhere boxes
 }
 
-@test "batches over a fabric reach what lies in other memory" {
+@test "batches over a fabric find all memory of rules prepared, and a message names them" {
     everywhere fabric
+    run -0 --separate-stderr under_policy 'place = vmm
+commit = lazy' "$PROGRAM" fabric
+    [[ $stderr == *'does not know cuFabricCpyBatchAsync, so it prepares all memory'* ]]
+    [[ $stderr != *value* ]]
 }
 
 @test "a host function with a mode may wait for the program" {

@@ -2,8 +2,8 @@
 /* Calls of CUDA 13.1 to 13.5: what each of them does is the same in all memory. */
 #include <pthread.h>
 
-#include "driver/newer.h"
 #include "shared_scene.h"
+#include "sim/fabric.h"
 
 CUresult CUDAAPI cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t n,
                                              CUmemcpyAttributes *attributes, CUstream stream);

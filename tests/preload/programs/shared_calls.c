@@ -550,7 +550,6 @@ static void arrays(void)
 /* Many copies in one call. */
 static void batch(void)
 {
-#if CUDA_VERSION >= 12080
     struct pair p = filled_pair(SIZE, 1);
     CUdeviceptr dst[2] = {p.d, (CUdeviceptr)p.h + UNIT}, src[2] = {(CUdeviceptr)plain, p.d + UNIT};
     size_t n[2] = {4096, 8192}, first = 0;
@@ -571,7 +570,6 @@ static void batch(void)
     EXPECT(shows_part(p.h, UNIT + 8192, UNIT - 8192, 3));
     CHECK(cuStreamDestroy(s));
     give_back(p);
-#endif
 }
 
 /* A handle for other processes. */

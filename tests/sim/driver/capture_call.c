@@ -36,7 +36,6 @@ SIM_API_PTSZ(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode
 SIM_ALIAS_PTSZ(cuStreamBeginFutureCapture, body_cuStreamBeginCapture_v2,
                (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
 
-#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamBeginCaptureToGraph,
              (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
               size_t count, CUstreamCaptureMode mode),
@@ -46,7 +45,6 @@ SIM_API_PTSZ(cuStreamBeginCaptureToGraph,
     (void)edges;
     return g ? begin(stream, g, deps, count, mode) : CUDA_ERROR_INVALID_VALUE;
 }
-#endif
 
 SIM_API_PTSZ(cuStreamBeginRecaptureToGraph,
              (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
@@ -136,7 +134,6 @@ SIM_API_PTSZ(cuStreamGetCaptureInfo_v2,
     return info(stream, status, id, graph, deps, count);
 }
 
-#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamGetCaptureInfo_v3,
              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
               const CUgraphNode **deps, const CUgraphEdgeData **edges, size_t *count),
@@ -146,7 +143,6 @@ SIM_API_PTSZ(cuStreamGetCaptureInfo_v3,
         *edges = NULL;
     return info(stream, status, id, graph, deps, count);
 }
-#endif
 
 static CUresult update(CUstream handle, CUgraphNode *deps, size_t count, unsigned flags)
 {
@@ -174,7 +170,6 @@ SIM_API_PTSZ(cuStreamUpdateCaptureDependencies,
     return update(stream, deps, count, flags);
 }
 
-#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamUpdateCaptureDependencies_v2,
              (CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count,
               unsigned int flags),
@@ -183,7 +178,6 @@ SIM_API_PTSZ(cuStreamUpdateCaptureDependencies_v2,
     (void)edges;
     return update(stream, deps, count, flags);
 }
-#endif
 
 SIM_API(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode), (mode))
 {

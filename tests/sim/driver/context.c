@@ -149,7 +149,6 @@ SIM_API(cuCtxCreate_v3,
     return affinity || count ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : create(out, flags, dev, 3020);
 }
 
-#if CUDA_VERSION >= 12050
 SIM_API(cuCtxCreate_v4,
         (CUcontext * out, CUctxCreateParams *params, unsigned int flags, CUdevice dev),
         (out, params, flags, dev))
@@ -158,7 +157,6 @@ SIM_API(cuCtxCreate_v4,
         return CUDA_ERROR_NOT_SUPPORTED;
     return create(out, flags, dev, 3020);
 }
-#endif
 
 static CUresult destroy(CUcontext handle, bool reference)
 {

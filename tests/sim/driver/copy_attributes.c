@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Single copies whose caller says when the source may be read (CUDA 13.2), and copies over a fabric
  * (CUDA 13.5), of which the simulation has no more than one host. */
+#include "../fabric.h"
 #include "array.h"
 #include "copy.h"
 

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if CUDA_VERSION >= 12080
-
 /* The operations of a call, owned by the work. */
 struct batch {
     struct sim_context *ctx;
@@ -98,5 +96,3 @@ SIM_API_PTSZ(cuMemBatchDecompressAsync,
     struct sim_work work = {.kind = SIM_WORK_HOST, .u.host = {run, b}};
     return sim_submit(s, &work);
 }
-
-#endif

@@ -186,7 +186,6 @@ SIM_API(cuGraphRemoveDependencies,
     return link_all(graph, from, to, count, false);
 }
 
-#if CUDA_VERSION >= 12030
 /* Edges of these graphs have no data of their own. */
 static void edges_clear(CUgraphEdgeData *data, const size_t *count)
 {
@@ -238,4 +237,3 @@ SIM_API(cuGraphRemoveDependencies_v2,
     (void)data;
     return link_all(graph, from, to, count, false);
 }
-#endif

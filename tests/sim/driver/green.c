@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if CUDA_VERSION >= 12040
-
 #define PART 8 /* multiprocessors that a part of an H200 is a multiple of */
 
 /* What CUdevResourceDesc points to. Never freed: no call ends one. */
@@ -201,7 +199,6 @@ SIM_API(cuStreamGetGreenCtx, (CUstream handle, CUgreenCtx *out), (handle, out))
     return r;
 }
 
-#if CUDA_VERSION >= 12050
 SIM_API(cuGreenCtxStreamCreate,
         (CUstream * out, CUgreenCtx handle, unsigned int flags, int priority),
         (out, handle, flags, priority))
@@ -229,7 +226,6 @@ SIM_API_PTSZ(cuStreamGetCtx_v2, (CUstream handle, CUcontext *ctx, CUgreenCtx *gr
     *green = (CUgreenCtx)green_of_stream(s);
     return CUDA_SUCCESS;
 }
-#endif
 
 #if CUDA_VERSION >= 12090
 SIM_API(cuGreenCtxGetId, (CUgreenCtx handle, unsigned long long *id), (handle, id))
@@ -240,6 +236,4 @@ SIM_API(cuGreenCtxGetId, (CUgreenCtx handle, unsigned long long *id), (handle, i
     *id = ctx->id;
     return CUDA_SUCCESS;
 }
-#endif
-
 #endif

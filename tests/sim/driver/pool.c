@@ -69,10 +69,8 @@ static void trim(struct sim_pool *p, uint64_t keep)
 bool sim_pool_take(struct sim_pool *p, size_t bytes)
 {
     uint64_t spare = p->reserved - p->paged;
-#if CUDA_VERSION >= 12030
     if (p->props.maxSize && p->paged + bytes > p->props.maxSize)
         return false;
-#endif
     if (spare < bytes) {
         p->paged += spare; /* hold the spare pages while the others are taken, for that may trim */
         bool taken = sim_device_take(p->device, bytes - spare);

@@ -45,7 +45,6 @@ static CUresult get(void *data, size_t size, CUmem_range_attribute attribute, CU
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
         *(int *)data = device_number(b->prefetched);
         return CUDA_SUCCESS;
-#if CUDA_VERSION >= 12020
     case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
         *(int *)data = (int)b->preferred.type;
         return CUDA_SUCCESS;
@@ -58,7 +57,6 @@ static CUresult get(void *data, size_t size, CUmem_range_attribute attribute, CU
     case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
         *(int *)data = b->prefetched.id;
         return CUDA_SUCCESS;
-#endif
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }

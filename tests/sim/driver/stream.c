@@ -281,7 +281,6 @@ SIM_API_PTSZ(cuStreamGetCtx, (CUstream handle, CUcontext *ctx), (handle, ctx))
     return r;
 }
 
-#if CUDA_VERSION >= 12080
 SIM_API_PTSZ(cuStreamGetDevice, (CUstream handle, CUdevice *dev), (handle, dev))
 {
     struct sim_stream *s;
@@ -290,4 +289,3 @@ SIM_API_PTSZ(cuStreamGetDevice, (CUstream handle, CUdevice *dev), (handle, dev))
         *dev = s->ctx->device;
     return r;
 }
-#endif

@@ -112,7 +112,6 @@ SIM_API(cuMemExportToShareableHandle,
     return CUDA_SUCCESS;
 }
 
-#if CUDA_VERSION >= 11070
 /* Only of a mapping of device memory that may be shared: the file with its bytes stands for the
  * dma-buf. */
 SIM_API(cuMemGetHandleForAddressRange,
@@ -129,7 +128,6 @@ SIM_API(cuMemGetHandleForAddressRange,
     *(int *)out = fcntl(b->handle->fd, F_DUPFD_CLOEXEC, 0);
     return *(int *)out < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
-#endif
 
 /* A file of this process is its handle again; one of another process becomes a handle of device 0.
  */
