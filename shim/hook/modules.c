@@ -19,11 +19,9 @@
     X(limits)                                                                                      \
     X(hostheap)                                                                                    \
     X(pinned)                                                                                      \
-    X(va)                                                                                          \
     X(access)                                                                                      \
     X(grow)                                                                                        \
     X(grown)                                                                                       \
-    X(vmm)                                                                                         \
     X(move)                                                                                        \
     X(ring)                                                                                        \
     X(links)                                                                                       \

@@ -139,52 +139,31 @@ int zc_retreat_unmap(void *at, size_t n)
     return zc_retreat(at, n) && map_fresh(at, n, PROT_NONE) ? 0 : -1;
 }
 
-/* Behind a private view of a file nothing could grow, so its content moves to fresh memory: nobody
- * may use the old addresses meanwhile. */
-static void *move_content(void *at, size_t n, size_t now, int flags, void *to, int rights)
+/* The old addresses must never be free, and a private view of a file could not grow elsewhere.  So
+ * the content moves to fresh memory; nobody may use the old addresses meanwhile. */
+static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
 {
     int fixed = flags & MREMAP_FIXED;
+    struct zc_maps_mapping r;
+    if (!zc_maps_find((uintptr_t)at, &r) || r.end < (uintptr_t)at + n) {
+        errno = EFAULT; /* As of a range with several mappings. */
+        return MAP_FAILED;
+    }
     if (fixed && (char *)to < (char *)at + n && (char *)to + now > (char *)at) {
         errno = EINVAL;
         return MAP_FAILED;
     }
+    if (!zc_retreat(at, n))
+        return MAP_FAILED;
     char *got = zc_page_calls.mmap(fixed ? to : NULL, now, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | (fixed ? MAP_FIXED : 0), -1, 0);
     if (got == MAP_FAILED)
         return got;
     zc_memory_protect(at, n, PROT_READ);
     __builtin_memcpy(got, at, n < now ? n : now);
-    zc_memory_protect(got, now, rights);
-    map_fresh(at, n, flags & MREMAP_DONTUNMAP ? rights : PROT_NONE);
+    zc_memory_protect(got, now, r.rights);
+    map_fresh(at, n, flags & MREMAP_DONTUNMAP ? r.rights : PROT_NONE);
     return got;
-}
-
-/* The old addresses must never be free, so the pages move in two steps. */
-static void *move_mappings(void *at, size_t n, size_t now, int flags, void *to)
-{
-    void *got = zc_page_calls.mremap(at, n, n, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-    if (got == MAP_FAILED)
-        return got;
-    void *end = zc_page_calls.mremap(got, n, now, flags & ~MREMAP_DONTUNMAP, to);
-    int error = errno;
-    if (end == MAP_FAILED)
-        zc_page_calls.mremap(got, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, at);
-    else if (!(flags & MREMAP_DONTUNMAP))
-        map_fresh(at, n, PROT_NONE);
-    errno = error;
-    return end;
-}
-
-static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
-{
-    const struct zc_extent *e = zc_hostheap_extent((uintptr_t)at);
-    struct zc_maps_mapping r;
-    if (!zc_retreat(at, n))
-        return MAP_FAILED;
-    bool of_file = e->inode && zc_maps_find((uintptr_t)at, &r) && r.end >= (uintptr_t)at + n &&
-                   r.inode == e->inode;
-    return of_file ? move_content(at, n, now, flags, to, r.rights)
-                   : move_mappings(at, n, now, flags, to);
 }
 
 /* Moves pages from a block to where the kernel chooses. */

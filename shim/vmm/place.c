@@ -1,36 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The place `vmm`: makes blocks of mapped memory. */
 #include "base/arena.h"
-#include "base/module.h"
 #include "driver/lock.h"
 #include "memory/limits.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
 #include "vmm/move.h"
-
-/* Asks the driver in advance what the first requests under a policy would ask, unless they are left
- * as they are until an array has grown, which most never do. */
-static void vmm_start(const struct zc_policy *policy)
-{
-    size_t most = 0, granularity = 0;
-    bool placing = false, growing = false;
-    int count = 0;
-    for (size_t i = 0; i < policy->rule_count; i++) {
-        bool places = zc_rule_has_place(&policy->rules[i], ZC_PLACE_VMM) && !policy->rules[i].grown;
-        placing = placing || places;
-        growing = growing || (places && policy->rules[i].grow);
-    }
-    if (!placing || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
-        return;
-    for (int i = 0; i < count; i++) {
-        const struct zc_vmm_facts *f = zc_vmm_facts(i);
-        most = f && f->total > most ? f->total : most;
-        granularity = f && f->granularity > granularity ? f->granularity : granularity;
-    }
-    if (growing && most)
-        zc_va_prepare(most, granularity);
-}
 
 /* Reserves the addresses, and attaches the memory unless the block is lazy. */
 static CUresult fill(struct zc_vmm *v, const char **why)
@@ -177,5 +153,3 @@ const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
                                       .detach = vmm_detach,
                                       .unmake = vmm_unmake,
                                       .retreat = vmm_retreat};
-
-const struct zc_module zc_module_vmm = {.start = vmm_start};

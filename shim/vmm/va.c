@@ -7,17 +7,11 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/module.h"
 #include "base/own.h"
 
 #define WIDE_MAX 64 /* Most ranges that may be much larger than their blocks. */
 
-/* Addresses reserved in advance: for a growing array, and for the block that grows from it. */
-static ZC_OWN struct {
-    CUdeviceptr base[2]; /* 0 once used.  Atomic. */
-    size_t size;         /* Bytes of each. */
-    unsigned wide;       /* Ranges in use that are much larger than their blocks.  Atomic. */
-} ready;
+static ZC_OWN unsigned wide_ranges; /* Those in use.  Atomic. */
 
 static ZC_LOCK(lock, ZC_RANK_ACCESS);
 ZC_OWN struct zc_va *zc_va_list;
@@ -32,38 +26,16 @@ void zc_va_unlock(void)
     zc_lock_drop(&lock);
 }
 
-void zc_va_prepare(size_t size, size_t granularity)
-{
-    ready.size = zc_va_round_up(size, granularity);
-    for (unsigned i = 0; i < 2; i++)
-        if (zc_real.cuMemAddressReserve(&ready.base[i], ready.size, granularity, 0, 0) !=
-            CUDA_SUCCESS)
-            ready.base[i] = 0;
-}
-
-static CUdeviceptr take_ready(unsigned i)
-{
-    return __atomic_load_n(&ready.base[i], __ATOMIC_RELAXED)
-               ? __atomic_exchange_n(&ready.base[i], 0, __ATOMIC_ACQ_REL)
-               : 0;
-}
-
-static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
-{
-    for (unsigned i = 0; i < 2 && !va->base && size <= ready.size; i++)
-        va->base = take_ready(i);
-    va->size = va->base ? ready.size : zc_va_round_up(size, granularity);
-    return va->base ||
-           zc_real.cuMemAddressReserve(&va->base, va->size, granularity, 0, 0) == CUDA_SUCCESS;
-}
-
 CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
 {
     size_t total = 0;
-    if (wide && __atomic_load_n(&ready.wide, __ATOMIC_RELAXED) < WIDE_MAX &&
-        zc_real.cuDeviceTotalMem_v2(&total, va->device) == CUDA_SUCCESS && total > span)
-        va->wide = reserve_wide(va, total, granularity);
-    __atomic_fetch_add(&ready.wide, va->wide, __ATOMIC_RELAXED);
+    if (wide && __atomic_load_n(&wide_ranges, __ATOMIC_RELAXED) < WIDE_MAX &&
+        zc_real.cuDeviceTotalMem_v2(&total, va->device) == CUDA_SUCCESS && total > span) {
+        va->size = zc_va_round_up(total, granularity);
+        va->wide =
+            zc_real.cuMemAddressReserve(&va->base, va->size, granularity, 0, 0) == CUDA_SUCCESS;
+    }
+    __atomic_fetch_add(&wide_ranges, va->wide, __ATOMIC_RELAXED);
     if (va->wide)
         return CUDA_SUCCESS;
     va->size = span;
@@ -239,7 +211,7 @@ CUresult zc_va_free(struct zc_va *va)
 {
     CUresult unmapped = leave_list(va);
     CUresult freed = zc_real.cuMemAddressFree(va->base, va->size);
-    __atomic_fetch_sub(&ready.wide, va->wide, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&wide_ranges, va->wide, __ATOMIC_RELAXED);
     va->base = 0;
     zc_arena_put(va->run, va->room * sizeof(*va->run));
     return unmapped != CUDA_SUCCESS ? unmapped : freed;
@@ -251,16 +223,3 @@ CUresult zc_va_drop(struct zc_va *va)
     zc_arena_put(va, sizeof(*va));
     return result;
 }
-
-/* Gives the prepared addresses that no range has used back to the driver. */
-static void va_context_gone(CUcontext context)
-{
-    (void)context;
-    for (unsigned i = 0; i < 2; i++) {
-        CUdeviceptr base = take_ready(i);
-        if (base)
-            zc_real.cuMemAddressFree(base, ready.size);
-    }
-}
-
-const struct zc_module zc_module_va = {.context_gone = va_context_gone};

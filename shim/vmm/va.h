@@ -85,9 +85,6 @@ static inline size_t zc_va_round_up(size_t bytes, size_t granularity)
     return (bytes + granularity - 1) / granularity * granularity;
 }
 
-/* Reserves the addresses of the first wide ranges in advance, `size` bytes each. */
-void zc_va_prepare(size_t size, size_t granularity);
-
 /* True if all bytes [from, to) are mapped. */
 bool zc_va_holds(const struct zc_va *va, size_t from, size_t to);
 
