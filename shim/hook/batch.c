@@ -103,7 +103,7 @@ static CUresult leave(struct zc_copy *c)
     c->facts = ZC_FACT_IF(CAPTURE, zc_capture_any());
     CUresult result = c->unknown ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !zc_copy_reaches(c))
-        result = zc_parts_refused(c, true, true);
+        result = zc_stream_refusal();
     else if (result == CUDA_SUCCESS && zc_parts_any(c)) /* It can't be cut. */
         result =
             zc_diagnose_border(c->fn, zc_parts_border(&c->dst) ? c->dst.address : c->src.address,

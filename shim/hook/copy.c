@@ -45,13 +45,25 @@ static inline bool is_ours(const struct zc_operand *b)
     return zc_operand_converted(b) || b->extent || b->beside;
 }
 
+/* For a range that is none to the program.  The driver may object to something else first. */
+static CUresult refusal(const struct zc_copy *c)
+{
+    CUDA_ARRAY3D_DESCRIPTOR desc;
+    CUdevice device;
+    bool array = c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY;
+    CUresult result = c->async ? zc_stream_device(c->stream, c->flavour, &device) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && array && c->shape == ZC_SHAPE_LINE)
+        result = zc_real.cuArray3DGetDescriptor_v2(&desc, c->array);
+    return result == CUDA_SUCCESS ? zc_stream_refusal() : result;
+}
+
 /* True when the call is answered. */
 static bool carry_out(struct zc_copy *c)
 {
     switch (c->way) {
     case ZC_WAY_REFUSE:
         if (c->result == CUDA_SUCCESS)
-            c->result = zc_parts_refused(c, is_no_range(&c->dst), is_no_range(&c->src));
+            c->result = refusal(c);
         return true;
     case ZC_WAY_SPLIT:
         zc_sides_part(c);

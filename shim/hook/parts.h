@@ -40,11 +40,3 @@ void zc_parts_copy(struct zc_copy *c, const struct zc_parts_calls *calls);
  * that for what can't be divided.  The program may launch, clone and destroy it, and not change it.
  */
 CUresult zc_parts_node(struct zc_copy *c);
-
-/*
- * The code for a copy, set or prefetch that libzc refuses, because there is no such range in its
- * destination or its source to the program.  The driver may object to something else first: to the
- * context, the stream, an array, or a kernel that has failed.  It is asked by a call that it
- * refuses in any case.
- */
-CUresult zc_parts_refused(const struct zc_copy *c, bool dst, bool src);
