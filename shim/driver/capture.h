@@ -30,10 +30,5 @@ static inline bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
 CUstreamCaptureMode zc_capture_relax(void);
 void zc_capture_restore(CUstreamCaptureMode before);
 
-/* A call that libzc does not know may begin a capture: one counts as begun until a capture that
- * libzc has not seen begin ends. */
-void zc_capture_unknown(void);
-
-/* A stream of a context was destroyed, or with NULL all its streams, and with them the captures
- * that began there. */
-void zc_capture_lost(CUstream stream, CUcontext context);
+/* A capture has begun, or, by a call that libzc does not know, may have. */
+void zc_capture_begun(void);

@@ -165,8 +165,6 @@ static CUstream left_behind(CUstream stream, enum zc_flavour flavour)
 ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
 {
     bool locked = false;
-    CUcontext capturing =
-        stream && zc_capture_any() ? zc_stream_context(stream, entry->flavour) : NULL;
     if (stream && zc_life_on() && __atomic_load_n(&streams.count, __ATOMIC_RELAXED)) {
         locked = zc_driver_lock();
         if (is_known(stream))
@@ -174,10 +172,7 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     }
     if (locked)
         zc_driver_unlock();
-    CUresult result = real(stream);
-    if (capturing && result == CUDA_SUCCESS)
-        zc_capture_lost(stream, capturing);
-    return result;
+    return real(stream);
 }
 
 const struct zc_module zc_module_streams = {.context_gone = streams_context_gone};

@@ -12,7 +12,6 @@
     X(rules)                                                                                       \
     X(summary)                                                                                     \
     X(ranges)                                                                                      \
-    X(capture)                                                                                     \
     X(launch)                                                                                      \
     X(streams)                                                                                     \
     X(regret)                                                                                      \
