@@ -17,8 +17,8 @@ extern ssize_t __read_chk(int fd, void *buf, size_t n, size_t room);
 extern ssize_t __pread_chk(int fd, void *buf, size_t n, off_t at, size_t room);
 extern ssize_t __pread64_chk(int fd, void *buf, size_t n, off64_t at, size_t room);
 extern ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags);
-extern ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags, void *name,
-                              socklen_t *length);
+extern ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags,
+                              __SOCKADDR_ARG name, socklen_t *length);
 extern size_t __fread_chk(void *buf, size_t room, size_t size, size_t n, FILE *stream);
 extern size_t __fread_unlocked_chk(void *buf, size_t room, size_t size, size_t n, FILE *stream);
 extern char *__fgets_chk(char *buf, size_t room, int n, FILE *stream);
