@@ -447,7 +447,7 @@ static void stray_kernel(void)
     CUfunction again = load_kernel("failing", assert_grid, 0, NULL);
     CHECK(cuMemHostAlloc(&pinned, 4096, 0));
     fill(1 << 16, 1, 8, NULL);
-    usleep(100000);
+    wait_for_error();
     if (!strcmp(first_to_tell, "launch"))
         SHOW(cuLaunchKernel(again, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
     else if (!strcmp(first_to_tell, "free"))

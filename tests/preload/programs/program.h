@@ -114,6 +114,13 @@ static inline void gate_open(struct gate *gate)
     atomic_store(&gate->open, 1);
 }
 
+/* Waits until a kernel has failed; no call of the driver. */
+static inline void wait_for_error(void)
+{
+    while (sim_error() == CUDA_SUCCESS)
+        usleep(200);
+}
+
 /* A kernel fill(pointer, value, bytes): sets bytes of any memory that the GPU can write. */
 static inline int fill_grid(void *const *args, const struct sim_launch *launch)
 {

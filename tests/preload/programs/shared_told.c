@@ -144,8 +144,7 @@ static void fail(void)
     void *args[] = {&shared.d, &from, &n, &seed, &result};
     CUfunction writer = kernel_of(PAINT);
     CHECK(cuLaunchKernel(writer, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
-    for (int i = 0; i < 20000 && sim_error() == CUDA_SUCCESS; i++)
-        usleep(200);
+    wait_for_error();
 }
 
 int main(int argc, char **argv)
