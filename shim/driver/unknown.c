@@ -7,10 +7,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "base/life.h"
 #include "base/lock.h"
-#include "base/message.h"
-#include "ledger/rules.h"
 
 #define SLOTS ZC_UNKNOWN_SLOTS
 
@@ -27,26 +24,7 @@ static ZC_LOCK(unknown_lock, ZC_RANK_UNKNOWN);
 static struct {
     unsigned count;          /* Atomic. */
     struct slot slot[SLOTS]; /* Constant once they are counted. */
-    struct slot beyond;      /* The first that found no slot. */
-    uint32_t state;          /* Of `beyond`: 0 none, 1 noted, 2 said.  Atomic. */
 } unknown;
-
-static void slot_fill(struct slot *slot, const char *name, void *real)
-{
-    slot->real = real;
-    strncpy(slot->name, name, sizeof(slot->name) - 1);
-}
-
-void zc_unknown_report(void)
-{
-    uint32_t noted = 1;
-    if (zc_rules()->rule_count && __atomic_compare_exchange_n(&unknown.state, &noted, 2, false,
-                                                              __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        zc_message(ZC_ERROR, "trampolines",
-                   "this program asks for more than %u driver calls that libzc does not know: with "
-                   "%s and later ones its results may be wrong; use a newer libzc",
-                   (unsigned)SLOTS, unknown.beyond.name);
-}
 
 /* Under the lock; SLOTS where none is left. */
 static unsigned slot_of(const char *name, void *real)
@@ -55,11 +33,9 @@ static unsigned slot_of(const char *name, void *real)
     while (i < unknown.count && unknown.slot[i].real != real)
         i++;
     if (i == unknown.count && i < SLOTS) {
-        slot_fill(&unknown.slot[i], name, real);
+        unknown.slot[i].real = real;
+        strncpy(unknown.slot[i].name, name, sizeof(unknown.slot[i].name) - 1);
         __atomic_store_n(&unknown.count, i + 1, __ATOMIC_RELEASE);
-    } else if (i == SLOTS && !unknown.state) {
-        slot_fill(&unknown.beyond, name, real);
-        unknown.state = 1;
     }
     return i;
 }
@@ -90,11 +66,7 @@ void *zc_real_answer(const char *name, void *real)
         return wrapper;
     unsigned slot = slot_of(name, real);
     zc_lock_drop(&unknown_lock);
-    if (slot < SLOTS)
-        return (void *)zc_unknown_entries[slot];
-    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
-        zc_unknown_report();
-    return real;
+    return slot < SLOTS ? (void *)zc_unknown_entries[slot] : NULL;
 }
 
 const char *zc_unknown_name(unsigned slot)

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#define ZC_UNKNOWN_SLOTS 256 /* Most functions that get one. */
+#define ZC_UNKNOWN_SLOTS 512 /* Most functions that get one. */
 
 #ifndef __ASSEMBLER__
 
@@ -20,11 +20,8 @@ struct zc_choice {
 
 /* Replaces an address that the driver gave the program for a name: by libzc's wrapper, the
  * address itself where libzc knows it and does not hook it, or a trampoline, for one function
- * always the same. */
+ * always the same.  NULL where none is left: then the driver has no such function. */
 void *zc_real_answer(const char *name, void *real);
-
-/* Says, now that libzc is on, that there were more such calls than trampolines. */
-void zc_unknown_report(void);
 
 /* The exported name, or else the one that the program asked for, and the driver's function. */
 const char *zc_unknown_name(unsigned slot);

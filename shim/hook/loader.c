@@ -96,7 +96,6 @@ void zc_loader_report(void)
 {
     say(&deepbind);
     say(&dlmopened);
-    zc_unknown_report();
 }
 
 struct zc_choice zc_dlopen_choose(const char *file, int mode)

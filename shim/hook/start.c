@@ -21,26 +21,23 @@ ZC_BODY(cuInit, (unsigned int flags))
  * to what the program gets for it.  The name alone would be ambiguous, because it stands for
  * several functions by version and flags. cuGetProcAddress is a row, too, so a program that asks
  * for it gets the wrapper. */
-static void substitute(const char *symbol, void **pfn)
+static CUresult substitute(const char *symbol, void **pfn)
 {
     if (!symbol || !*symbol || !pfn || !*pfn)
-        return;
+        return CUDA_SUCCESS;
     *pfn = zc_real_answer(symbol, *pfn);
+    return *pfn ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags))
 {
     CUresult result = real(symbol, pfn, version, flags);
-    if (result == CUDA_SUCCESS)
-        substitute(symbol, pfn);
-    return result;
+    return result == CUDA_SUCCESS ? substitute(symbol, pfn) : result;
 }
 
 ZC_BODY(cuGetProcAddress_v2, (const char *symbol, void **pfn, int version, cuuint64_t flags,
                               CUdriverProcAddressQueryResult *status))
 {
     CUresult result = real(symbol, pfn, version, flags, status);
-    if (result == CUDA_SUCCESS)
-        substitute(symbol, pfn);
-    return result;
+    return result == CUDA_SUCCESS ? substitute(symbol, pfn) : result;
 }
