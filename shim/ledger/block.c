@@ -7,8 +7,8 @@
 #include "base/arena.h"
 #include "base/lock.h"
 #include "base/own.h"
-#include "ledger/reentry.h"
 #include "ledger/index.h"
+#include "ledger/reentry.h"
 #include "ledger/site.h"
 #include "policy/policy.h"
 
@@ -21,7 +21,7 @@
 
 #define BUSY UINT64_MAX /* Of struct zc_index_seen: being written, and no sequence. */
 
-_Static_assert(sizeof(struct zc_block) <= 88, "memory for each live block is bounded");
+_Static_assert(sizeof(struct zc_block) <= 104, "memory for each live block is bounded");
 
 __thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]
     __attribute__((tls_model("initial-exec")));
@@ -38,12 +38,6 @@ static ZC_OWN struct {
     void (*watcher)(int device, int64_t bytes);
 } ledger;
 ZC_OWN bool zc_block_padded;
-
-static uint64_t end_of(const struct zc_block *block)
-{
-    uint64_t size = block->size != 0 ? block->size : 1;
-    return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
-}
 
 static void gauge_bytes(struct zc_block_gauge *gauge, int sign, uint64_t change)
 {
@@ -84,7 +78,7 @@ static void block_rest(struct zc_block *block)
  * longer in the index. */
 static void remove_locked(struct zc_block *block)
 {
-    if (zc_index_remove(block->base, block))
+    if (zc_index_remove(&block->node))
         gauge_change(block, -1);
     block_rest(block);
 }
@@ -134,7 +128,7 @@ static struct zc_block *block_new(void)
 /* Removes a block whose addresses the driver has given to a newer one. */
 static void block_displace(struct zc_block *old)
 {
-    zc_index_remove(old->base, old);
+    zc_index_remove(&old->node);
     gauge_change(old, -1);
     /* Its claimer is about to remove it. */
     if (!zc_block_claim(old))
@@ -143,29 +137,36 @@ static void block_displace(struct zc_block *old)
     block_rest(old);
 }
 
+/* Readers that come to the block by the index look at these two words. */
+static void block_set(struct zc_block *block, const struct zc_block *like)
+{
+    const size_t node = sizeof(block->node);
+    __atomic_store_n(&block->base, like->base, __ATOMIC_RELEASE);
+    __atomic_store_n(&block->size, like->size, __ATOMIC_RELEASE);
+    memcpy((char *)block + node, (const char *)like + node, sizeof(*block) - node);
+    block->id = ++ledger.serial;
+    __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
+}
+
+static void block_enter(struct zc_block *block)
+{
+    struct zc_index_node *old;
+    while ((old = zc_index_insert(&block->node)) != NULL)
+        block_displace((struct zc_block *)old);
+    if (block->before != 0 || block->behind != 0)
+        __atomic_store_n(&zc_block_padded, true, __ATOMIC_RELAXED);
+    gauge_change(block, 1);
+    zc_site_note_request(block->site, block->size, block->rule);
+}
+
 struct zc_block *zc_block_add(const struct zc_block *like)
 {
-    uint64_t end = end_of(like);
-    struct zc_block *block = NULL, *old;
+    struct zc_block *block = NULL;
     if (ledger_enter()) {
         block = block_new();
         if (block != NULL) {
-            bool added;
-            *block = *like;
-            block->id = ledger.serial + 1;
-            __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
-            while (!(added = zc_index_insert(block->base, end, block, &old)) && old != NULL)
-                block_displace(old);
-            if (added) {
-                ledger.serial++;
-                if (block->before != 0 || block->behind != 0)
-                    __atomic_store_n(&zc_block_padded, true, __ATOMIC_RELAXED);
-                gauge_change(block, 1);
-                zc_site_note_request(block->site, block->size, block->rule);
-            } else {
-                block_rest(block);
-                block = NULL;
-            }
+            block_set(block, like);
+            block_enter(block);
         }
         ledger_leave();
     }
@@ -207,7 +208,7 @@ static void seen_remember(struct zc_index_seen seen[2], const struct zc_index_se
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     seen[0].base = now->base;
     seen[0].bytes = now->bytes;
-    seen[0].block = now->block;
+    seen[0].node = now->node;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     seen[0].sequence = now->sequence;
 }
@@ -229,13 +230,13 @@ struct zc_block *zc_block_look(uint64_t address)
     struct zc_block *block;
     return zc_block_recall(&zc_block_seen_at(address)[1], address, &block)
                ? block
-               : block_look(address).block;
+               : (struct zc_block *)block_look(address).node;
 }
 
 bool zc_block_beside_any(uint64_t address)
 {
     struct zc_index_seen gap = block_look(address);
-    if (gap.block || !gap.bytes)
+    if (gap.node || !gap.bytes)
         return false;
     const struct zc_block *below = gap.base ? zc_block_find(gap.base - 1) : NULL;
     const struct zc_block *above = zc_block_find(gap.base + gap.bytes);
@@ -281,13 +282,18 @@ void zc_block_remove(struct zc_block *block)
                                         __ATOMIC_RELAXED));
 }
 
+static struct zc_block *next_block(uint64_t from)
+{
+    return (struct zc_block *)zc_index_next(from);
+}
+
 void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)
 {
     struct zc_block *block;
     uint64_t from = 0;
     if (!ledger_enter())
         return;
-    while ((block = zc_index_next(from)) != NULL && visit(block, arg) && block->base < UINT64_MAX)
+    while ((block = next_block(from)) != NULL && visit(block, arg) && block->base < UINT64_MAX)
         from = block->base + 1;
     ledger_leave();
 }
@@ -298,8 +304,7 @@ void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes))
     uint64_t from = 0;
     if (!ledger_enter())
         return;
-    for (; (block = zc_index_next(from)) != NULL && block->base < UINT64_MAX;
-         from = block->base + 1)
+    for (; (block = next_block(from)) != NULL && block->base < UINT64_MAX; from = block->base + 1)
         if (block->place == place && !(block->flags & ZC_BLOCK_QUARANTINED))
             changed(block->device, (int64_t)block->size);
     ledger.watched = place;

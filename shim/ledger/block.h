@@ -13,12 +13,17 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
  * One live allocation.  Fields are set before zc_block_add() publishes the block and constant
- * afterwards, except `state`, `cells`, `flags` and, of host blocks and `shared`, `real`.  It has 88
- * bytes: a live block may cost 200, of which its index entry takes 25 and the place's record 64.
+ * afterwards, except `state`, `cells`, `flags` and, of host blocks and `shared`, `real`.  It has
+ * 104 bytes: a live block may cost 200, of which the place's record takes 64.
  */
 struct zc_block {
-    uint64_t base; /* First address, as the program knows it. */
-    uint64_t size; /* Bytes that the program asked for, at least 1. */
+    union {
+        struct zc_index_node node;
+        struct {
+            uint64_t base; /* First address, as the program knows it. */
+            uint64_t size; /* Bytes that the program asked for, at least 1. */
+        };
+    };
     union {
         uint64_t id;                /* Serial number from 1, as in the log. */
         struct zc_block *next_dead; /* List of removed blocks, used by the ledger. */
@@ -125,7 +130,7 @@ static inline bool zc_block_recall(const struct zc_index_seen *seen, uint64_t ad
     uint64_t now = __atomic_load_n(&zc_index_sequence, __ATOMIC_ACQUIRE);
     uint64_t base = seen->base, bytes = seen->bytes;
     bool held = seen->sequence == now;
-    *block_out = seen->block;
+    *block_out = (struct zc_block *)seen->node;
     /* A handler may have used the record in between: then it is another one, or of now. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return held && seen->sequence == now && seen->base == base && address - base < bytes;

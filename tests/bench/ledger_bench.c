@@ -9,7 +9,6 @@
 #include "base/own.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
-#include "ledger/index.h"
 #include "ledger/site_path.h"
 #include "ledger/counters.h"
 
@@ -74,13 +73,11 @@ static void bench_blocks(size_t n)
     uint64_t *at = shuffled(n), sum = 0;
     struct zc_block **live = malloc(n * sizeof(struct zc_block *));
     double start, find, pair;
-    size_t index_bytes;
 
     if (live == NULL)
         exit(1);
     for (size_t i = 0; i < n; i++)
         live[i] = add(at[i]);
-    index_bytes = zc_index_bytes();
     start = now_ns();
     for (unsigned i = 0; i < ROUNDS; i++)
         sum += zc_block_find(at[draw() % n] + 17)->size;
@@ -94,8 +91,7 @@ static void bench_blocks(size_t n)
         live[j] = add(base);
     }
     pair = (now_ns() - start) / ROUNDS;
-    printf("%8zu  %8.1f  %12.1f  %16.1f  %16.1f\n", n, find, pair, (double)index_bytes / (double)n,
-           (double)zc_index_bytes() / (double)n);
+    printf("%8zu  %8.1f  %12.1f\n", n, find, pair);
     for (size_t i = 0; i < n; i++)
         take_out(live[i]);
     free(at);
@@ -192,7 +188,7 @@ int main(void)
 {
     if (!zc_counters_open(NULL))
         return 1;
-    printf("  blocks  find, ns  add+remove, ns  index B/blk, new  after turnover\n");
+    printf("  blocks  find, ns  add+remove, ns\n");
     for (size_t n = 1; n <= 1000000; n *= n == 1 ? 1000 : 10)
         bench_blocks(n);
     bench_record();
