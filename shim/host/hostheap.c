@@ -513,6 +513,8 @@ static void retire(struct zc_extent *e)
     if (most_live < live)
         most_live = live;
     zc_hostheap_needed(e);
+    if (e->use == ZC_EXTENT_BLOCK && e->owner && __atomic_load_n(&e->inherited, __ATOMIC_RELAXED))
+        __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE); /* A child may write the same pages. */
     e->live = 0;
     e->since = zc_ticks();
     e->graphed = false;

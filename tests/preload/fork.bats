@@ -121,3 +121,8 @@ ended_by() {
         ((ended == 0))
     done
 }
+
+@test "a child that writes a pinned block which its parent has freed changes no other block" {
+    run -0 "$program" freed_in_parent
+    run -0 under_policy $'api = cudaHostAlloc\nplace = pinned' "$program" freed_in_parent
+}

@@ -442,6 +442,31 @@ static void graph_beside_staged(void)
     CHECK(cuGraphDestroy(graph));
 }
 
+/* A child keeps writing a pinned block that its parent has freed, while the parent has another. */
+static void freed_in_parent(void)
+{
+    char *block, *next, step = 0;
+    int from_child[2], to_child[2];
+    start_gpu(0);
+    EXPECT(pipe(from_child) == 0 && pipe(to_child) == 0);
+    CHECK(cuMemHostAlloc((void **)&block, STAGED, 0));
+    pid_t child = fork();
+    if (child == 0) {
+        EXPECT(read(to_child[0], &step, 1) == 1);
+        memset(block, 7, STAGED);
+        EXPECT(write(from_child[1], &step, 1) == 1);
+        _exit(0);
+    }
+    CHECK(cuMemFreeHost(block));
+    CHECK(cuMemHostAlloc((void **)&next, STAGED, 0));
+    memset(next, 3, STAGED);
+    EXPECT(write(to_child[1], &step, 1) == 1 && read(from_child[0], &step, 1) == 1);
+    EXPECT(all_are(next, 3, STAGED));
+    waitpid(child, NULL, 0);
+    CHECK(cuMemFreeHost(next));
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"before_init", before_init},
@@ -460,6 +485,7 @@ int main(int argc, char **argv)
                                           {"busy_beside_staged", busy_beside_staged},
                                           {"elsewhere_beside_staged", elsewhere_beside_staged},
                                           {"graph_beside_staged", graph_beside_staged},
+                                          {"freed_in_parent", freed_in_parent},
                                           {"while_reading", while_reading},
                                           {"while_starting", while_starting},
                                           {"use", use}};
