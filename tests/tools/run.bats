@@ -209,14 +209,14 @@ setup() {
     grep -q "^# Written by zc init on 20.* from one watched run of:" policy.conf
     grep -q '^#place = shared, device$' policy.conf
     run -0 "$ZC" check policy.conf
-    [[ $output == *" 2 usable rules, 0 errors, 0 warnings" ]]
+    [[ $output == *" 3 usable rules, 0 errors, 0 warnings" ]]
     # The preset is in force, as it does no harm, with the command line that needs no file.
     grep -qxF "# Without this file: zc run -p @everyday $GATHER" policy.conf
     diff <(grep -A99 '^\[defaults' policy.conf) <(grep -A99 '^\[defaults' "$PRESET")
     # With all rules in force the file is a policy, too.
     sed -E 's/^#([[a-z])/\1/' policy.conf >whole.conf
     run -0 "$ZC" check whole.conf
-    [[ $output == *" 4 usable rules, 0 errors, "* ]]
+    [[ $output == *" 5 usable rules, 0 errors, "* ]]
     run -2 "$ZC" init touch ran
     [[ $output == "zc: policy.conf is there already: "* && ! -e ran ]]
     mv policy.conf elsewhere.conf
