@@ -233,6 +233,7 @@ struct zc_rule {
     unsigned grow;              /* vmm, 1: growth copies become remaps */
     enum zc_rdma rdma;          /* vmm: whether GPUDirect RDMA reaches the block */
     struct zc_numa numa;        /* node of host pages, if the key is given */
+    unsigned parts;             /* pinned, 1: registrations of the program's in parts */
     struct zc_limit budget;     /* bytes alive in place.item[0]; a percentage is
                                  * of the device's total memory */
 

@@ -246,10 +246,10 @@ void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 /* The driver's kind of an address, a CU_MEMORYTYPE_*; 0 for memory that it does not know. */
 unsigned zc_memory_type(CUdeviceptr address);
 
-/* True for a side in a block whose memory libzc made. */
+/* True for a side in a block whose memory libzc made, or registered in parts. */
 static inline bool zc_operand_converted(const struct zc_operand *b)
 {
-    return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
+    return b->block && (b->block->flags & ZC_BLOCK_KNOWN);
 }
 
 /* True for a mapping of the program's own, which says who may touch it (cuMemSetAccess). */

@@ -47,9 +47,9 @@ ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
     return valid ? allocate_host(entry, &f, pp) : real(pp, bytes, flags);
 }
 
-/* The driver registers the program's own pages.  With a rule they come in before.  It has to be
- * sure that the driver will bring them in, too: there are such flags, no work has failed, and
- * nothing there is registered. */
+/* The driver registers the program's own pages.  With a rule they come in before, and it may do so
+ * in parts.  It has to be sure that the driver will take them, too: there are such flags, no work
+ * has failed, and nothing there is registered. */
 static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostRegister) *real,
                              void *p, size_t bytes, unsigned flags)
 {
@@ -60,14 +60,19 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
         return real(p, bytes, flags);
     const struct zc_rule *rule = zc_request_rule(&request);
     bool first = !rule || rule->place.item[0] == zc_place_bare(request.asked);
+    const char *why = first ? NULL : "the pages are the program's own";
     if (rule && !(flags & ~(unsigned)FLAGS_WRITTEN) && !zc_block_find((CUdeviceptr)p) &&
         !zc_block_find((CUdeviceptr)p + bytes - 1) && zc_stream_state() == CUDA_SUCCESS &&
-        !zc_capture_any())
-        zc_place_bring_in(rule, p, bytes);
+        !zc_capture_any() && zc_place_register(rule, request.device, p, bytes, flags)) {
+        request.flags |= ZC_BLOCK_PARTS;
+        if (zc_request_track(&request, (CUdeviceptr)p, NULL, rule, why))
+            return CUDA_SUCCESS;
+        zc_place_unregister(p, bytes); /* Nobody would divide copies. */
+        request.flags &= ~ZC_BLOCK_PARTS;
+    }
     CUresult result = real(p, bytes, flags);
     if (result == CUDA_SUCCESS)
-        zc_request_track(&request, (CUdeviceptr)p, NULL, rule,
-                         first ? NULL : "the pages are the program's own");
+        zc_request_track(&request, (CUdeviceptr)p, NULL, rule, why);
     return result;
 }
 
@@ -76,16 +81,23 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
 static struct zc_block *hosted(const void *p)
 {
     struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
-    return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_QUARANTINED)
-               ? block
-               : NULL;
+    const unsigned not_here = ZC_BLOCK_QUARANTINED | ZC_BLOCK_PARTS;
+    return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & not_here) ? block : NULL;
+}
+
+/* The block of what the program registered, and libzc did so in parts.  The driver answers for each
+ * of them, and refuses to register any of it again. */
+static const struct zc_block *in_parts(const void *p)
+{
+    const struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
+    return block && block->flags & ZC_BLOCK_PARTS ? block : NULL;
 }
 
 /* Memory that the program requested as device memory is not host memory to it, and freed memory is
  * unknown to it. */
 static bool is_converted(const void *p)
 {
-    return zc_placed_near((CUdeviceptr)p) && !hosted(p);
+    return zc_placed_near((CUdeviceptr)p) && !hosted(p) && !in_parts(p);
 }
 
 /* The program can't register or unregister the driver's own memory: the driver returns
@@ -153,11 +165,13 @@ ZC_BODY(cuMemHostUnregister, (void *p))
 {
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
-    if (zc_hidden((CUdeviceptr)p))
-        return real(disguised(p));
+    const struct zc_block *parts = in_parts(p);
+    if (parts ? parts->base != (CUdeviceptr)p : zc_hidden((CUdeviceptr)p))
+        return real((void *)zc_pinned_pageable);
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
-    CUresult result = real(p);
+    CUresult result =
+        parts && untracked.taken ? zc_place_unregister(p, untracked.copy.size) : real(p);
     if (zc_retrack(&untracked, result))
         return result;
     zc_hostmem_return(p, untracked.taken ? untracked.copy.size : 1);

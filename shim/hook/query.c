@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/life.h"
+#include "base/memory.h"
 #include "base/module.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
@@ -19,8 +20,21 @@
 /* Bytes that the driver writes of CU_POINTER_ATTRIBUTE_P2P_TOKENS (measured). */
 #define P2P_TOKENS 12
 
-/* The driver maps device memory in pages of this size. */
+/* The driver maps memory of its own in pages of this size. */
 #define HUGE_PAGE ((CUdeviceptr)2 << 20)
+
+/* The pages that an answer about a mapping speaks of. */
+static CUdeviceptr first_page(const struct zc_block *b)
+{
+    return b->flags & ZC_BLOCK_PARTS ? zc_page_start(b->base) : b->base & ~(HUGE_PAGE - 1);
+}
+static uint64_t pages_of(const struct zc_block *b)
+{
+    CUdeviceptr end = b->base + b->size;
+    return (b->flags & ZC_BLOCK_PARTS ? zc_page_end(end)
+                                      : (end + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)) -
+           first_page(b);
+}
 
 static struct zc_block *asked_about(CUdeviceptr ptr)
 {
@@ -133,10 +147,9 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return put_int(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-        return put_word(data, ((b->base + b->size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)) -
-                                  (b->base & ~(HUGE_PAGE - 1)));
+        return put_word(data, pages_of(b));
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        return put_word(data, b->base & ~(HUGE_PAGE - 1));
+        return put_word(data, first_page(b));
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         return put_int_since(12080, data, 0);
     case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
@@ -192,10 +205,11 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     /* The driver copies pinned blocks, so it must know the flag.  Other blocks in the same
      * registration wait as well. */
     if (zc_block_hosted(b)) {
-        CUresult result = zc_pinned_sync(ptr, *(const int *)value);
+        CUresult result = zc_pinned_sync(b->base, b->size, *(const int *)value);
         if (result != CUDA_SUCCESS)
             return result;
-        ((struct zc_backing *)b->backing)->synced = true;
+        if (b->backing)
+            ((struct zc_backing *)b->backing)->synced = true;
     }
     if (*(const int *)value)
         __atomic_fetch_or(&b->flags, ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);

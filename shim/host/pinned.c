@@ -86,6 +86,29 @@ static uint64_t parts_of(const struct zc_extent *e, size_t bytes)
     return (bytes + e->part - 1) / e->part;
 }
 
+/* A range that is registered in parts. */
+struct range {
+    uintptr_t base;
+    size_t bytes, part, skew; /* `skew`: of the first part, which lacks that much. */
+};
+
+static struct range range_of(const struct zc_extent *e)
+{
+    return (struct range){zc_extent_base(e), e->pinned, e->part, 0};
+}
+
+static struct range range_of_own(const void *p, size_t bytes)
+{
+    uintptr_t base = (uintptr_t)p;
+    return (struct range){base, bytes, ZC_BLOCK_PART, base - zc_block_part_begin(base)};
+}
+
+static size_t part_end(const struct range *r, size_t at)
+{
+    size_t end = at + r->part - (at + r->skew) % r->part;
+    return end < r->bytes ? end : r->bytes;
+}
+
 static bool room_for(uint64_t more)
 {
     uint64_t limit = __atomic_load_n(&most, __ATOMIC_RELAXED);
@@ -160,17 +183,44 @@ static void leave_file(struct zc_extent *e)
     __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
 }
 
-/* Ends the registrations that an extent has, or had when a part of them was ended.  CUDA_SUCCESS,
- * or the code of one that the driver keeps. */
-static CUresult end_parts(const struct zc_extent *e)
+/* Ends the registrations that a range has, or had when a part of them was ended.  CUDA_SUCCESS, or
+ * the code of one that the driver keeps. */
+static CUresult end_range(const struct range *r)
 {
     CUresult kept = CUDA_SUCCESS;
-    for (size_t at = 0; at < e->pinned; at += e->part) {
-        CUresult result = zc_real.cuMemHostUnregister((char *)zc_extent_base(e) + at);
+    for (size_t at = 0; at < r->bytes; at = part_end(r, at)) {
+        CUresult result = zc_real.cuMemHostUnregister((void *)(r->base + at));
         if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
             kept = result;
     }
     return kept;
+}
+
+static CUresult end_parts(const struct zc_extent *e)
+{
+    const struct range r = range_of(e);
+    return end_range(&r);
+}
+
+CUresult zc_pinned_end(void *p, size_t bytes)
+{
+    const struct range r = range_of_own(p, bytes);
+    return end_range(&r);
+}
+
+bool zc_pinned_register(void *p, size_t bytes, unsigned flags, int device)
+{
+    struct range r = range_of_own(p, bytes);
+    CUresult result = zc_device_one_address(device) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    for (size_t at = 0, end; result == CUDA_SUCCESS && at < bytes; at = end) {
+        end = part_end(&r, at);
+        result = zc_real.cuMemHostRegister_v2((char *)p + at, end - at, flags);
+        if (result != CUDA_SUCCESS) {
+            r.bytes = at;
+            end_range(&r);
+        }
+    }
+    return result == CUDA_SUCCESS;
 }
 
 /* Large fresh memory comes in huge pages, but for what would be more than the program asked for,
@@ -473,14 +523,15 @@ bool zc_pinned_unregister(struct zc_extent *e)
     return true;
 }
 
-CUresult zc_pinned_sync(CUdeviceptr address, bool on)
+CUresult zc_pinned_sync(CUdeviceptr address, size_t bytes, bool on)
 {
     const struct zc_extent *e = zc_hostheap_extent(address);
+    const struct range r = e ? range_of(e) : range_of_own((const void *)address, bytes);
     CUresult result = CUDA_SUCCESS;
     int value = on;
-    for (size_t at = 0; result == CUDA_SUCCESS && at < e->pinned; at += e->part)
-        result = zc_real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-                                               zc_extent_base(e) + at);
+    for (size_t at = 0; result == CUDA_SUCCESS && at < r.bytes; at = part_end(&r, at))
+        result =
+            zc_real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, r.base + at);
     return result;
 }
 
@@ -728,7 +779,7 @@ static CUresult make_block(const struct zc_want *want, struct zc_backing *out, c
 static CUresult unmake_block(struct zc_backing *backing, bool gone)
 {
     if (backing->synced && !gone && zc_hostheap_extent(backing->base)->use == ZC_EXTENT_BLOCK)
-        zc_pinned_sync(backing->base, false);
+        zc_pinned_sync(backing->base, 1, false);
     zc_hostheap_put((void *)backing->base);
     return CUDA_SUCCESS;
 }

@@ -59,6 +59,7 @@ struct zc_block {
 #define ZC_BLOCK_EXPORTED 128u /* Others reach its memory by a handle that the program has. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u   /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_CAME_PINNED 256u /* The host heap had registered its memory before. */
+#define ZC_BLOCK_PARTS 512u       /* The program registered it, and libzc did so in parts. */
 #define ZC_BLOCK_SPLIT 2048u      /* Its place has the first bytes; the others are in `mapped`. */
 #define ZC_BLOCK_READ_ONLY 4096u  /* Registered with CU_MEMHOSTREGISTER_READ_ONLY. */
 
@@ -80,28 +81,39 @@ static inline uint64_t zc_block_spilled(const struct zc_block *block)
     return block->flags & ZC_BLOCK_SPLIT ? block->size - placed : 0;
 }
 
-/* True for pinned host memory that the program requested and libzc made. */
+/* Memory that libzc made, or knows better than the driver does. */
+#define ZC_BLOCK_KNOWN (ZC_BLOCK_CONVERTED | ZC_BLOCK_PARTS)
+
+/* True for pinned host memory that the program requested and libzc made, or that the program
+ * registered and libzc did so in parts: that has no backing. */
 static inline bool zc_block_hosted(const struct zc_block *block)
 {
-    return (block->flags & ZC_BLOCK_CONVERTED) && block->asked == ZC_KIND_PINNED;
+    return (block->flags & ZC_BLOCK_KNOWN) && block->asked == ZC_KIND_PINNED;
 }
 
 /* Such memory is registered in parts of so many bytes: the calls of other threads and processes
- * wait while the driver registers one (measured), and driver 580 takes none of 512 GiB. */
+ * wait while the driver registers one (measured), and driver 580 takes none of 512 GiB.  Those of
+ * the program's own memory begin at multiples of it: no page is in two. */
 #define ZC_BLOCK_PART ((uint64_t)256 << 20)
+static inline uint64_t zc_block_part_begin(uint64_t base)
+{
+    return base & ~(ZC_BLOCK_PART - 1);
+}
 
 /* The first border behind an address in a block: of the bytes of a split block that are in
  * `mapped`, or of a part.  0 if there is none, and for NULL. */
 static inline uint64_t zc_block_border(const struct zc_block *block, uint64_t address)
 {
-    uint64_t border = 0;
+    uint64_t border = 0, start;
     if (!block)
         return 0;
-    if (block->flags & ZC_BLOCK_SPLIT)
-        border = block->size - zc_block_spilled(block);
-    else if (block->size > ZC_BLOCK_PART && zc_block_hosted(block))
-        border = ((address - block->base) / ZC_BLOCK_PART + 1) * ZC_BLOCK_PART;
-    return border > address - block->base && border < block->size ? block->base + border : 0;
+    if (block->flags & ZC_BLOCK_SPLIT) {
+        border = block->base + block->size - zc_block_spilled(block);
+    } else if (block->size > ZC_BLOCK_PART && zc_block_hosted(block)) {
+        start = block->flags & ZC_BLOCK_PARTS ? zc_block_part_begin(block->base) : block->base;
+        border = start + ((address - start) / ZC_BLOCK_PART + 1) * ZC_BLOCK_PART;
+    }
+    return border > address && border - block->base < block->size ? border : 0;
 }
 
 /*

@@ -11,7 +11,7 @@ struct zc_block *zc_block_at(CUdeviceptr address)
 struct zc_block *zc_placed_at(CUdeviceptr address)
 {
     struct zc_block *b = address ? zc_block_find(address) : NULL;
-    return b && (b->flags & ZC_BLOCK_CONVERTED) ? b : NULL;
+    return b && (b->flags & ZC_BLOCK_KNOWN) ? b : NULL;
 }
 
 struct zc_block *zc_converted_at(CUdeviceptr address)

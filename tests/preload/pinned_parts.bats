@@ -15,12 +15,13 @@ setup() {
     export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
 }
 
-# Runs a scenario bare and in the place `pinned`; what it prints must be the same: same SCENARIO
+# Runs a scenario bare and in the place `pinned`, or by RULE; what it prints must be the same: same
+# SCENARIO [RULE]
 same() {
     run -0 --separate-stderr timeout 120 "$PROGRAM" "$1"
     local bare=$output
     rm -f "$ZC_LOG" "$SIM_TRACE"
-    run -0 --separate-stderr under_policy "$HOST" timeout 120 "$PROGRAM" "$1"
+    run -0 --separate-stderr under_policy "${2:-$HOST}" timeout 120 "$PROGRAM" "$1"
     diff <(cat <<<"$bare") <(cat <<<"$output")
     [[ -z $stderr ]]
 }
@@ -106,4 +107,40 @@ calls() {
     run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=policy/presets/everyday.conf \
         "${PROGRAM%/*}/host_requests" many
     [[ $(calls cuMemHostRegister_v2) -eq 0 && $(calls cuMemHostAlloc) -gt 0 ]]
+}
+
+PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
+
+@test "with parts = yes what the program registers is one block to it" {
+    same own_answers "$PARTS"
+    [[ $(calls cuMemHostRegister_v2) -gt 3 ]]
+    same own_copies "$PARTS"
+}
+
+@test "with parts = yes memory is registered in parts wherever it begins" {
+    same own_whole "$PARTS"
+    [[ $(calls cuMemHostRegister_v2) -eq 3 && $(calls cuMemHostUnregister) -eq 3 ]]
+    export SIM_PIN_MIB=300
+    run -1 timeout 120 "$PROGRAM" own_whole
+    run -0 under_policy "$PARTS" timeout 120 "$PROGRAM" own_whole
+    [[ $output == *"it is right: 1"* ]]
+}
+
+@test "memory registered in parts is registered again, and forgotten with its context" {
+    same own_again "$PARTS"
+}
+
+@test "where the driver refuses a part of the program's memory, it registers all at once" {
+    run -0 timeout 120 "$PROGRAM" own_whole
+    local bare=$output
+    rm -f "$SIM_TRACE"
+    export SIM_FAIL=cuMemHostRegister_v2:2:3
+    run -0 --separate-stderr under_policy "$PARTS" timeout 120 "$PROGRAM" own_whole
+    [[ $output == "$bare" && -z $stderr ]]
+    [[ $(calls cuMemHostRegister_v2) -eq 4 && $(calls cuMemHostUnregister) -eq 3 ]]
+}
+
+@test "without parts = yes the driver registers the program's memory as asked" {
+    same own_whole $'api = cudaHostRegister\nplace = pinned'
+    [[ $(calls cuMemHostRegister_v2) -eq 1 ]]
 }

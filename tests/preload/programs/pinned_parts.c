@@ -11,20 +11,35 @@
 #define ACROSS (4 * MIB)
 
 static char *block;
-static CUdeviceptr device; /* ACROSS bytes. */
+static size_t behind = SIZE_MAX; /* Where registered memory begins, behind a border; none if so. */
+static CUdeviceptr device;       /* ACROSS bytes. */
+
+/* The address is the program's to choose. */
+static void register_block(void)
+{
+    char *room =
+        mmap(NULL, SIZE + 2 * PART, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        exit(1);
+    block = (char *)(((uintptr_t)room + PART - 1) / PART * PART) + behind;
+    CHECK(cuMemHostRegister(block, SIZE, CU_MEMHOSTREGISTER_PORTABLE));
+}
 
 static void start(void)
 {
     context = start_gpu(0);
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemAlloc(&device, ACROSS));
-    CHECK(cuMemHostAlloc((void **)&block, SIZE, CU_MEMHOSTALLOC_PORTABLE));
+    if (behind == SIZE_MAX)
+        CHECK(cuMemHostAlloc((void **)&block, SIZE, CU_MEMHOSTALLOC_PORTABLE));
+    else
+        register_block();
     memset(block + PART - ACROSS, 1, 2 * ACROSS);
 }
 
 static void end(void)
 {
-    SHOW(cuMemFreeHost(block));
+    SHOW(behind == SIZE_MAX ? cuMemFreeHost(block) : cuMemHostUnregister(block));
     end_gpu(0);
 }
 
@@ -48,7 +63,8 @@ static void answers(void)
         relative("device pointer", at, base, 0);
         SHOW(cuMemHostGetFlags(&flags, block + places[i]));
         printf("flags %u\n", flags);
-        SHOW(cuMemHostUnregister(block + places[i]));
+        if (i || behind == SIZE_MAX)
+            SHOW(cuMemHostUnregister(block + places[i]));
         SHOW(cuMemHostRegister(block + places[i], 1, 0));
     }
     SHOW(cuIpcGetMemHandle(&ipc, base + PART));
@@ -305,10 +321,53 @@ static void smaller(void)
         CHECK(cuMemFreeHost(one[i]));
 }
 
+/* The same of memory that the program registers. */
+static void own_answers(void)
+{
+    behind = 0;
+    answers();
+}
+
+static void own_copies(void)
+{
+    behind = 0;
+    copies();
+}
+
+/* Neither end lies at the border of a part, or of a page. */
+static void own_whole(void)
+{
+    behind = 5 * MIB + 4096 + 64;
+    whole();
+}
+
+/* Registered again at once, and forgotten with its context. */
+static void own_again(void)
+{
+    behind = 5 * MIB;
+    start();
+    SHOW(cuMemHostUnregister(block));
+    SHOW(cuMemHostUnregister(block));
+    SHOW(cuMemHostRegister(block, SIZE, 0));
+    SHOW(cuMemHostRegister(block + SIZE - 4096, 8192, 0));
+    CHECK(cuDevicePrimaryCtxReset(0));
+    context = start_gpu(0);
+    show_range((CUdeviceptr)block + PART, (CUdeviceptr)block);
+    SHOW(cuMemHostRegister(block, SIZE, 0));
+    end();
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"answers", answers}, {"copies", copies},
-                                          {"changed", changed}, {"whole", whole},
-                                          {"own", own},         {"smaller", smaller}};
+    static const struct scenario all[] = {{"answers", answers},
+                                          {"copies", copies},
+                                          {"changed", changed},
+                                          {"whole", whole},
+                                          {"own", own},
+                                          {"smaller", smaller},
+                                          {"own_answers", own_answers},
+                                          {"own_copies", own_copies},
+                                          {"own_whole", own_whole},
+                                          {"own_again", own_again}};
     return RUN_SCENARIO(all, argc, argv);
 }
