@@ -281,11 +281,16 @@ bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type)
            its == type;
 }
 
+static void describe_set(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
+                         unsigned unit, size_t width, size_t height)
+{
+    zc_describe_set_2d(c, dst, pitch, value, unit > 4 ? 0 : (uint8_t)unit, width, height);
+}
+
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p)
 {
     if (p)
-        zc_describe_set_2d(c, p->dst, p->pitch, p->value,
-                           p->elementSize > 4 ? 0 : (uint8_t)p->elementSize, p->width, p->height);
+        describe_set(c, p->dst, p->pitch, p->value, p->elementSize, p->width, p->height);
 }
 
 static bool known_node(CUgraphNodeType type)
@@ -299,21 +304,22 @@ bool zc_describe_parts(CUgraphNodeType type)
            type == CU_GRAPH_NODE_TYPE_MEMCPY_BATCH;
 }
 
-bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t i)
+bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *p, size_t i)
 {
-    const struct zc_node_params *p = (const struct zc_node_params *)params;
+    const struct zc_batch_node *batch = (const struct zc_batch_node *)p;
     switch (p ? (int)p->type : -1) {
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        zc_describe_3d(c, &p->copy.params);
+        zc_describe_3d(c, &p->memcpy.copyParams);
         return i < 1;
     case CU_GRAPH_NODE_TYPE_MEMSET:
-        zc_describe_set_node(c, &p->set.params);
+        describe_set(c, p->memset.dst, p->memset.pitch, p->memset.value, p->memset.elementSize,
+                     p->memset.width, p->memset.height);
         return i < 1;
     case CU_GRAPH_NODE_TYPE_MEMCPY_BATCH:
-        if (!p->batch.dsts || !p->batch.srcs || !p->batch.sizes || i >= p->batch.count)
+        if (!batch->dsts || !batch->srcs || !batch->sizes || i >= batch->count)
             return false;
-        zc_describe_line(c, ZC_SIDE_ANY, p->batch.dsts[i], ZC_SIDE_ANY, p->batch.srcs[i],
-                         p->batch.sizes[i]);
+        zc_describe_line(c, ZC_SIDE_ANY, batch->dsts[i], ZC_SIDE_ANY, batch->srcs[i],
+                         batch->sizes[i]);
         return true;
     default:
         c->unknown = p && !known_node(p->type);
@@ -323,8 +329,7 @@ bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t
 
 const CUgraphNodeParams *zc_describe_if(CUgraphNode node, const CUgraphNodeParams *params)
 {
-    const struct zc_node_params *p = (const struct zc_node_params *)params;
-    return p && zc_describe_of_type(node, p->type) ? params : NULL;
+    return params && zc_describe_of_type(node, params->type) ? params : NULL;
 }
 
 bool zc_copy_well_formed(const struct zc_copy *c)

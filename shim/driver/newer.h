@@ -42,57 +42,27 @@ typedef CUresult(CUDA_CB *CUgraphRecaptureCallback)(void *data, CUgraphNode node
                                                     CUgraphRecaptureStatus status);
 #endif
 
-/* The part of a CUgraphNodeParams that libzc reads, in all its versions. */
-struct zc_node_params {
+/* A CUgraphNodeParams of a node that copies several lines (CUDA 13.5). */
+struct zc_batch_node {
     CUgraphNodeType type;
     int zero[3];
-    union {
-        struct {
-            int flags, reserved;
-            CUcontext context;
-            CUDA_MEMCPY3D params;
-        } copy;
-        struct {
-            CUDA_MEMSET_NODE_PARAMS params;
-            CUcontext context;
-        } set;
-        CUDA_MEM_ALLOC_NODE_PARAMS alloc;
-        struct {
-            CUgraph graph;
-            int ownership;
-        } child;
-        struct {
-            cuuint64_t handle;
-            int type;
-            unsigned count;
-            CUgraph *bodies;
-            CUcontext context;
-        } conditional;
-        struct {
-            size_t count;
-            CUdeviceptr *dsts, *srcs;
-            size_t *sizes;
-            CUmemcpyAttributes *attributes;
-            size_t *indices, attribute_count;
-            CUcontext context;
-        } batch;
-        char bytes[240];
-    };
+    size_t count;
+    CUdeviceptr *dsts, *srcs;
+    size_t *sizes;
+    CUmemcpyAttributes *attributes;
+    size_t *indices, attribute_count;
+    CUcontext context;
+    char zeros[176];
 } __attribute__((may_alias));
+_Static_assert(sizeof(struct zc_batch_node) == sizeof(CUgraphNodeParams), "one of its members");
 
 /* Called by libzc alone. */
 CUresult CUDAAPI cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *params);
 
-#define ZC_MEMBER(ours, its)                                                                       \
-    _Static_assert(offsetof(struct zc_node_params, ours) == offsetof(CUgraphNodeParams, its), #its)
-_Static_assert(sizeof(CUgraphNodeParams) == sizeof(struct zc_node_params), "CUgraphNodeParams");
-ZC_MEMBER(copy.params, memcpy.copyParams);
-ZC_MEMBER(set.context, memset.ctx);
-ZC_MEMBER(child.graph, graph.graph);
-ZC_MEMBER(alloc.dptr, alloc.dptr);
-ZC_MEMBER(conditional.count, conditional.size);
-ZC_MEMBER(conditional.bodies, conditional.phGraph_out);
 #if CUDA_VERSION >= 13050
-ZC_MEMBER(batch.sizes, memcpyBatch.sizes);
-ZC_MEMBER(batch.attribute_count, memcpyBatch.numAttrs);
+_Static_assert(offsetof(struct zc_batch_node, sizes) ==
+                       offsetof(CUgraphNodeParams, memcpyBatch.sizes) &&
+                   offsetof(struct zc_batch_node, attribute_count) ==
+                       offsetof(CUgraphNodeParams, memcpyBatch.numAttrs),
+               "CUDA's own");
 #endif

@@ -197,10 +197,10 @@ static bool takes_nodes(const struct zc_behind *at)
 {
     CUgraphNode node;
     CUresult result;
-    struct zc_node_params empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    CUgraphNodeParams empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
     if (at->edges)
-        result = zc_real.cuGraphAddNode_v2(&node, at->graph, at->nodes, at->edges, at->count,
-                                           (CUgraphNodeParams *)&empty);
+        result =
+            zc_real.cuGraphAddNode_v2(&node, at->graph, at->nodes, at->edges, at->count, &empty);
     else
         result = zc_real.cuGraphAddEmptyNode(&node, at->graph, at->nodes, at->count);
     return result == CUDA_SUCCESS && zc_real.cuGraphDestroyNode(node) == CUDA_SUCCESS;

@@ -134,7 +134,7 @@ static CUresult before_node(const struct zc_entry *entry, const CUgraphNodeParam
 {
     struct zc_copy c;
     zc_copy_init(&c, entry->fn, entry->flavour);
-    bool one = params && ((const struct zc_node_params *)params)->type <= CU_GRAPH_NODE_TYPE_MEMSET;
+    bool one = params && params->type <= CU_GRAPH_NODE_TYPE_MEMSET;
     c.behind = one ? behind : NULL;
     if (!zc_describe_part(&c, params, 0))
         return zc_copy_before_node(&c);
@@ -206,42 +206,39 @@ static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child
 /* A body of a call for one type of nodes in executable graphs; `...` are the driver's arguments. */
 #define EXEC_SET(node_type, member, ...)                                                           \
     {                                                                                              \
-        struct zc_node_params any = {.type = node_type};                                           \
+        CUgraphNodeParams any = {.type = node_type};                                               \
         if (params)                                                                                \
-            any.member.params = *params;                                                           \
-        const CUgraphNodeParams *p =                                                               \
-            params ? zc_describe_if(node, (const CUgraphNodeParams *)&any) : NULL;                 \
+            memcpy(&any.member, params, sizeof(*params));                                          \
+        const CUgraphNodeParams *p = params ? zc_describe_if(node, &any) : NULL;                   \
         return PREPARED(p, replaced(entry, exec, node, p, real(__VA_ARGS__)));                     \
     }
 
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
-EXEC_SET(CU_GRAPH_NODE_TYPE_MEMCPY, copy, exec, node, params, context)
+EXEC_SET(CU_GRAPH_NODE_TYPE_MEMCPY, memcpy.copyParams, exec, node, params, context)
 
 ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
                                          const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))
-EXEC_SET(CU_GRAPH_NODE_TYPE_MEMSET, set, exec, node, params, context)
+EXEC_SET(CU_GRAPH_NODE_TYPE_MEMSET, memset, exec, node, params, context)
 
 ZC_BODY(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child))
 {
     return PREPARED(NULL, replaced_child(exec, node, child, real(exec, node, child)));
 }
 
-static CUcontext context_of(const CUgraphNodeParams *params)
+static CUcontext context_of(const CUgraphNodeParams *p)
 {
-    const struct zc_node_params *p = (const struct zc_node_params *)params;
     return !p                                     ? NULL
-           : p->type == CU_GRAPH_NODE_TYPE_MEMCPY ? p->copy.context
-           : p->type == CU_GRAPH_NODE_TYPE_MEMSET ? p->set.context
+           : p->type == CU_GRAPH_NODE_TYPE_MEMCPY ? p->memcpy.copyCtx
+           : p->type == CU_GRAPH_NODE_TYPE_MEMSET ? p->memset.ctx
                                                   : NULL;
 }
 
-static CUresult added(const struct zc_entry *entry, const CUgraphNodeParams *params,
+static CUresult added(const struct zc_entry *entry, const CUgraphNodeParams *p,
                       const struct zc_behind *behind, CUresult result)
 {
-    const struct zc_node_params *p = (const struct zc_node_params *)params;
     if (result != CUDA_SUCCESS || !p || !zc_life_on())
-        return after_node(entry, params, behind, result);
+        return after_node(entry, p, behind, result);
     if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
                          ZC_KIND_DEVICE);
@@ -276,11 +273,9 @@ ZC_BODY(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params))
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = zc_describe_if(node, params);
-    const struct zc_node_params *any = (const struct zc_node_params *)p;
-    bool child = any && any->type == CU_GRAPH_NODE_TYPE_GRAPH;
-    return PREPARED(p, child
-                           ? replaced_child(exec, node, any->child.graph, real(exec, node, params))
-                           : replaced(entry, exec, node, p, real(exec, node, params)));
+    bool child = p && p->type == CU_GRAPH_NODE_TYPE_GRAPH;
+    return PREPARED(p, child ? replaced_child(exec, node, p->graph.graph, real(exec, node, params))
+                             : replaced(entry, exec, node, p, real(exec, node, params)));
 }
 
 ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))

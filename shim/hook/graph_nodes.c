@@ -57,16 +57,16 @@ static void read_kernel(struct zc_graph_nodes *nodes, CUgraphNode id)
 
 static void read_copies(struct reading *r, CUgraphNode id, CUgraphNode given, CUgraphNodeType type)
 {
-    struct zc_node_params p = {.type = type};
+    CUgraphNodeParams p = {.type = type};
     CUresult result = type == CU_GRAPH_NODE_TYPE_MEMCPY
-                          ? zc_real.cuGraphMemcpyNodeGetParams(given, &p.copy.params)
+                          ? zc_real.cuGraphMemcpyNodeGetParams(given, &p.memcpy.copyParams)
                       : type == CU_GRAPH_NODE_TYPE_MEMSET
-                          ? zc_real.cuGraphMemsetNodeGetParams(given, &p.set.params)
-                          : zc_real.cuGraphNodeGetParams(given, (CUgraphNodeParams *)&p);
+                          ? zc_real.cuGraphMemsetNodeGetParams(given, (void *)&p.memset)
+                          : zc_real.cuGraphNodeGetParams(given, &p);
     for (size_t i = 0; result == CUDA_SUCCESS; i++) {
         struct zc_copy c;
         zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
-        if (!zc_describe_part(&c, (const CUgraphNodeParams *)&p, i))
+        if (!zc_describe_part(&c, &p, i))
             break;
         zc_graph_add(r->nodes, id, &c);
     }

@@ -242,16 +242,16 @@ CUresult zc_parts_node(struct zc_copy *c)
 {
     const struct zc_behind *at = c->behind;
     const struct box box = whole(c);
-    struct zc_node_params child = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+    CUgraphNodeParams child = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
     CUgraph graph;
     c->result = divisible(c) ? zc_real.cuGraphCreate(&graph, 0) : CUDA_ERROR_INVALID_VALUE;
     if (c->result != CUDA_SUCCESS)
         return c->result;
     make(c, &box, add_part, &graph);
-    child.child.graph = graph;
+    child.graph.graph = graph;
     if (c->result == CUDA_SUCCESS && at->edges)
-        c->result = zc_real.cuGraphAddNode_v2(at->node, at->graph, at->nodes, at->edges, at->count,
-                                              (CUgraphNodeParams *)&child);
+        c->result =
+            zc_real.cuGraphAddNode_v2(at->node, at->graph, at->nodes, at->edges, at->count, &child);
     else if (c->result == CUDA_SUCCESS)
         c->result =
             zc_real.cuGraphAddChildGraphNode(at->node, at->graph, at->nodes, at->count, graph);

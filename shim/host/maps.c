@@ -32,33 +32,6 @@ _Static_assert(sizeof(struct query) == 104, "the kernel's layout");
 #define RIGHT_WRITE 2u
 #define RIGHT_EXEC 4u
 
-/* The mapping at *at; moves *at to its end. */
-static enum zc_maps_answer ask(int fd, uint64_t *at, uint64_t right)
-{
-    struct query q = {.size = sizeof(q), .address = *at};
-    if (ioctl(fd, QUERY, &q) != 0)
-        return errno == ENOENT ? ZC_MAPS_NO : ZC_MAPS_UNKNOWN;
-    *at = q.end;
-    if (!(q.rights & right))
-        return ZC_MAPS_NO;
-    return q.inode || q.major || q.minor ? ZC_MAPS_UNKNOWN : ZC_MAPS_YES;
-}
-
-enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
-{
-    enum zc_maps_answer answer = ZC_MAPS_YES;
-    uint64_t at = (uintptr_t)memory, end = at + n;
-    int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
-    if (fd < 0)
-        answer = ZC_MAPS_UNKNOWN;
-    while (answer == ZC_MAPS_YES && at < end)
-        answer = ask(fd, &at, write ? RIGHT_WRITE : RIGHT_READ);
-    if (fd >= 0)
-        zc_file_close(fd);
-    errno = saved;
-    return answer;
-}
-
 static bool slow; /* The kernel has no query.  Atomic. */
 
 bool zc_maps_slow(void)
@@ -91,6 +64,27 @@ static bool query(int fd, uint64_t address, struct zc_maps_mapping *out)
                   (q.rights & RIGHT_WRITE ? PROT_WRITE : 0) |
                   (q.rights & RIGHT_EXEC ? PROT_EXEC : 0);
     return error == 0;
+}
+
+enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
+{
+    enum zc_maps_answer answer = ZC_MAPS_YES;
+    uint64_t at = (uintptr_t)memory, end = at + n;
+    struct zc_maps_mapping m;
+    int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
+    if (fd < 0)
+        answer = ZC_MAPS_UNKNOWN;
+    for (; answer == ZC_MAPS_YES && at < end; at = m.end)
+        if (!query(fd, at, &m))
+            answer = zc_maps_slow() ? ZC_MAPS_UNKNOWN : ZC_MAPS_NO;
+        else if (!(m.rights & (write ? PROT_WRITE : PROT_READ)))
+            answer = ZC_MAPS_NO;
+        else if (m.inode)
+            answer = ZC_MAPS_UNKNOWN;
+    if (fd >= 0)
+        zc_file_close(fd);
+    errno = saved;
+    return answer;
 }
 
 static const char *number(const char *at, unsigned base, uint64_t *out)

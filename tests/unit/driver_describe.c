@@ -58,8 +58,11 @@ static void a_node_that_lacks_a_list_has_no_copies(void **state)
 {
     CUdeviceptr dst[] = {0x1000, 0x3000}, src[] = {0x2000, 0x4000};
     size_t bytes[] = {16, 32};
-    struct zc_node_params node = {.type = CU_GRAPH_NODE_TYPE_MEMCPY_BATCH,
-                                  .batch = {.count = 2, .dsts = dst, .srcs = src, .sizes = bytes}};
+    struct zc_batch_node node = {.type = CU_GRAPH_NODE_TYPE_MEMCPY_BATCH,
+                                 .count = 2,
+                                 .dsts = dst,
+                                 .srcs = src,
+                                 .sizes = bytes};
     const CUgraphNodeParams *params = (const CUgraphNodeParams *)&node;
     struct zc_copy c = {0};
 
@@ -71,13 +74,13 @@ static void a_node_that_lacks_a_list_has_no_copies(void **state)
         assert_int_equal(c.bytes, bytes[i]);
     }
     assert_false(zc_describe_part(&c, params, 2));
-    node.batch.dsts = NULL;
+    node.dsts = NULL;
     assert_false(zc_describe_part(&c, params, 0));
-    node.batch.dsts = dst;
-    node.batch.srcs = NULL;
+    node.dsts = dst;
+    node.srcs = NULL;
     assert_false(zc_describe_part(&c, params, 0));
-    node.batch.srcs = src;
-    node.batch.sizes = NULL;
+    node.srcs = src;
+    node.sizes = NULL;
     assert_false(zc_describe_part(&c, params, 0));
 }
 

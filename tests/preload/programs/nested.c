@@ -172,10 +172,13 @@ static int set_grid(void *const *args, const struct sim_launch *how)
 static CUgraph *add_conditional(CUgraph graph, cuuint64_t handle, int type, unsigned count)
 {
     CUgraphNode node;
-    struct zc_node_params p = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL,
-                               .conditional = {handle, type, count, NULL, context}};
-    CHECK(cuGraphAddNode_v3(&node, graph, NULL, NULL, 0, (CUgraphNodeParams *)&p));
-    return p.conditional.bodies;
+    CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+    p.conditional.handle = handle;
+    p.conditional.type = (CUgraphConditionalNodeType)type;
+    p.conditional.size = count;
+    p.conditional.ctx = context;
+    CHECK(cuGraphAddNode_v3(&node, graph, NULL, NULL, 0, &p));
+    return p.conditional.phGraph_out;
 }
 
 /* Bodies in a body, and a loop whose kernel ends it. */
@@ -231,8 +234,15 @@ static void batches(void)
     writes(exec, d, PART);
     CHECK(cuGraphExecDestroy(exec));
     CHECK(cuGraphGetNodes(graph, &node, &count));
-    struct zc_node_params p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY_BATCH,
-                               .batch = {2, dsts, srcs, sizes, &how, &index, 1, context}};
+    struct zc_batch_node p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY_BATCH,
+                              .count = 2,
+                              .dsts = dsts,
+                              .srcs = srcs,
+                              .sizes = sizes,
+                              .attributes = &how,
+                              .indices = &index,
+                              .attribute_count = 1,
+                              .context = context};
     dsts[0] = e;
     dsts[1] = e + PART / 2;
     CHECK(cuGraphNodeSetParams_v2(node, (CUgraphNodeParams *)&p));

@@ -62,8 +62,13 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
         }
     }
     if (s->capture) {
-        const struct zc_node_params p = {
-            .batch = {count, dsts, srcs, sizes, attrs, starts, n, NULL}};
+        const struct zc_batch_node p = {.count = count,
+                                        .dsts = dsts,
+                                        .srcs = srcs,
+                                        .sizes = sizes,
+                                        .attributes = attrs,
+                                        .indices = starts,
+                                        .attribute_count = n};
         struct sim_work work;
         r = sim_work_of_batch(&work, &p, ctx->device);
         return r == CUDA_SUCCESS ? sim_submit(s, &work) : r;

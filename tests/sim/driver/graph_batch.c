@@ -19,22 +19,22 @@ static CUDA_MEMCPY3D line(const struct sim_batch *b, size_t i)
                            b->sizes[i]);
 }
 
-CUresult sim_work_of_batch(struct sim_work *out, const struct zc_node_params *p, int device)
+CUresult sim_work_of_batch(struct sim_work *out, const struct zc_batch_node *p, int device)
 {
-    const size_t n = p->batch.count;
-    if (!n || !p->batch.dsts || !p->batch.srcs || !p->batch.sizes || !p->batch.attributes ||
-        !p->batch.indices || !p->batch.attribute_count)
+    const size_t n = p->count;
+    if (!n || !p->dsts || !p->srcs || !p->sizes || !p->attributes || !p->indices ||
+        !p->attribute_count)
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_batch *b = calloc(1, sizeof *b);
-    *b = (struct sim_batch){
-        .count = n,
-        .dsts = keep(p->batch.dsts, n * sizeof *b->dsts),
-        .srcs = keep(p->batch.srcs, n * sizeof *b->srcs),
-        .sizes = keep(p->batch.sizes, n * sizeof *b->sizes),
-        .attributes = keep(p->batch.attributes, p->batch.attribute_count * sizeof *b->attributes),
-        .indices = keep(p->batch.indices, p->batch.attribute_count * sizeof *b->indices),
-        .attribute_count = p->batch.attribute_count,
-        .device = device};
+    *b = (struct sim_batch){.count = n,
+                            .dsts = keep(p->dsts, n * sizeof *b->dsts),
+                            .srcs = keep(p->srcs, n * sizeof *b->srcs),
+                            .sizes = keep(p->sizes, n * sizeof *b->sizes),
+                            .attributes =
+                                keep(p->attributes, p->attribute_count * sizeof *b->attributes),
+                            .indices = keep(p->indices, p->attribute_count * sizeof *b->indices),
+                            .attribute_count = p->attribute_count,
+                            .device = device};
     *out = (struct sim_work){.kind = SIM_WORK_BATCH, .u.batch = b};
     for (size_t i = 0; i < n; i++) {
         CUDA_MEMCPY3D shape = line(b, i);
@@ -46,20 +46,20 @@ CUresult sim_work_of_batch(struct sim_work *out, const struct zc_node_params *p,
     return CUDA_SUCCESS;
 }
 
-void sim_batch_params(const struct sim_batch *b, struct zc_node_params *p)
+void sim_batch_params(const struct sim_batch *b, struct zc_batch_node *p)
 {
-    p->batch.count = b->count;
-    p->batch.dsts = b->dsts;
-    p->batch.srcs = b->srcs;
-    p->batch.sizes = b->sizes;
-    p->batch.attributes = b->attributes;
-    p->batch.indices = b->indices;
-    p->batch.attribute_count = b->attribute_count;
+    p->count = b->count;
+    p->dsts = b->dsts;
+    p->srcs = b->srcs;
+    p->sizes = b->sizes;
+    p->attributes = b->attributes;
+    p->indices = b->indices;
+    p->attribute_count = b->attribute_count;
 }
 
 struct sim_batch *sim_batch_clone(const struct sim_batch *b)
 {
-    struct zc_node_params p;
+    struct zc_batch_node p;
     struct sim_work copy;
     sim_batch_params(b, &p);
     return sim_work_of_batch(&copy, &p, b->device) == CUDA_SUCCESS ? copy.u.batch : NULL;

@@ -67,17 +67,17 @@ static struct sim_bodies *bodies_new(cuuint64_t handle, int type, unsigned count
     return b;
 }
 
-CUresult sim_work_of_bodies(struct sim_work *out, struct zc_node_params *p)
+CUresult sim_work_of_bodies(struct sim_work *out, CUgraphNodeParams *p)
 {
-    unsigned count = p->conditional.count, most = p->conditional.type == 0 ? 2 : 1;
-    if (!condition_of(p->conditional.handle) || p->conditional.type < 0 ||
-        p->conditional.type > 2 || count < 1 || (count > most && p->conditional.type < 2))
+    unsigned count = p->conditional.size, type = (unsigned)p->conditional.type;
+    if (!condition_of(p->conditional.handle) || type > 2 || count < 1 ||
+        (type < 2 && count > (type == 0 ? 2 : 1)))
         return CUDA_ERROR_INVALID_VALUE;
-    struct sim_bodies *b = bodies_new(p->conditional.handle, p->conditional.type, count);
+    struct sim_bodies *b = bodies_new(p->conditional.handle, (int)type, count);
     for (unsigned i = 0; i < count; i++)
         b->graph[i] = sim_graph_new(false);
     *out = (struct sim_work){.kind = SIM_WORK_CONDITIONAL, .u.bodies = b};
-    p->conditional.bodies = (CUgraph *)b->graph;
+    p->conditional.phGraph_out = (CUgraph *)b->graph;
     return CUDA_SUCCESS;
 }
 

@@ -58,7 +58,7 @@ static CUresult free_work(struct sim_work *out, CUdeviceptr dptr)
 
 static CUresult work_of(struct sim_work *out, CUgraphNodeParams *p)
 {
-    struct zc_node_params *any = (struct zc_node_params *)p;
+    struct zc_batch_node *batch = (struct zc_batch_node *)p;
     struct sim_context *ctx;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
@@ -68,10 +68,10 @@ static CUresult work_of(struct sim_work *out, CUgraphNodeParams *p)
             return CUDA_ERROR_NOT_SUPPORTED;
         return sim_work_of_copy(out, &p->memcpy.copyParams, p->memcpy.copyCtx);
     case SIM_WORK_CONDITIONAL:
-        return sim_work_of_bodies(out, any);
+        return sim_work_of_bodies(out, p);
     case SIM_WORK_BATCH:
-        ctx = sim_context_of(any->batch.context);
-        return ctx ? sim_work_of_batch(out, any, ctx->device) : CUDA_ERROR_INVALID_CONTEXT;
+        ctx = sim_context_of(batch->context);
+        return ctx ? sim_work_of_batch(out, batch, ctx->device) : CUDA_ERROR_INVALID_CONTEXT;
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return kernel_work(out, &p->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
@@ -148,21 +148,20 @@ SIM_ALIAS(cuGraphNodeSetParams_v2, body_cuGraphNodeSetParams,
           (CUgraphNode node, CUgraphNodeParams *p), (node, p))
 
 /* Of the nodes that are read in no other way. */
-SIM_API(cuGraphNodeGetParams, (CUgraphNode node, CUgraphNodeParams *out), (node, out))
+SIM_API(cuGraphNodeGetParams, (CUgraphNode node, CUgraphNodeParams *p), (node, p))
 {
     struct sim_node *n = sim_node_of(node);
-    struct zc_node_params *p = (struct zc_node_params *)out;
     if (!n || !p)
         return CUDA_ERROR_INVALID_VALUE;
     memset(p, 0, sizeof *p);
     p->type = (CUgraphNodeType)n->work.kind;
     if (n->work.kind == SIM_WORK_BATCH) {
-        sim_batch_params(n->work.u.batch, p);
+        sim_batch_params(n->work.u.batch, (struct zc_batch_node *)p);
     } else if (n->work.kind == SIM_WORK_CONDITIONAL) {
         p->conditional.handle = n->work.u.bodies->handle;
-        p->conditional.type = n->work.u.bodies->type;
-        p->conditional.count = n->work.u.bodies->count;
-        p->conditional.bodies = (CUgraph *)n->work.u.bodies->graph;
+        p->conditional.type = (CUgraphConditionalNodeType)n->work.u.bodies->type;
+        p->conditional.size = n->work.u.bodies->count;
+        p->conditional.phGraph_out = (CUgraph *)n->work.u.bodies->graph;
     } else {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
