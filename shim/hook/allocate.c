@@ -10,6 +10,7 @@
 #include "driver/capture.h"
 #include "driver/stream.h"
 #include "ledger/site.h"
+#include "log/lines.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
@@ -90,6 +91,14 @@ static bool exported(const struct zc_rule *rule, uint32_t site)
     return false;
 }
 
+static void note_unmet(const struct zc_request *request, const struct zc_rule *rule,
+                       CUresult result)
+{
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && request->asked == ZC_KIND_DEVICE &&
+        !(request->flags & ZC_BLOCK_STREAM) && !(rule && zc_place_hosts(rule)))
+        zc_log_count_unmet(request->size);
+}
+
 CUresult zc_allocate(struct zc_request *request, const struct zc_original *f)
 {
     if (!zc_request_begin(request))
@@ -109,10 +118,12 @@ CUresult zc_allocate(struct zc_request *request, const struct zc_original *f)
         why = "a library that exports memory requests it (rules with 'module' place it)";
     else if (rule) {
         result = place_request(request, rule, f);
+        note_unmet(request, rule, result);
         zc_limits_end_room();
         return result;
     }
     result = by_original(request, f);
+    note_unmet(request, rule, result);
     if (result == CUDA_SUCCESS && request->size && f->dptr && *f->dptr)
         zc_request_track(request, *f->dptr, NULL, rule, why);
     return result;

@@ -88,6 +88,18 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
     zc_log_write(&line);
 }
 
+ZC_OWN struct zc_log_unmet zc_log_unmet;
+
+void zc_log_count_unmet(uint64_t bytes)
+{
+    struct zc_log_unmet *u = &zc_log_unmet;
+    uint64_t most = __atomic_load_n(&u->largest_bytes, __ATOMIC_RELAXED);
+    while (bytes > most && !__atomic_compare_exchange_n(&u->largest_bytes, &most, bytes, true,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+    __atomic_fetch_add(&u->requests, 1, __ATOMIC_RELAXED);
+}
+
 ZC_OWN struct zc_log_moves zc_log_moves;
 
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,

@@ -43,6 +43,14 @@ struct zc_log_moves {
 };
 extern struct zc_log_moves zc_log_moves; /* Of this process.  With the driver lock. */
 
+/* Requests of cudaMalloc and its kin that failed because the device had no memory, and no rule
+ * gives them host memory. */
+struct zc_log_unmet {
+    uint64_t requests, largest_bytes;
+};
+extern struct zc_log_unmet zc_log_unmet; /* Of this process.  Atomic. */
+void zc_log_count_unmet(uint64_t bytes);
+
 /* A block was moved to host memory or to the device, and why; for how many ticks, and how many
  * launches had waited before.  Counts it, and writes a line at ALLOCS and EVENTS.  With the driver
  * lock. */

@@ -246,6 +246,16 @@ static void moves_field(struct zc_line *line)
     zc_line_close(line, '}');
 }
 
+static void unmet_field(struct zc_line *line)
+{
+    if (!zc_log_unmet.requests)
+        return;
+    zc_line_open(line, "unmet", '{');
+    zc_line_u64(line, "requests", zc_log_unmet.requests);
+    zc_line_u64(line, "largest_bytes", zc_log_unmet.largest_bytes);
+    zc_line_close(line, '}');
+}
+
 static void summary_write(const struct zc_summary *s)
 {
     char *large = zc_arena_get(LINE_BYTES);
@@ -273,6 +283,7 @@ static void summary_write(const struct zc_summary *s)
         zc_line_close(&line, '}');
     }
     moves_field(&line);
+    unmet_field(&line);
     flow_fields(&line, &s->totals);
     pageable_field(&line);
     sites_field(&line, s);
@@ -284,7 +295,7 @@ static void summary_write(const struct zc_summary *s)
 /* A program that only checked for a GPU has nothing to report. */
 static bool has_content(const struct zc_summary *s)
 {
-    uint64_t seen = s->untracked + zc_log_unknown.calls;
+    uint64_t seen = s->untracked + zc_log_unknown.calls + zc_log_unmet.requests;
     for (int outcome = 0; outcome < ZC_OUTCOME_COUNT; outcome++)
         seen += s->copies[outcome].calls;
     for (unsigned place = 0; place < ZC_COUNTERS_PLACES; place++)

@@ -113,6 +113,12 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
             t, "moves: %B to the device, %B to the host; launches waited %t, and %t for the GPU\n",
             zc_log_moves.to_device, zc_log_moves.to_host, zc_ticks_to_ns(zc_log_moves.blocked),
             zc_ticks_to_ns(zc_log_moves.waited));
+    if (zc_log_unmet.requests > 0)
+        zc_text_fmt(t,
+                    "the device had no memory for %U request%s, of up to %B: zc run -p "
+                    "@larger-than-gpu lets host memory take what has no room\n",
+                    zc_log_unmet.requests, zc_log_unmet.requests == 1 ? "" : "s",
+                    zc_log_unmet.largest_bytes);
     if (zc_log_kept_peak > 0)
         zc_text_fmt(t, "up to %B of freed host memory kept for later requests\n", zc_log_kept_peak);
     if (s->untracked > 0)

@@ -156,6 +156,15 @@ static CUresult untry(struct zc_backing *backing, bool gone)
     return result;
 }
 
+bool zc_place_hosts(const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < rule->place.count; i++)
+        if (rule->place.item[i] != ZC_PLACE_DEVICE &&
+            (rule->place.item[i] != ZC_PLACE_VMM || rule->spill != ZC_SPILL_NONE))
+            return true;
+    return false;
+}
+
 /* Why a request can never have this place, whatever the limits are; NULL if it can. */
 static const char *unfit(const struct zc_want *want, enum zc_place_id place)
 {

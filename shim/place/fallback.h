@@ -17,6 +17,9 @@ const struct zc_place *zc_place_of(enum zc_place_id id);
 struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsigned *index_out,
                                 char *why, size_t why_cap);
 
+/* Whether a rule may give a request for device memory host memory, if need be. */
+bool zc_place_hosts(const struct zc_rule *rule);
+
 /* The part of zc_place_release() that the driver may refuse; then nothing has changed. */
 CUresult zc_place_detach(struct zc_backing *backing);
 

@@ -10,7 +10,11 @@ setup() {
     MOVE=$'place = vmm\nspill = move\nchunk = 2M\nbudget = '
 }
 
-# Prints "block to" of each move.
+# Prints "block to" of each move; moves_of BYTES those of blocks of one size.
+moves_of() {
+    jq -r --argjson size "$1" \
+        'select(.type == "move" and .bytes == $size) | "\(.block) \(.to)"' "$ZC_LOG"
+}
 moves() {
     python3 -c 'import json, sys
 for line in map(json.loads, open(sys.argv[1])):
@@ -62,6 +66,31 @@ assert sums["to_device_bytes"] == sum(m["bytes"] for m in moved if m["to"] == "d
 assert sums["to_host_bytes"] == sum(m["bytes"] for m in moved if m["to"] == "host"), sums
 for field in ("blocked_ns", "waited_ns"): # each line rounds
     assert abs(sums[field] - sum(m[field] for m in moved)) <= len(moved), (field, sums)' "$ZC_LOG"
+}
+
+@test "the summary of a program for which the device has no memory names the preset" {
+    SIM_MEMORY_MIB=12 ZC_SUMMARY=1 run --separate-stderr under_policy '' "$program" phases
+    [[ $status != 0 && $stderr == *'no memory for 1 request, of up to 4 MiB: zc run -p @larger'* ]]
+    [[ $(tail -n 1 "$ZC_LOG" | jq -c .unmet) == '{"requests":1,"largest_bytes":4194304}' ]]
+    # So is a program told whose first request fails, also under a rule that keeps to the device;
+    # not one whose rule gives it host memory.
+    rm -f "$ZC_LOG"
+    SIM_MEMORY_MIB=2 ZC_SUMMARY=1 run --separate-stderr under_policy $'[rule all]\nplace = vmm' \
+        "$program" phases
+    [[ $status != 0 && $stderr == *@larger-than-gpu* ]]
+    rm -f "$ZC_LOG"
+    SIM_MEMORY_MIB=2 ZC_SUMMARY=1 run --separate-stderr under_policy \
+        $'[defaults]\nmax_pinned = 1M\n[rule all]\nplace = vmm, mapped' "$program" phases
+    [[ $status != 0 && $stderr != *@larger-than-gpu* ]]
+    [[ $(tail -n 1 "$ZC_LOG" | jq -c .unmet) == null ]]
+}
+
+@test "layers that do not all fit come one for each that is missing, and none runs over the link" {
+    scene 32M layers
+    [[ ${lines[*]:3:5} == 'step 3: 0 '*'step 7: 0 '* && ${lines[*]:3:5} != *': '[1-9]* ]]
+    # Seven of ten fit beside what the layers write, so that each later step has three or four.
+    run -0 moves_of 4194304
+    (( ${#lines[@]} <= 2 * 8 * 4 ))
 }
 
 @test "kernels that gain nothing, or too little, move nothing" {

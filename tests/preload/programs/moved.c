@@ -673,6 +673,53 @@ static void questions(void)
     end();
 }
 
+/* Layers of a network: a kernel reads its weights and the block before, and writes the next one.
+ * Only weights in host memory make it slow. */
+#define LAYERS 10
+static atomic_int weights_far; /* Launches with weights in host memory. */
+
+struct layer {
+    CUdeviceptr weights, in, out;
+};
+
+static int layer_grid(void *const *args, const struct sim_launch *launch)
+{
+    const struct layer *l = args[0];
+    (void)launch;
+    if (!sim_gpu_pointer_write(l->weights) || !sim_gpu_pointer_write(l->out))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    bool far = hosted(l->weights);
+    weights_far += far;
+    sim_kernel_takes(5 + 20000 * far + 300 * hosted(l->in) + 300 * hosted(l->out));
+    return 0;
+}
+
+static void layers(void)
+{
+    CUdeviceptr weights[LAYERS], state[3];
+    CUfunction layer;
+    start_gpu(0);
+    for (unsigned i = 0; i < LAYERS; i++)
+        CHECK(cuMemAlloc(&weights[i], BLOCK));
+    for (unsigned i = 0; i < 3; i++)
+        CHECK(cuMemAlloc(&state[i], BLOCK / 2));
+    layer = load_kernel("layer", layer_grid, 1, (const size_t[]){sizeof(struct layer)});
+    for (unsigned step = 0; step < 8; step++) {
+        for (unsigned i = 0; i < LAYERS; i++) {
+            struct layer l = {weights[i], state[i ? 1 + i % 2 : 0], state[1 + (i + 1) % 2]};
+            void *args[] = {&l};
+            CHECK(cuLaunchKernel(layer, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+        }
+        CHECK(cuCtxSynchronize());
+        printf("step %u: %d over the link\n", step, atomic_exchange(&weights_far, 0));
+    }
+    for (unsigned i = 0; i < LAYERS; i++)
+        CHECK(cuMemFree(weights[i]));
+    for (unsigned i = 0; i < 3; i++)
+        CHECK(cuMemFree(state[i]));
+    end();
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"phases", phases},
@@ -706,6 +753,7 @@ int main(int argc, char **argv)
                                           {"kept_room", kept_room},
                                           {"told", told},
                                           {"many_streams", many_streams},
-                                          {"captured_late", captured_late}};
+                                          {"captured_late", captured_late},
+                                          {"layers", layers}};
     return RUN_SCENARIO(all, argc, argv);
 }
