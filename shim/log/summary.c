@@ -22,7 +22,7 @@
 ZC_OWN struct zc_unknown_calls zc_log_unknown;
 ZC_OWN uint64_t zc_log_kept_peak;
 ZC_OWN uint64_t zc_log_decisions;
-struct zc_log_budgets zc_log_budgets;
+void (*zc_log_limits)(struct zc_line *line);
 int zc_log_status = -1;
 
 static bool add_live_block(struct zc_block *block, void *arg)
@@ -192,31 +192,6 @@ static void places_field(struct zc_line *line, const struct zc_summary *s)
     zc_line_close(line, ']');
 }
 
-static void budgets_row(struct zc_line *line, const struct zc_log_budget *b)
-{
-    zc_line_open(line, NULL, '{');
-    zc_line_str(line, "limit", b->limit);
-    zc_line_i64(line, "device", b->device);
-    zc_line_u64(line, "limit_bytes", b->limit_bytes);
-    zc_line_u64(line, "bytes", b->bytes);
-    zc_line_u64(line, "peak_bytes", b->peak_bytes);
-    zc_line_u64(line, "ranks", b->ranks);
-    zc_line_u64(line, "refused", b->refused);
-    zc_line_close(line, '}');
-}
-
-static void budgets_field(struct zc_line *line)
-{
-    if (zc_log_budgets.rows == 0)
-        return;
-    zc_line_open(line, "budgets", '{');
-    zc_line_open(line, "limits", '[');
-    for (unsigned i = 0; i < zc_log_budgets.rows; i++)
-        budgets_row(line, &zc_log_budgets.row[i]);
-    zc_line_close(line, ']');
-    zc_line_close(line, '}');
-}
-
 /* The request that came nearest to a rule of a policy that took nothing. */
 static void missed_field(struct zc_line *line, const struct zc_missed *m)
 {
@@ -275,7 +250,8 @@ static void summary_write(const struct zc_summary *s)
     if (s->all_missed)
         missed_field(&line, &s->missed);
     places_field(&line, s);
-    budgets_field(&line);
+    if (zc_log_limits)
+        zc_log_limits(&line);
     if (zc_log_pairs.pairs > 0) {
         zc_line_open(&line, "shared", '{');
         zc_line_u64(&line, "pairs", zc_log_pairs.pairs);

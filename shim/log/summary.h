@@ -9,6 +9,7 @@
 #include "ledger/counters.h"
 #include "ledger/missed.h"
 #include "ledger/traffic.h"
+#include "log/line.h"
 
 struct zc_summary {
     struct zc_totals totals;                              /* By flow. */
@@ -27,24 +28,9 @@ struct zc_summary {
     struct zc_missed missed; /* Set with all_missed. */
 };
 
-/* Limits. */
-#define ZC_LOG_BUDGETS 33
-
-struct zc_log_budget {
-    const char *limit; /* The policy's key. */
-    int device;        /* CUDA ordinal; -1: what the process has on all, or on the host. */
-    uint64_t ranks;    /* Processes of the job that the limit is divided among, at least 1. */
-    uint64_t limit_bytes, bytes, peak_bytes; /* Of this process. */
-    uint64_t refused;                        /* Requests that did not fit. */
-};
-
-struct zc_log_budgets {
-    unsigned rows;
-    struct zc_log_budget row[ZC_LOG_BUDGETS];
-};
-
-/* To be filled in before the summary is written. */
-extern struct zc_log_budgets zc_log_budgets;
+/* Writes the rows of the summary's `budgets`: the limits of the policy, what was used of them and
+ * refused.  Set by the module that has them. */
+extern void (*zc_log_limits)(struct zc_line *line);
 
 /* Driver calls that libzc does not know. */
 struct zc_unknown_calls {
