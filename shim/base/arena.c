@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #define LINE 64u                  /* Alignment of mappings' contents and of larger objects. */
-#define RUN 4096u                 /* Taken from a chunk at a time for small objects. */
-#define RUN_OBJECT 1024u          /* Largest object that comes out of a run. */
+#define STEP 16u                  /* Alignment of the others. */
 #define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
 #define CHUNK_MAX ((size_t)8 << 20)
 #define LARGE ((size_t)32 << 10) /* Objects of at least this size have mappings of their own. */
@@ -35,16 +34,13 @@ struct mapping {
 };
 _Static_assert(sizeof(struct mapping) <= LINE, "objects start one line into a mapping");
 
-struct run {
-    char *at, *end; /* The rest of the class's run. */
-};
-
 static ZC_LOCK(arena_lock, ZC_RANK_ARENA);
 static struct {
     struct mapping *mappings;
     struct mapping *spares;
-    struct run chunk;            /* The rest of the current chunk. */
-    struct run runs[16 + 4 * 2]; /* By class, for objects up to RUN_OBJECT. */
+    struct {
+        char *at, *end;
+    } chunk; /* The rest of the current one. */
     struct hole *holes[CLASSES];
     struct hole *orphans; /* Freed in a signal handler that interrupted the arena.  Atomic. */
     size_t mapped;        /* Atomic. */
@@ -112,33 +108,21 @@ static struct mapping *new_chunk(void)
     return mapping_new(bytes < CHUNK_MAX ? bytes : CHUNK_MAX, CLASSES);
 }
 
-/* Takes `bytes`, a multiple of LINE, from the current chunk or a new one. */
+/* Takes `bytes`, a multiple of STEP, from the current chunk or a new one. */
 static char *chunk_carve(size_t bytes)
 {
-    if ((size_t)(arena.chunk.end - arena.chunk.at) < bytes) {
+    size_t align = bytes % LINE ? STEP : LINE;
+    size_t skipped = -(uintptr_t)arena.chunk.at & (align - 1);
+    if ((size_t)(arena.chunk.end - arena.chunk.at) < skipped + bytes) {
         struct mapping *m = new_chunk();
         if (m == NULL)
             return NULL;
         arena.chunk.at = (char *)m + LINE;
         arena.chunk.end = (char *)m + m->bytes;
+        skipped = 0;
     }
-    char *memory = arena.chunk.at;
-    arena.chunk.at += bytes;
-    return memory;
-}
-
-static void *from_run(unsigned size_class, size_t bytes)
-{
-    struct run *run = &arena.runs[size_class];
-    if ((size_t)(run->end - run->at) < bytes) {
-        char *start = chunk_carve(RUN);
-        if (start == NULL)
-            return NULL;
-        run->at = start;
-        run->end = start + RUN;
-    }
-    void *memory = run->at;
-    run->at += bytes;
+    char *memory = arena.chunk.at + skipped;
+    arena.chunk.at = memory + bytes;
     return memory;
 }
 
@@ -181,8 +165,6 @@ void *zc_arena_get(size_t bytes)
         arena.holes[size_class] = hole->next;
         clear_bytes(hole, sizeof(*hole));
         memory = hole;
-    } else if (whole <= RUN_OBJECT) {
-        memory = from_run(size_class, whole);
     } else if (whole < LARGE) {
         memory = chunk_carve(whole);
     } else {
