@@ -7,14 +7,15 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
-static bool old_kernel;
+static enum { SCANS, TOO_OLD, GETS_NOWHERE } kernel;
 
 static int call(int fd, unsigned long request, void *arg)
 {
-    return old_kernel ? -1 : ioctl(fd, request, arg);
+    return kernel == SCANS ? ioctl(fd, request, arg) : kernel == TOO_OLD ? -1 : 0;
 }
 
 #define ioctl call
@@ -42,10 +43,10 @@ static unsigned ask(size_t first, size_t count)
     return runs;
 }
 
-static void written_pages_are_told(bool old)
+static void written_pages_are_told(int now)
 {
     const char *why;
-    old_kernel = old;
+    kernel = now;
     pagemap.answer = 0;
     page = zc_page_end(1);
     int fd = memfd_create("view", MFD_CLOEXEC);
@@ -82,13 +83,43 @@ static void written_pages_are_told(bool old)
 static void by_one_call(void **state)
 {
     (void)state;
-    written_pages_are_told(false);
+    written_pages_are_told(SCANS);
 }
 
 static void by_reading_before_linux_6_7(void **state)
 {
     (void)state;
-    written_pages_are_told(true);
+    written_pages_are_told(TOO_OLD);
+}
+
+static void by_reading_where_a_scan_gets_nowhere(void **state)
+{
+    (void)state;
+    written_pages_are_told(GETS_NOWHERE);
+}
+
+static void pages_that_a_child_has_as_well_are_counted(void **state)
+{
+    int hold[2];
+    char byte;
+    (void)state;
+    page = zc_page_end(1);
+    char *p = mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uintptr_t low = (uintptr_t)p, high = low + 8 * page;
+    memset(p, 1, 8 * page);
+    assert_int_equal(zc_pagemap_inherited(low, high, 8), 0);
+    assert_int_equal(pipe(hold), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(hold[1]);
+        _exit((int)read(hold[0], &byte, 1)); /* Until the other end is closed. */
+    }
+    memset(p, 2, 3 * page);
+    assert_int_equal(zc_pagemap_inherited(low, high, 8), 5);
+    close(hold[1]);
+    waitpid(child, NULL, 0);
+    close(hold[0]);
+    munmap(p, 8 * page);
 }
 
 int main(void)
@@ -96,6 +127,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_one_call),
         cmocka_unit_test(by_reading_before_linux_6_7),
+        cmocka_unit_test(by_reading_where_a_scan_gets_nowhere),
+        cmocka_unit_test(pages_that_a_child_has_as_well_are_counted),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,8 @@
 /* The counters: the file's form, what survives SIGKILL, what happens where no file can be. */
 #include "log_test.h"
 
+#include "base/clock.h"
+
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -184,6 +186,17 @@ static void a_forked_child_counts_from_zero_and_leaves_the_parents_file(void **s
     assert_int_equal(map_file("a.counters")->header.closed, 0);
 }
 
+static void the_file_tells_how_long_a_tick_is(void **state)
+{
+    (void)state;
+    zc_clock_mark();
+    zc_clock_calibrate();
+    assert_true(zc_clock_mult() > 0);
+    assert_true(zc_counters_open("a.counters"));
+    assert_int_equal(map_file("a.counters")->header.tick_mult, zc_clock_mult());
+    zc_counters_reset();
+}
+
 static void calls_at_a_time_that_start_the_driver_count_once(void **state)
 {
     uint64_t outer = zc_counters_begin_start(), inner = zc_counters_begin_start(), before;
@@ -232,6 +245,7 @@ int main(void)
         FOLDER_TEST(a_file_size_limit_leads_to_private_memory_without_a_signal),
         FOLDER_TEST(a_forked_child_counts_from_zero_and_leaves_the_parents_file),
         FOLDER_TEST(calls_at_a_time_that_start_the_driver_count_once),
+        FOLDER_TEST(the_file_tells_how_long_a_tick_is),
         FOLDER_TEST(a_child_counts_its_start_though_its_parent_was_in_cuInit),
     };
 

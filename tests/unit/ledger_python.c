@@ -308,9 +308,9 @@ static void test_names(void **state)
 
     (void)state;
     build(&python_3_11);
-    function.length = 5;
-    memcpy(function.c, (const uint32_t[]){'g', 0xf6, 0x20ac, 0x1f600, 0xdce4}, 5 * 4);
-    expect_name("g\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80\xe4");
+    function.length = 6;
+    memcpy(function.c, (const uint32_t[]){'g', 0xf6, 0x20ac, 0x1f600, 0xdce4, 0xdcff}, 6 * 4);
+    expect_name("g\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80\xe4\xff");
 
     /* The first 59 bytes of a function's name, and whole characters alone. */
     memset(long_name, 'f', 299);

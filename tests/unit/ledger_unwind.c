@@ -287,6 +287,16 @@ static void test_objects(void **state)
     assert_found_alike(NULL);
 }
 
+static void test_driver(void **state)
+{
+    static const char *const names[] = {"/usr/lib/libcuda.so.1", "/usr/lib/libcudart.so.12",
+                                        "/usr/lib/xlibcuda.so.1", "libcuda.so.1", NULL};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_int_equal(zc_object_is_driver(&(struct zc_object){.name = names[i]}), i == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +306,7 @@ int main(void)
         {"each instruction does what DWARF says", test_instructions, NULL, NULL, NULL},
         {"random instructions do no harm", test_random_programs, NULL, NULL, NULL},
         {"both ways to find an object find the same", test_objects, NULL, NULL, NULL},
+        {"the driver is known by its file's name", test_driver, NULL, NULL, NULL},
         {"memory that is not there can be told", test_unreadable, NULL, NULL, NULL},
     };
 

@@ -58,6 +58,18 @@ static void meta_tells_the_run(void **state)
     assert_holds(text, "/log_lines\",\"argv\":[\"");
 }
 
+static void a_gpu_has_its_uuid_as_nvidia_smi_prints_it(void **state)
+{
+    struct zc_log_meta one = {.devices = 1, .gpus = {{.known = true, .pci = "0000:01:00.0"}}};
+
+    (void)state;
+    for (unsigned i = 0; i < 16; i++)
+        one.gpus[0].uuid[i] = (unsigned char)(0x10 + i);
+    zc_log_meta(&one);
+    assert_holds(log_text(1), "\"gpus\":[{\"pci\":\"0000:01:00.0\","
+                              "\"uuid\":\"GPU-10111213-1415-1617-1819-1a1b1c1d1e1f\"}]");
+}
+
 static void unknown_facts_are_null(void **state)
 {
     struct zc_log_meta unknown = {.devices = -1};
@@ -372,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LOG_TEST(meta_tells_the_run),
         LOG_TEST(unknown_facts_are_null),
+        LOG_TEST(a_gpu_has_its_uuid_as_nvidia_smi_prints_it),
         LOG_TEST(a_driver_without_devices_has_none),
         LOG_TEST(messages_said_before_the_log_follow_its_first_line),
         LOG_TEST(an_allocation_tells_request_place_and_rule),

@@ -65,6 +65,10 @@ static const struct row rows[] = {
      "unknown value 'host' for 'place' (known: device, mapped, managed, vmm, shared, pageable, "
      "pinned)",
      1, 1},
+    {"a place of which half is another word's lists all", GOOD "[rule r]\nplace = vmab\n", 4, 9,
+     "unknown value 'vmab' for 'place' (known: device, mapped, managed, vmm, shared, pageable, "
+     "pinned)",
+     1, 1},
     {"places without a comma between are a fault that says so",
      GOOD "[rule r]\nplace = vmm device\n", 4, 9,
      "place: 'vmm device' is not one word: lists have commas, comments begin with '#'", 1, 1},

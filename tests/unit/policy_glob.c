@@ -89,6 +89,7 @@ static void a_wider_pattern_covers_a_narrower_one(void **state)
     assert_true(covers("a?c", "abc"));
     assert_true(covers("a?c", "a?c"));
     assert_true(covers("a?c", "a[xyz]c"));
+    assert_true(covers("a[xy]", "a[xy]"));
     assert_true(covers("a[xyz]c", "a[xyz]c"));
     assert_true(covers("a[xyz]c", "ayc"));
     assert_true(covers("*o*", "*foo*"));
@@ -100,6 +101,7 @@ static void a_pattern_is_not_covered_by_a_narrower_one(void **state)
 {
     (void)state;
     assert_false(covers("libfoo*", "lib*"));
+    assert_false(covers("a[xy]", "a[xz]"));
     assert_false(covers("a?c", "a*c"));
     assert_false(covers("abc", "a?c"));
     assert_false(covers("a[xyz]c", "a?c"));

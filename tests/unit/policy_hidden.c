@@ -132,6 +132,20 @@ static bool lonely(const char *other)
     return told("access = read\n", other, "no rule gives requests of malloc 'shared'");
 }
 
+static void each_shared_rule_without_one_for_host_blocks_is_told(void **state)
+{
+    (void)state;
+    struct parsed *parsed =
+        parse_text("[rule c]\napi = cudaMalloc\nsize = 1M\nplace = shared\naccess = read\n"
+                   "[rule d]\napi = cudaMalloc\nsize = 2M\nplace = shared\naccess = read\n");
+    unsigned lines = 0;
+    for (unsigned i = 0; i < parsed->faults; i++)
+        if (strstr(parsed->fault[i].message, "shares nothing"))
+            lines += parsed->fault[i].line;
+    assert_int_equal(lines, 1 + 6);
+    parsed_free(parsed);
+}
+
 static void a_shared_rule_needs_one_for_host_blocks(void **state)
 {
     (void)state;
@@ -191,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_faulty_rule_hides_nothing),
         cmocka_unit_test(two_rules_of_one_name_are_warned_of),
         cmocka_unit_test(a_shared_rule_needs_one_for_host_blocks),
+        cmocka_unit_test(each_shared_rule_without_one_for_host_blocks_is_told),
         cmocka_unit_test(a_shared_rule_needs_a_word_about_kernels),
         cmocka_unit_test(a_hostile_file_costs_bounded_work),
     };

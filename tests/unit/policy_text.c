@@ -33,9 +33,9 @@ static void crlf_line_ends_are_accepted(void **state)
 static void a_byte_order_mark_is_accepted(void **state)
 {
     (void)state;
-    struct parsed *parsed = parse_good("\xef\xbb\xbf[rule a]\nplace = mapped\n");
+    struct parsed *parsed = parse_good("\xef\xbb\xbf[rule a]\nplace = mapped, device");
 
-    assert_int_equal(parsed->policy.rule_count, 1);
+    assert_int_equal(parsed->policy.rules[0].place.count, 2);
     parsed_free(parsed);
 }
 
