@@ -144,3 +144,16 @@ PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
     same own_whole $'api = cudaHostRegister\nplace = pinned'
     [[ $(calls cuMemHostRegister_v2) -eq 1 ]]
 }
+
+@test "signals, forks, RLIMIT_MEMLOCK and memory bound to a node change nothing" {
+    same disturbed
+    [[ $(place) == 'pinned -' ]]
+    same own_disturbed "$PARTS"
+    [[ $(calls cuMemHostRegister_v2) -eq 3 ]]
+}
+
+@test "what the host has not left is not brought in, and the driver says no" {
+    export SIM_PIN_MIB=300
+    same too_much
+    [[ $output == *"-> 2"* && $output == *"small: 1"* && $(place) == "" ]]
+}

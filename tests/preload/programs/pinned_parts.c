@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Pinned memory that is larger than a part in which libzc registers it: what calls make of ranges
  * that cross the borders of parts must not depend on who made the memory. */
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 
 #include "ask.h"
 
@@ -357,6 +365,75 @@ static void own_again(void)
     end();
 }
 
+static bool over; /* Atomic. */
+
+/* Forks for as long as the others work. */
+static void *forks(void *arg)
+{
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        int status = 1;
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+            ;
+        *(bool *)arg = *(bool *)arg && status == 0;
+        usleep(5000);
+    }
+    return NULL;
+}
+
+static void on_timer(int number)
+{
+    (void)number;
+}
+
+/* Blocks come while signals arrive, another thread forks, nothing may be locked, and the program
+ * has bound its memory to a node. */
+static void disturbed(void)
+{
+    const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    const struct rlimit none = {0, 0};
+    struct sigaction action = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
+    unsigned long node = 1, nodes = 0;
+    bool children = true;
+    int mode = 0;
+    pthread_t thread;
+    long bound = syscall(SYS_set_mempolicy, MPOL_BIND, &node, 8 * sizeof(node));
+    CHECK(setrlimit(RLIMIT_MEMLOCK, &none));
+    CHECK(sigaction(SIGALRM, &action, NULL));
+    CHECK(pthread_create(&thread, NULL, forks, &children));
+    CHECK(setitimer(ITIMER_REAL, &often, NULL));
+    whole();
+    CHECK(setitimer(ITIMER_REAL, &never, NULL));
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    CHECK(pthread_join(thread, NULL));
+    long asked = syscall(SYS_get_mempolicy, &mode, &nodes, 8 * sizeof(nodes), NULL, 0);
+    printf("children ended well: %d, bound %ld, still %ld: %d to %lu\n", children, bound, asked,
+           mode, nodes);
+}
+
+static void own_disturbed(void)
+{
+    behind = 5 * MIB;
+    disturbed();
+}
+
+/* More than the host has left. */
+static void too_much(void)
+{
+    struct rusage usage;
+    size_t kib = 0;
+    char line[100];
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof(line), file) && sscanf(line, "MemAvailable: %zu", &kib) != 1)
+        ;
+    start_gpu(0);
+    SHOW(cuMemHostAlloc((void **)&block, (kib << 10) + (size_t)1024 * MIB, 0));
+    CHECK(getrusage(RUSAGE_SELF, &usage));
+    printf("the process stayed small: %d\n", usage.ru_maxrss < 512 << 10);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"answers", answers},
@@ -365,6 +442,9 @@ int main(int argc, char **argv)
                                           {"whole", whole},
                                           {"own", own},
                                           {"smaller", smaller},
+                                          {"disturbed", disturbed},
+                                          {"too_much", too_much},
+                                          {"own_disturbed", own_disturbed},
                                           {"own_answers", own_answers},
                                           {"own_copies", own_copies},
                                           {"own_whole", own_whole},
