@@ -38,13 +38,13 @@ static inline void zc_file_make_room(void)
         zc_file_close(fd);
 }
 
-/* Locks byte 0 of a file (F_OFD_SETLK, fcntl(2)).  The lock ends with the last reference to the
- * open file, and a mapping is one: so it ends with the process, however that ends, holds though no
- * descriptor is open, and can be seen from other PID namespaces.  False, with errno, if another
- * open file has the byte, or if nothing can be locked. */
-static inline bool zc_file_lock(int fd)
+/* Locks byte 0 of a file (F_OFD_SETLK, fcntl(2)) as F_WRLCK or F_RDLCK.  The lock ends with the
+ * last reference to the open file, and a mapping is one: so it ends with the process, however that
+ * ends, holds though no descriptor is open, and can be seen from other PID namespaces.  False, with
+ * errno, if another open file has the byte, or if nothing can be locked. */
+static inline bool zc_file_lock(int fd, short type)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
     return syscall(SYS_fcntl, fd, F_OFD_SETLK, &lock) == 0;
 }
 

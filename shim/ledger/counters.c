@@ -92,48 +92,23 @@ static struct zc_counters *counters_map(int fd)
     return memory;
 }
 
-static bool is_file(int fd, dev_t device, ino_t inode)
-{
-    struct stat s;
-    return fstat(fd, &s) == 0 && s.st_dev == device && s.st_ino == inode;
-}
-
 /* Nobody but the process itself may write to its file: truncating it, as cleaners of logs do, would
  * end the process by SIGBUS. */
 #define MODE 0400
 
-/* Opens a counters file of this user's, which is made writable for that. */
-static int open_again(const char *path)
+/* True for the counters of a process of this user's that was killed: a live one has them locked by
+ * its mapping.  Its log is gone, or this one would have another name. */
+static bool was_left(const char *path)
 {
     char magic[sizeof(word)];
     struct stat s;
-    int look = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), fd = -1;
-    if (look < 0)
-        return -1;
-    if (pread(look, magic, sizeof(magic), 0) == sizeof(magic) &&
-        memcmp(magic, ZC_COUNTERS_MAGIC, sizeof(magic)) == 0 && fstat(look, &s) == 0 &&
-        s.st_uid == geteuid() && s.st_nlink == 1 && fchmod(look, 0600) == 0) {
-        fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_APPEND);
-        fchmod(look, MODE);
-    }
-    if (fd >= 0 && !is_file(fd, s.st_dev, s.st_ino)) {
-        close(fd);
-        fd = -1;
-    }
-    close(look);
-    return fd;
-}
-
-/* Opens the file of a process that was killed, and empties it: a live process has it locked by its
- * mapping.  Its log is gone, or this one would have another name. */
-static int open_of_killed(const char *path)
-{
-    int fd = open_again(path);
-    if (fd >= 0 && zc_file_lock(fd) && ftruncate(fd, 0) == 0)
-        return fd;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool left = fd >= 0 && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+                memcmp(magic, ZC_COUNTERS_MAGIC, sizeof(magic)) == 0 && fstat(fd, &s) == 0 &&
+                s.st_uid == geteuid() && zc_file_lock(fd, F_RDLCK);
     if (fd >= 0)
         close(fd);
-    return -EEXIST;
+    return left;
 }
 
 /* Maps a file that no other process has.  On failure none stays behind. */
@@ -142,10 +117,10 @@ static struct zc_counters *map_file(const char *path)
     struct zc_counters *made = NULL;
     struct stat made_file;
     int fd = zc_log_create(path);
+    if (fd == -EEXIST && was_left(path) && unlink(path) == 0)
+        fd = zc_log_create(path);
     if (fd >= 0)
-        zc_file_lock(fd);
-    else if (fd == -EEXIST)
-        fd = open_of_killed(path);
+        zc_file_lock(fd, F_WRLCK);
     int error = fd < 0 ? -fd : allocate_file(fd, sizeof(struct zc_counters));
     if (error == 0) {
         made = counters_map(fd);
