@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import os
 import sys
 import tempfile
@@ -29,7 +30,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="runs that count, of each way")
     parser.add_argument("--warm", type=int, default=1, help="runs of each way before those")
     parser.add_argument("--no-link", action="store_true", help="no runs for the link's counters")
-    parser.add_argument("--seconds", type=float, default=0, help="begin no row after this time")
+    parser.add_argument("--seconds", type=float, default=0, help="of this time each row has its "
+                        "share, for fewer rounds where it must, and none is begun after it")
     parser.add_argument("--also", action="append", default=[], metavar="NAME=LIBRARY[,SETTING...]",
                         help="run the unmodified programs under another preloaded library as well, "
                         "with settings NAME=VALUE; where one fails, the tables say why")
@@ -74,24 +76,26 @@ def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
     session = Session(describe(chosen.simulated, chosen.warm, chosen.rounds), chosen.simulated, [])
     failed = []
     begun = time.monotonic()
+    rows = [row for row in suites.SUITES[chosen.suite]
+            if not chosen.only or any(text in row.title for text in chosen.only)]
 
     def ended(result: Result, way: Way, seconds: float) -> None:
         keep(chosen, dataclasses.replace(session, results=[*session.results, result]))
         print(f"{result.row.title}: {way.label}, {seconds:.1f} s", file=sys.stderr, flush=True)
 
-    for row in suites.SUITES[chosen.suite]:
-        if chosen.only and not any(text in row.title for text in chosen.only):
-            continue
+    for at, row in enumerate(rows):
         if chosen.way:
             row = dataclasses.replace(row, ways=tuple(way for way in row.ways
                                                       if way.label in chosen.way))
         started = time.monotonic()
+        until = started + (begun + chosen.seconds - started) / (len(rows) - at) \
+            if chosen.seconds else math.inf
         if 0 < chosen.seconds < started - begun and session.results:
             print(f"{row.title}: left out, {chosen.seconds:.0f} s are over", file=sys.stderr)
             continue
         try:
             session.results.append(runner.measure(row, others(row, chosen.also), chosen.warm,
-                                                  chosen.rounds, ended))
+                                                  chosen.rounds, ended, until))
             outcome = "measured"
         except Skipped as why:
             session.skipped.append(f"{row.title} ({why})")

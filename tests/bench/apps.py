@@ -116,7 +116,7 @@ class AppRunner(Runner):
                 try:
                     found, traffic = bytes_of(folder)
                     self._judge(row, way, found, traffic)
-                    if way.policy == AUTO:
+                    if way.policy == AUTO and self.learns:
                         self._learn(row, way, *logs_in(folder))
                 except BenchError as error:
                     raise BenchError(f"{row.title}, {way.label}: {error}") from error

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -84,6 +85,7 @@ class Runner:
         self.top, self.build, self.work, self.simulated = top, build, work, simulated
         self.link = Link() if link and not simulated else None
         self.start: list[int] = []  # what the link had of NOTHING
+        self.learns = True          # Whether runs of AUTO teach the next ones.
         self.base = {name: value for name, value in os.environ.items()
                      if not name.startswith(("ZC_", "SIM_", "LD_PRELOAD"))}
         # Kernels are loaded when CUDA starts, not in the phase that first launches them.
@@ -180,7 +182,7 @@ class Runner:
                                         *said[-20:]]))
         try:
             found = log_bytes(last_summary(log)) if way.policy is not None else {}
-            if way.policy == AUTO:
+            if way.policy == AUTO and self.learns:
                 self._learn(row, way, log)
         except BenchError as error:
             raise BenchError(f"{row.title}, {way.label}: {error}") from error
@@ -226,13 +228,15 @@ class Runner:
             result.log[way.label] = found
 
     def measure(self, row: Row, others: tuple[Way, ...], warm: int, rounds: int,
-                ended: Callable[[Result, Way, float], None]) -> Result:
+                ended: Callable[[Result, Way, float], None],
+                until: float = math.inf) -> Result:
         """
-        All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count.  The first
-        round is the one that the link's counters watch, and is no other's where none warms up,
-        unless the row is too long for that: then ended() gets what there is, the way and the
-        seconds after each run.  Where a way of `others` fails, the result says so.  Of a row with
-        a way that learns it alone is in all rounds to warm up, and the others are in the last.
+        All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count, or fewer: of
+        these none but the first begins that would end after `until`, by time.monotonic().  The
+        first round is the one that the link's counters watch, and is no other's where none warms
+        up, unless the row is too long for that: then ended() gets what there is, the way and the
+        seconds after each run.  Where a way of `others` fails, the result says so.  A way that
+        learns does so in the rounds to warm up; there it is alone, but in the last.
         """
         available = available_gib()
         if available < row.host_gib and not self.simulated:
@@ -247,7 +251,12 @@ class Runner:
         learns = any(way.policy == AUTO for way in ways)
         if row.most_rounds:
             before, rounds = 0, min(rounds, row.most_rounds)
+        took = 0.0
         for turn in range(before + rounds):
+            started = time.monotonic()
+            if turn > before and started + took > until:
+                break
+            self.learns = turn < before
             for way in ways[::-1 if turn % 2 else 1]:
                 if way.label in result.without or \
                         (learns and way.policy != AUTO and turn < before - 1):
@@ -262,4 +271,5 @@ class Runner:
                         raise
                     result.without[way.label] = str(error).splitlines()[-1]
                     result.samples[way.label] = []
+            took = time.monotonic() - started
         return result
