@@ -139,10 +139,13 @@ class Runner:
         path = os.path.join(folder, "policy.conf")
         if not os.path.isdir(folder):
             os.makedirs(folder)
-            subprocess.run([os.path.join(self.top, "scripts", "zc"), "tune", "--no-promises",
-                            "--ignore", IGNORE, "-o", path, "--", *self._command(row, way)],
-                           env=self._environment(row, replace(way, policy=None), ""), cwd=self.work,
-                           stdin=subprocess.DEVNULL, stdout=sys.stderr, check=True)
+            command = [os.path.join(self.top, "scripts", "zc"), "tune", "--no-promises", "--ignore",
+                       IGNORE, "-o", path, "--", *self._command(row, way)]
+            tune = subprocess.run(command, env=self._environment(row, replace(way, policy=None),
+                                                                 ""), cwd=self.work,
+                                  stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+            if tune.returncode:
+                raise BenchError(f"zc tune: exit status {tune.returncode}")
         return path if os.path.exists(path) else "off"
 
     def _command(self, row: Row, way: Way) -> list[str]:
@@ -235,8 +238,8 @@ class Runner:
         these none but the first begins that would end after `until`, by time.monotonic().  The
         first round is the one that the link's counters watch, and is no other's where none warms
         up, unless the row is too long for that: then ended() gets what there is, the way and the
-        seconds after each run.  Where a way of `others` fails, the result says so.  A way that
-        learns does so in the rounds to warm up; there it is alone, but in the last.
+        seconds after each run.  Where a way of `others` fails, or the tuned one, the result says so.
+        A way that learns does so in the rounds to warm up; there it is alone, but in the last.
         """
         available = available_gib()
         if available < row.host_gib and not self.simulated:
@@ -267,7 +270,7 @@ class Runner:
                     if row.most_rounds:
                         ended(result, way, time.monotonic() - begun)
                 except BenchError as error:
-                    if not way.library:
+                    if not way.library and way.policy != TUNED:
                         raise
                     result.without[way.label] = str(error).splitlines()[-1]
                     result.samples[way.label] = []

@@ -74,6 +74,18 @@ print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/${suite:-apps}.json" "$1"
     [[ $output == *"| auto ≤ 1.10 "* ]]
 }
 
+@test "where zc tune fails its way has no figures, as the tables say, and the others have" {
+    mkdir "$tree/scripts"
+    printf '#!/bin/sh\n[ "$1" != tune ] || exit 1\nexec "%s" "$@"\n' "$PWD/scripts/zc" \
+        >"$tree/scripts/zc"
+    chmod +x "$tree/scripts/zc"
+    suite=auto-apps app="state dict"
+    bench_apps --warm 1 --rounds 1
+    [[ $status -eq 0 ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[1, 1, 0, 1]" ]]
+    [[ $output == *"tuned has no figures of "*": \`zc tune: exit status 1\`"* ]]
+}
+
 @test "a quick bench of applications warms up watched and takes the best preset once, last" {
     bench_apps --quick
     [[ $status -eq 0 ]]
