@@ -267,6 +267,7 @@ static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_req
     slot->site = site;
     slot->rule = (int16_t)(rule - zc_rules()->rules);
     slot->api = (uint8_t)request->api;
+    zc_lessons_round(1, request->size, zc_hostheap_room(p));
     return zc_hostblock_enter(p, slot);
 }
 
@@ -280,6 +281,8 @@ static int node_of(const struct zc_rule *rule)
 static void *place(const struct zc_hostmem_request *request, uint32_t site,
                    const struct zc_rule *rule)
 {
+    if (!zc_lessons_may_round(request->size))
+        return NULL;
     const struct zc_host_want want = {.size = request->size,
                                       .alignment = request->alignment,
                                       .node = node_of(rule),
@@ -294,6 +297,7 @@ static void *place(const struct zc_hostmem_request *request, uint32_t site,
         return NULL;
     }
     if (!fill_slot(p, slot, request, site, rule)) {
+        zc_lessons_round(-1, request->size, zc_hostheap_room(p));
         zc_hostheap_put(p);
         return NULL;
     }
@@ -320,7 +324,8 @@ void *zc_hostmem_get(const struct zc_hostmem_request *request)
 void zc_hostmem_put(void *p)
 {
     int saved = errno;
-    if (!zc_hostblock_slot(p)) {
+    const struct zc_slot *slot = zc_hostblock_slot(p);
+    if (!slot) {
         zc_message(ZC_ERROR, "free", "free(): %p is no block of libc's", p);
         abort();
     }
@@ -329,6 +334,8 @@ void zc_hostmem_put(void *p)
     if (alone)
         zc_hostheap_claim(extent);
     zc_lessons_end(p);
+    if (slot->size < ZC_LESSONS_MOST)
+        zc_lessons_round(-1, slot->size, zc_hostheap_room(p));
     zc_hostblock_leave(p);
     if (alone) {
         zc_early_freed(extent);
@@ -361,13 +368,16 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_reque
     bool stays = extent->node == node_of(rule), alone = extent->use == ZC_EXTENT_BLOCK;
     if (alone)
         zc_hostheap_claim(extent);
+    size_t size = slot->size, room = zc_hostheap_room(p);
     /* Before another block can get its addresses. */
     zc_hostblock_leave(p);
     void *moved = fits_in_place(p, request) ? p
                   : stays                   ? zc_hostheap_resize(p, request->size, &slot)
                                             : NULL;
-    if (moved)
+    if (moved) {
+        zc_lessons_round(-1, size, room);
         fill_slot(moved, slot, request, site, rule);
+    }
     if (alone && (!moved || moved == p))
         zc_hostheap_unclaim(extent);
     if (moved)

@@ -15,6 +15,8 @@
 #define LOSSES 2u   /* After so many in turn no more are placed. */
 #define SWITCHES 8u /* Of a call path, that the log tells. */
 
+#define ROUNDED_MOST ((uint64_t)64 << 20) /* Bytes behind small blocks that are registered. */
+
 struct lesson {
     uint32_t requests;
     uint32_t switches;
@@ -25,6 +27,8 @@ struct lesson {
 static ZC_OWN struct lesson by_site[2][ZC_COUNTERS_SITES]; /* [1]: smaller ones.  Atomic. */
 static const struct zc_rule *base; /* The file's for blocks of any call path, */
 static uint64_t large;             /* from so many bytes on.  0: nothing is learned.  Atomic. */
+
+static uint64_t rounded; /* Bytes behind small blocks, to the end of their unit.  Atomic. */
 
 /* The last rule is that of the preset, behind what a profile has learned. */
 static const struct zc_rule *find_base(const struct zc_policy *policy)
@@ -142,4 +146,16 @@ void zc_lessons_end(const void *p)
     int was = worth(b, copied);
     if (was && learn(l, placed, was))
         tell(l, b, copied, !placed);
+}
+
+bool zc_lessons_may_round(size_t size)
+{
+    return size >= ZC_LESSONS_MOST || __atomic_load_n(&rounded, __ATOMIC_RELAXED) < ROUNDED_MOST ||
+           !zc_profile_asked();
+}
+
+void zc_lessons_round(int sign, size_t size, size_t room)
+{
+    uint64_t behind = size < ZC_LESSONS_MOST && room > size ? room - size : 0;
+    __atomic_fetch_add(&rounded, sign > 0 ? behind : -behind, __ATOMIC_RELAXED);
 }

@@ -18,6 +18,9 @@
 /* Below, copies gain too little for what a registration takes. */
 #define ZC_LESSONS_LEAST ((size_t)1 << 20)
 
+/* From here on blocks fill most of their pages. */
+#define ZC_LESSONS_MOST ((size_t)16 << 20)
+
 /* Called once CUDA is up, and rules place blocks of libc.  True if smaller ones are tried. */
 bool zc_lessons_start(void);
 
@@ -30,3 +33,10 @@ const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, u
 
 /* The program frees the block of the host heap at `p`, which the ledger still has. */
 void zc_lessons_end(const void *p);
+
+/* Whether a block of that size may be placed: under a profile small ones are left to libc while the
+ * pages that are registered with others, and that they do not fill, have many bytes. */
+bool zc_lessons_may_round(size_t size);
+
+/* A block has, or with `sign` -1 no longer has, `room` bytes of the host heap.  For any thread. */
+void zc_lessons_round(int sign, size_t size, size_t room);

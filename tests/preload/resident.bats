@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Memory that programs take under the preset for any program: at most a tenth more than without
-# libzc, or 256 MiB.
+# Memory that programs take under the preset for any program, and under what was learned of them: at
+# most a tenth more than without libzc, or 256 MiB.
 
 load common.bash
 
@@ -17,7 +17,7 @@ little_more() {
     local bare most
     run -0 --separate-stderr timeout 120 "$PROGRAM" "$1"
     bare=${output##* }
-    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_POLICY=policy/presets/everyday.conf \
+    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_POLICY="${2:-policy/presets/everyday.conf}" \
         timeout 120 "$PROGRAM" "$1"
     most=$((bare / 10 > 256 ? bare + bare / 10 : bare + 256))
     echo "$output MiB, without libzc $bare, at most $most; $stderr"
@@ -38,6 +38,14 @@ little_more() {
 
 @test "a block of which the program uses a part" {
     little_more untouched
+}
+
+@test "small blocks that fill half of the pages that they would be registered with, once learned" {
+    export XDG_CACHE_HOME=$BATS_TEST_TMPDIR
+    run -0 scripts/zc run --auto -q -o "$BATS_TEST_TMPDIR/logs" "$PROGRAM" small
+    run -0 scripts/zc auto --show resident
+    [[ $output == *"[rule learned-small]"* ]]
+    little_more small auto
 }
 
 @test "forked workers that allocate what their parent copies" {

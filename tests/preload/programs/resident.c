@@ -8,7 +8,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-enum { BLOCKS = 10, WORKERS = 4, TRIES = 400 };
+enum { BLOCKS = 10, WORKERS = 4, TRIES = 400, SMALL = 600 };
 
 /* Pss of proc_pid_smaps_rollup(5). */
 static long resident_of(pid_t pid)
@@ -115,6 +115,16 @@ static void untouched(void)
         copy(d, h, 96 * MIB);
     printf("untouched %ld\n", resident_of(getpid()));
     free(h);
+}
+
+/* Small blocks that need one unit of the host heap each, and fill little more than half of it. */
+static void small(void)
+{
+    size_t n = 1100 * 1024;
+    CUdeviceptr d = device_block(n);
+    for (int i = 0; i < SMALL; i++)
+        copy(d, filled(n), n);
+    printf("small %ld\n", resident_of(getpid()));
 }
 
 static void work(int n)
@@ -231,6 +241,7 @@ int main(int argc, char **argv)
                                           {"never_copied", never_copied},
                                           {"copied_once", copied_once},
                                           {"untouched", untouched},
+                                          {"small", small},
                                           {"workers", workers},
                                           {"workers_after", workers_after},
                                           {"workers_read", workers_read}};
