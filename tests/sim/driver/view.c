@@ -15,6 +15,7 @@
 /* As long as all addresses: what mremap(2) adds to a mapping later is empty then, as it is behind
  * anonymous memory, and not behind the end of the file. */
 #define FILE_BYTES ((off_t)1 << 47)
+#define MOST_BROUGHT_IN ((size_t)256 << 20)
 
 bool sim_view_any;
 
@@ -140,6 +141,10 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
     fine = fine && place(view, first, bytes, fd, at) && fill(view, &maps, fd, (uintptr_t)first);
     int rights = PROT_READ | (sim_wrong(SIM_UPGRADE) ? PROT_WRITE : 0);
     fine = fine && (!read_only || sim_mprotect(view->alias, bytes, rights) == 0);
+    /* Pinning brings in all pages, but of more than this machine may have only a part. */
+    if (fine && own)
+        sim_madvise(view->alias, bytes < MOST_BROUGHT_IN ? bytes : MOST_BROUGHT_IN,
+                    MADV_POPULATE_READ);
     if (fd >= 0)
         close(fd);
     sim_maps_free(&maps);
