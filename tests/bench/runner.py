@@ -238,8 +238,8 @@ class Runner:
         these none but the first begins that would end after `until`, by time.monotonic().  The
         first round is the one that the link's counters watch, and is no other's where none warms
         up, unless the row is too long for that: then ended() gets what there is, the way and the
-        seconds after each run.  Where a way of `others` fails, or the tuned one, the result says so.
-        A way that learns does so in the rounds to warm up; there it is alone, but in the last.
+        seconds after each run.  Where a way of `others` or the tuned one fails, the result says
+        so.  A way that learns does so in the rounds to warm up; there it is alone, but in the last.
         """
         available = available_gib()
         if available < row.host_gib and not self.simulated:

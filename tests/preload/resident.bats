@@ -14,10 +14,10 @@ setup() {
 
 # Runs a scene of $PROGRAM with and without libzc; the last word of what it prints is MiB.
 little_more() {
-    local bare most
+    local bare most policy=${2:-policy/presets/everyday.conf}
     run -0 --separate-stderr timeout 120 "$PROGRAM" "$1"
     bare=${output##* }
-    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_POLICY="${2:-policy/presets/everyday.conf}" \
+    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_POLICY="$policy" \
         timeout 120 "$PROGRAM" "$1"
     most=$((bare / 10 > 256 ? bare + bare / 10 : bare + 256))
     echo "$output MiB, without libzc $bare, at most $most; $stderr"
