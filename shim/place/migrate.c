@@ -361,23 +361,27 @@ static bool begin_moves(void)
 }
 
 /* With the driver lock, in the blocks' context.  Others may have begun to use a block until
- * begin_moves() has returned. */
-static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
+ * begin_moves() has returned.  Returns the microseconds that moves have taken. */
+static uint64_t try_to(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
     CUcontext current = NULL;
+    uint64_t took = 0;
     const struct zc_vmm *v = zc_vmm_of(block);
     if (zc_await_any() || zc_capture_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
         current != migrate_home())
-        return;
+        return 0;
     bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, now, from);
     if (may && begin_moves()) {
+        uint64_t start = clock_us();
         __atomic_store_n(&moving.idle_at, 0, __ATOMIC_RELAXED);
         if (may_move(block, v))
             bring_in(block, now, from, reason);
         zc_move_end();
+        took = clock_us() - start;
     }
     if (may && zc_block_spilled(block))
         __atomic_store_n(&zc_movable(zc_vmm_of(block))->again, now + AGAIN, __ATOMIC_RELAXED);
+    return took;
 }
 
 /* A kernel may take so long with the block in host memory that it is not tried there first. */
@@ -387,8 +391,7 @@ static void come_first(struct zc_block *block, struct rate *r, uint64_t bytes, u
     uint64_t time = scaled(r->time, bytes, r->bytes);
     if (cost > LINK_LEAST * time || r->spent + cost > LINK_MOST * time)
         return;
-    try_to(block, now, 2, "a kernel may take long to read it there");
-    r->spent += zc_block_spilled(block) ? 0 : cost;
+    r->spent += try_to(block, now, 2, "a kernel may take long to read it there");
 }
 
 /* A block for which one launch loses more than the move takes may displace any that the next

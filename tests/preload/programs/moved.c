@@ -337,6 +337,19 @@ static void learned(void)
     end();
 }
 
+static void slow_piece(void)
+{
+    usleep(5000);
+    sim_before("cuMemcpyDtoDAsync_v2", slow_piece);
+}
+
+/* The same where a move takes longer than any forecast. */
+static void learned_slowly(void)
+{
+    sim_before("cuMemcpyDtoDAsync_v2", slow_piece);
+    learned();
+}
+
 static atomic_int stop;
 
 static void *copier(void *arg)
@@ -730,6 +743,7 @@ int main(int argc, char **argv)
                                           {"unknown", unknown},
                                           {"queue", queue},
                                           {"learned", learned},
+                                          {"learned_slowly", learned_slowly},
                                           {"room", room_again},
                                           {"copies", copies},
                                           {"fails", fails},
