@@ -98,6 +98,24 @@ static void by_reading_where_a_scan_gets_nowhere(void **state)
     written_pages_are_told(GETS_NOWHERE);
 }
 
+/* Nothing is read then, and no page that was written goes untold. */
+static void what_a_scan_that_fails_later_has_not_told_counts_as_written(void **state)
+{
+    const char *why;
+    (void)state;
+    kernel = SCANS;
+    pagemap.answer = 0;
+    if (!zc_pagemap_works(&why) || !pagemap.scans)
+        skip();
+    page = zc_page_end(1);
+    view = mmap(NULL, 10 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    kernel = TOO_OLD;
+    assert_int_equal(ask(0, 10), 1);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(told[i], 1);
+    munmap(view, 10 * page);
+}
+
 static void pages_that_a_child_has_as_well_are_counted(void **state)
 {
     int hold[2];
@@ -128,6 +146,7 @@ int main(void)
         cmocka_unit_test(by_one_call),
         cmocka_unit_test(by_reading_before_linux_6_7),
         cmocka_unit_test(by_reading_where_a_scan_gets_nowhere),
+        cmocka_unit_test(what_a_scan_that_fails_later_has_not_told_counts_as_written),
         cmocka_unit_test(pages_that_a_child_has_as_well_are_counted),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
