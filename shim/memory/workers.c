@@ -22,15 +22,6 @@
  * page's worth at a time, since the kernel keeps other threads from mapping memory meanwhile. */
 #define FILL_STEP_MAX ((size_t)16 << 20)
 
-/* A task whose parts are taken by whoever is free. */
-struct task {
-    struct zc_crew crew;
-    zc_workers_fn *run;
-    void *task;
-    size_t n, step;
-    size_t next; /* First byte that nobody has taken.  Atomic. */
-};
-
 /* Memory to be written, and for copies that to be read. */
 struct ranges {
     char *dst;
@@ -76,55 +67,7 @@ static void collapse(void *memory, size_t at, size_t n)
     }
 }
 
-static bool next_part(struct zc_crew *crew, unsigned who)
-{
-    (void)who;
-    struct task *t = (struct task *)crew;
-    size_t at = __atomic_fetch_add(&t->next, t->step, __ATOMIC_RELAXED);
-    if (at >= t->n) {
-        zc_crew_over(crew);
-        return false;
-    }
-    t->run(t->task, at, t->n - at < t->step ? t->n - at : t->step);
-    return true;
-}
-
-void zc_workers_split(zc_workers_fn *run, void *task, size_t n, size_t worth, size_t unit)
-{
-    size_t threads = n / worth;
-    struct task *t = threads < 2 ? NULL : zc_crew_make(sizeof(*t), next_part, threads - 1);
-    if (!t) {
-        run(task, 0, n);
-        return;
-    }
-    t->run = run;
-    t->task = task;
-    t->n = n;
-    t->step = (n / threads / PARTS + unit - 1) / unit * unit;
-    while (zc_crew_grow(&t->crew) || next_part(&t->crew, 0))
-        ;
-    zc_crew_wait(&t->crew);
-    zc_crew_put(&t->crew);
-}
-
-static void copy_part(void *task, size_t at, size_t n)
-{
-    const struct ranges *r = task;
-    memcpy(r->dst + at, r->src + at, n);
-}
-
-static void zero_part(void *task, size_t at, size_t n)
-{
-    memset((char *)task + at, 0, n);
-}
-
-void zc_workers_copy(void *dst, const void *src, size_t n)
-{
-    struct ranges ranges = {dst, src};
-    zc_workers_split(copy_part, &ranges, n, WORTH, PAGE);
-}
-
-/* Memory that is filled in its order. */
+/* Memory that is filled in its order, or a task whose parts are done so. */
 struct zc_fill {
     struct zc_crew crew;
     void *memory;
@@ -160,6 +103,24 @@ static bool fill_step(struct zc_crew *crew, unsigned who)
     return mine < f->n;
 }
 
+/* Does all of it, and returns NULL, where there is no memory for a crew. */
+static struct zc_fill *fill_begin(zc_workers_fn *run, void *memory, size_t n, size_t step,
+                                  size_t threads, int node)
+{
+    struct zc_fill *f = zc_crew_make(sizeof(*f), fill_step, threads);
+    if (!f) {
+        run_near(run, memory, 0, n, node);
+        return NULL;
+    }
+    f->memory = memory;
+    f->run = run;
+    f->node = node;
+    f->n = n;
+    f->step = step;
+    memset(f->at, 0xff, sizeof(f->at));
+    return f;
+}
+
 static zc_workers_fn *const fill_runs[] = {
     [ZC_FILL_FRESH] = populate_fresh, [ZC_FILL_FILE] = collapse, [ZC_FILL_USED] = populate_used};
 
@@ -169,18 +130,8 @@ struct zc_fill *zc_workers_fill(void *memory, size_t n, enum zc_fill_of of, int 
     /* Two threads that touch one huge page would clear it twice. */
     size_t step = n / (ZC_CREW_MAX + 1) / 2 / HUGE_PAGE * HUGE_PAGE;
     step = step < HUGE_PAGE ? HUGE_PAGE : step < FILL_STEP_MAX ? step : FILL_STEP_MAX;
-    struct zc_fill *f = zc_crew_make(sizeof(*f), fill_step, n / step);
-    if (!f) {
-        run_near(fill_runs[of], memory, 0, n, near);
-        return NULL;
-    }
-    f->memory = memory;
-    f->run = fill_runs[of];
-    f->node = near;
-    f->n = n;
-    f->step = step;
-    memset(f->at, 0xff, sizeof(f->at));
-    while (zc_crew_grow(&f->crew) && f->crew.due)
+    struct zc_fill *f = fill_begin(fill_runs[of], memory, n, step, n / step, near);
+    while (f && zc_crew_grow(&f->crew) && f->crew.due)
         ;
     return f;
 }
@@ -214,6 +165,37 @@ void zc_workers_end_fill(struct zc_fill *f)
         return;
     zc_crew_wait(&f->crew);
     zc_crew_put(&f->crew);
+}
+
+void zc_workers_split(zc_workers_fn *run, void *task, size_t n, size_t worth, size_t unit)
+{
+    size_t threads = n / worth;
+    if (threads < 2) {
+        run(task, 0, n);
+        return;
+    }
+    size_t step = (n / threads / PARTS + unit - 1) / unit * unit;
+    struct zc_fill *f = fill_begin(run, task, n, step, threads - 1, -1);
+    while (f && (zc_crew_grow(&f->crew) || fill_step(&f->crew, 0)))
+        ;
+    zc_workers_end_fill(f);
+}
+
+static void copy_part(void *task, size_t at, size_t n)
+{
+    const struct ranges *r = task;
+    memcpy(r->dst + at, r->src + at, n);
+}
+
+static void zero_part(void *task, size_t at, size_t n)
+{
+    memset((char *)task + at, 0, n);
+}
+
+void zc_workers_copy(void *dst, const void *src, size_t n)
+{
+    struct ranges ranges = {dst, src};
+    zc_workers_split(copy_part, &ranges, n, WORTH, PAGE);
 }
 
 void zc_workers_prefault(void *memory, size_t n, bool file)
