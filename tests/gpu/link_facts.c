@@ -251,6 +251,53 @@ static void beside(CUcontext home, CUcontext far)
     printf("cuCtxDestroy: %.1f ms\n", now_ms() - start);
 }
 
+/* Copies of as many devices at once, each between its own memory and one host block: what the
+ * host's memory gives when every link asks for it.  Nothing goes from device to device. */
+static void at_once(int devices)
+{
+    CUcontext context[8];
+    CUdeviceptr block[8];
+    CUstream stream[8];
+    void *host;
+    devices = devices < 8 ? devices : 8;
+    for (int i = 0; i < devices; i++) {
+        CHECK(cuDevicePrimaryCtxRetain(&context[i], i));
+        enter(context[i]);
+        CHECK(cuMemAlloc(&block[i], BYTES));
+        CHECK(cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
+    }
+    CHECK(cuMemHostAlloc(&host, BYTES * (size_t)devices, CU_MEMHOSTALLOC_PORTABLE));
+    memset(host, 1, BYTES * (size_t)devices);
+    for (int n = 1; n <= devices; n++)
+        for (int in = 1; in >= 0; in--) {
+            double least = 1e9;
+            for (int round = 0; round < 5; round++) {
+                double start = now_ms();
+                for (int i = 0; i < n; i++) {
+                    void *part = (char *)host + BYTES * (size_t)i;
+                    enter(context[i]);
+                    CHECK(in ? cuMemcpyHtoDAsync(block[i], part, BYTES, stream[i])
+                             : cuMemcpyDtoHAsync(part, block[i], BYTES, stream[i]));
+                }
+                for (int i = 0; i < n; i++) {
+                    enter(context[i]);
+                    CHECK(cuStreamSynchronize(stream[i]));
+                }
+                double took = now_ms() - start;
+                least = took < least ? took : least;
+            }
+            printf("%d devices at once, %s their own memory: %.1f GB/s together\n", n,
+                   in ? "to" : "from", (double)BYTES * n / least * 1e-6);
+        }
+    CHECK(cuMemFreeHost(host));
+    for (int i = 0; i < devices; i++) {
+        enter(context[i]);
+        CHECK(cuMemFree(block[i]));
+        CHECK(cuStreamDestroy(stream[i]));
+        CHECK(cuDevicePrimaryCtxRelease(i));
+    }
+}
+
 /* What another process's context and memory on a device make of what cuMemGetInfo says there. */
 static void strangers(const char *program, int device)
 {
@@ -304,6 +351,7 @@ int main(int argc, char **argv)
         return 77;
     }
     pairs(devices);
+    at_once(devices);
     CHECK(cuDevicePrimaryCtxRetain(&home, 0));
     CHECK(cuDevicePrimaryCtxRetain(&there, 1));
     CUcontext far = make_context(1, there);
