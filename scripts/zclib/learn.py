@@ -21,7 +21,7 @@ LARGE = 16 << 20         # From here on the preset everyday has a rule.
 SMALL = 1 << 20          # Below, requests of libc are not tried.
 SAMPLED = 16             # Blocks that one of those that are left stands for, at least.
 RARE = 16                # A block of which less than this part was copied is not registered.
-CONTROL_BYTES = 64 << 20  # Copies of the control tell no rate before.
+CONTROL_BYTES = 32 << 20  # Copies of the control tell no rate before.
 MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
 A_LINE = 40
 # Of blocks that are left ever fewer are placed, and of those that are placed ever fewer are held

@@ -451,12 +451,12 @@ PYTHON
 }
 
 # Teaches a run of a GPU with times: a call path took so many milliseconds for 1 GiB in blocks of
-# 64 MiB, and the control so many for 128 MiB; 0 for none.
+# 64 MiB, and the control so many for 128 MiB, or for those of $3; 0 for none.
 timed() {
-    python3 - "$PROFILES" "$1" "$2" >timed.jsonl <<'PYTHON'
+    python3 - "$PROFILES" "$1" "$2" "${3:-128}" >timed.jsonl <<'PYTHON'
 import json, sys
-folder, took, control = sys.argv[1], *map(int, sys.argv[2:])
-GIB, PART = 1 << 30, (128 << 20) * bool(control)
+folder, took, control, mib = sys.argv[1], *map(int, sys.argv[2:])
+GIB, PART = 1 << 30, (mib << 20) * bool(control)
 row = {"dir": "HtoD", "asked_calls": 16, "asked_bytes": GIB, "blocked_ns": took * 10**6}
 print(json.dumps({"type": "meta", "schema": 1, "pid": 1, "host": "h", "gpu": "NVIDIA H200",
                   "driver": 13000, "profile": folder + "/timed-0123456789abcdef.conf"}))
@@ -480,6 +480,14 @@ PYTHON
     "$ZC" auto --forget timed
     timed 100 20
     grep -q '^# site: 0123abcd large 16 ' "$PROFILES"/timed-*
+}
+
+@test "two blocks of 16 MiB are the control that is needed, and none is held back after them" {
+    timed 100 20 16
+    grep -q '^.rule learned-control' "$PROFILES"/timed-*
+    "$ZC" auto --forget timed
+    timed 100 20 32
+    run ! grep -q '^.rule learned-control' "$PROFILES"/timed-*
 }
 
 @test "what was saved is said in seconds once the machine's rates are known, and for what memory" {
