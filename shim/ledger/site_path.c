@@ -10,7 +10,7 @@
 #include "ledger/reentry.h"
 #include "ledger/unwind.h"
 
-#define PATHS 32 /* Cached paths of a thread; a power of two. */
+#define PATHS 512 /* Cached paths; a power of two. */
 
 /*
  * A known path: its start, and the values of the stack words that the walk read.  The words are
@@ -22,13 +22,18 @@ struct path {
     uint64_t pc;                /* Its return address. */
     uint64_t sum;               /* weigh() over the values of the words. */
     uint64_t python;            /* zc_python_key() */
+    uint32_t thread;            /* Its number: another one may get the stack of one that ended. */
     uint16_t site;              /* Index of the site. */
-    uint16_t words;             /* Number of words. */
+    uint8_t words;              /* Number of words. */
+    bool busy;                  /* A thread uses the path.  Atomic. */
     uint16_t at[ZC_WALK_WORDS]; /* Their positions, in words above `frame`. */
 };
-_Static_assert(sizeof(struct path) * PATHS <= 4096, "the cache is a small part of a thread's TLS");
 
-static __thread struct path paths[PATHS] __attribute__((tls_model("initial-exec")));
+/* All threads' together: a thread's own would be taken from its stack, and from the little that the
+ * loader has left for libraries where it loads another one first (LD_AUDIT). */
+static struct path paths[PATHS];
+static uint32_t threads; /* Numbers that were given out.  Atomic. */
+static __thread uint32_t thread __attribute__((tls_model("initial-exec")));
 
 /* Objects whose leading frames are left out, because they are between the program and libzc. */
 static const char *const between[] = {"libzc.so",     "libcuda.so", "libcudart.so",
@@ -94,9 +99,17 @@ static inline uint64_t weigh(uint64_t value, unsigned i)
     return value * (0x9e3779b97f4a7c15ull * (2 * i + 1));
 }
 
-static inline struct path *path_slot(uint64_t frame, uint64_t pc, uint64_t python)
+/* The place of a path, which it may have or get; NULL while another thread uses that. */
+static inline struct path *path_take(uint64_t frame, uint64_t pc, uint64_t python)
 {
-    return &paths[(((frame >> 4) ^ pc ^ python) * 0x9e3779b97f4a7c15ull) >> 32 & (PATHS - 1)];
+    uint64_t hash = ((frame >> 4) ^ pc ^ python) * 0x9e3779b97f4a7c15ull;
+    struct path *path = &paths[hash >> 32 & (PATHS - 1)];
+    return __atomic_exchange_n(&path->busy, true, __ATOMIC_ACQUIRE) ? NULL : path;
+}
+
+static inline void path_give(struct path *path)
+{
+    __atomic_store_n(&path->busy, false, __ATOMIC_RELEASE);
 }
 
 ZC_READS_FRAMES static bool path_holds(const struct path *path, uint64_t frame, uint64_t pc,
@@ -104,7 +117,7 @@ ZC_READS_FRAMES static bool path_holds(const struct path *path, uint64_t frame, 
 {
     const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)frame;
     uint64_t sum = 0;
-    if (path->frame != frame || path->pc != pc || path->python != python)
+    if (path->frame != frame || path->pc != pc || path->python != python || path->thread != thread)
         return false;
     for (unsigned i = 0; i < path->words; i++)
         sum += weigh(stack[path->at[i]], i);
@@ -113,13 +126,17 @@ ZC_READS_FRAMES static bool path_holds(const struct path *path, uint64_t frame, 
 
 static void path_keep(const struct zc_walk *walk, uint64_t pc, uint64_t python, uint32_t site)
 {
-    struct path *path = path_slot(walk->from, pc, python);
     uint64_t sum = 0;
     if (walk->words > ZC_WALK_WORDS)
         return;
     for (unsigned i = 0; i < walk->words; i++)
         if ((walk->at[i] - walk->from) / sizeof(uint64_t) > UINT16_MAX)
             return;
+    struct path *path = path_take(walk->from, pc, python);
+    if (!path)
+        return;
+    if (!thread)
+        thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < walk->words; i++) {
         path->at[i] = (uint16_t)((walk->at[i] - walk->from) / sizeof(uint64_t));
         sum += weigh(walk->value[i], i);
@@ -128,8 +145,10 @@ static void path_keep(const struct zc_walk *walk, uint64_t pc, uint64_t python, 
     path->pc = pc;
     path->sum = sum;
     path->python = python;
-    path->words = (uint16_t)walk->words;
+    path->thread = thread;
+    path->words = (uint8_t)walk->words;
     path->site = (uint16_t)site;
+    path_give(path);
 }
 
 __attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc, uint64_t python)
@@ -155,8 +174,13 @@ uint32_t zc_site_here(void *frame, void *pc)
     if (!zc_reentry_enter())
         return 0;
     uint64_t python = zc_python_key();
-    const struct path *path = path_slot(at, from, python);
-    uint32_t site = path_holds(path, at, from, python) ? path->site : walk_path(at, from, python);
+    struct path *path = path_take(at, from, python);
+    bool known = path && path_holds(path, at, from, python);
+    uint32_t site = known ? path->site : 0;
+    if (path)
+        path_give(path);
+    if (!known)
+        site = walk_path(at, from, python);
     zc_reentry_leave();
     return site;
 }

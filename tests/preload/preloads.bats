@@ -145,3 +145,13 @@ run_beside() {
         [[ $output == $'1 100\n1 100\n1 100\n1 100\n1\n1\n1' && -z $stderr ]]
     done
 }
+
+@test "libzc loads behind a library that watches the loader, and its programs run" {
+    export ZC_POLICY=$BATS_TEST_TMPDIR/policy.conf
+    echo 'unsigned la_version(unsigned version) { return version; }' >"$BATS_TEST_TMPDIR/watch.c"
+    ${CC:-cc} -shared -fPIC -o "$BATS_TEST_TMPDIR/watch.so" "$BATS_TEST_TMPDIR/watch.c"
+    write_policy 'place = vmm'
+    run -0 --separate-stderr env LD_AUDIT="$BATS_TEST_TMPDIR/watch.so" LD_PRELOAD="$LIBZC" \
+        timeout 60 "$program" many
+    [[ -z $output && -z $stderr ]]
+}

@@ -139,3 +139,8 @@ writable() {
     grep -q -e -fsanitize -e --coverage "$ZC_BUILD/command" && skip "the compiler adds its own"
     writable | tee /dev/stderr | wc -l | { read -r n && ((n > 100 && n <= 180)); }
 }
+
+@test "libzc takes less than 1 KiB of each thread's stack" {
+    run -0 readelf -lW "$lib"
+    (($(awk '$1 == "TLS" { print $6 }' <<<"$output") < 1024))
+}
