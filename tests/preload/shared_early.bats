@@ -20,6 +20,16 @@ setup() {
     done
 }
 
+@test "one rule that kernels only read is enough, also the first" {
+    host_rule="[rule first]
+api = cudaMalloc
+size = 1M..
+place = shared
+access = read
+$host_rule" same filled_first 'access = write'
+    [[ $stderr == *"copied: 1 registered, 0 ended"* ]]
+}
+
 @test "a device block that is used before its copy has memory of its own" {
     same launched_between 'access = read'
     # The first table is registered again for its copy; results were not written by the CPU.

@@ -169,6 +169,19 @@ static void alignment_is_kept(void **state)
     assert_null(zc_hostmem_get(&far));
 }
 
+/* What begins at a page is no wider than a quarter more, as what begins anywhere. */
+static void blocks_at_pages_lie_close(void **state)
+{
+    const struct zc_hostmem_request ask = {
+        .api = ZC_API_malloc, .size = 160 << 10, .alignment = 4096};
+    (void)state;
+    uintptr_t p = (uintptr_t)zc_hostmem_get(&ask), q = (uintptr_t)zc_hostmem_get(&ask);
+    assert_true(p && q);
+    assert_in_range(p < q ? q - p : p - q, 160 << 10, 200 << 10);
+    zc_hostmem_put((void *)p);
+    zc_hostmem_put((void *)q);
+}
+
 static void the_size_is_what_was_asked_for(void **state)
 {
     (void)state;
@@ -501,6 +514,7 @@ int main(void)
         cmocka_unit_test(small_blocks_leave_little_of_their_slots_empty),
         cmocka_unit_test(nth_counts_fitting_requests),
         cmocka_unit_test(alignment_is_kept),
+        cmocka_unit_test(blocks_at_pages_lie_close),
         cmocka_unit_test(the_size_is_what_was_asked_for),
         cmocka_unit_test(calloc_of_used_memory_is_zero),
         cmocka_unit_test(memory_that_is_given_back_keeps_no_bytes_where_its_mapping_stays),
