@@ -26,8 +26,8 @@ api = cudaMalloc
 size = 1M..
 place = shared
 access = read
-$host_rule" same filled_first 'access = write'
-    [[ $stderr == *"copied: 1 registered, 0 ended"* ]]
+$host_rule" same launched_between 'access = write'
+    [[ $stderr == *"launched: 3 registered, 2 ended"* ]]
 }
 
 @test "a device block that is used before its copy has memory of its own" {
