@@ -122,12 +122,24 @@ void zc_hostmem_disable(const char *why)
     __atomic_store_n(&hostrules.disabled, why, __ATOMIC_RELEASE);
 }
 
+static struct {
+    const void *its, *libcs;
+} behind;
+
 void zc_hostmem_behind(const void *its, const void *libcs)
 {
+    __atomic_store_n(&behind.libcs, libcs, __ATOMIC_RELAXED);
+    __atomic_store_n(&behind.its, its, __ATOMIC_RELEASE);
+}
+
+/* Not in the first malloc, which the thread sanitizer calls before its own functions work. */
+static void look_behind(void)
+{
     static char why[256];
+    const void *its = __atomic_load_n(&behind.its, __ATOMIC_ACQUIRE);
     struct zc_object allocator = {.name = NULL}, libc = {.name = NULL};
-    if (!zc_object_find((uint64_t)(uintptr_t)its, &allocator) || !allocator.name ||
-        !zc_object_find((uint64_t)(uintptr_t)libcs, &libc) || allocator.start == libc.start)
+    if (!its || !zc_object_find((uint64_t)(uintptr_t)its, &allocator) || !allocator.name ||
+        !zc_object_find((uint64_t)(uintptr_t)behind.libcs, &libc) || allocator.start == libc.start)
         return;
     struct zc_text t = zc_text_on(why, sizeof(why));
     zc_text_fmt(&t,
@@ -150,6 +162,7 @@ static void get_ready(void)
     hostrules.shares = first_rule(promises);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
+        look_behind();
         const char *off = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
         if (off || !zc_hostheap_open(&why)) {
             note_cause(off ? off : why, first_rule(converts));

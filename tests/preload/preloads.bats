@@ -155,3 +155,14 @@ run_beside() {
         timeout 60 "$program" many
     [[ -z $output && -z $stderr ]]
 }
+
+@test "a program that the thread sanitizer watches starts behind libzc" {
+    export ZC_POLICY=$BATS_TEST_TMPDIR/policy.conf
+    echo 'int main(void) { return 7; }' >"$BATS_TEST_TMPDIR/watched.c"
+    ${CC:-cc} -fsanitize=thread -o "$BATS_TEST_TMPDIR/watched" "$BATS_TEST_TMPDIR/watched.c" ||
+        skip 'the compiler has no thread sanitizer'
+    run setarch -R "$BATS_TEST_TMPDIR/watched"
+    [[ $status == 7 ]] || skip 'the thread sanitizer does not run here'
+    write_policy $'api = malloc\nplace = pinned'
+    run -7 env LD_PRELOAD="$LIBZC" setarch -R "$BATS_TEST_TMPDIR/watched"
+}
