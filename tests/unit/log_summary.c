@@ -155,25 +155,6 @@ static void refused_calls_are_counted_by_rule_and_told_last(void **state)
     assert_null(strstr(strstr(table, "(p.conf:100)\n") + 13, "\n"));
 }
 
-static void a_limit_tells_how_often_it_refused(void **state)
-{
-    (void)state;
-    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
-    zc_log_budgets = (struct zc_log_budgets){.rows = 1,
-                                             .row = {{.limit = "max_pinned",
-                                                      .device = -1,
-                                                      .limit_bytes = 100,
-                                                      .bytes = 10,
-                                                      .peak_bytes = 20,
-                                                      .ranks = 3,
-                                                      .refused = 7}}};
-    summarize();
-    zc_log_budgets.rows = 0;
-    assert_holds(last_line(), "\"limits\":[{\"limit\":\"max_pinned\",\"device\":-1,"
-                              "\"limit_bytes\":100,\"bytes\":10,\"peak_bytes\":20,"
-                              "\"ranks\":3,\"refused\":7}]");
-}
-
 static void people_are_told_how_much_freed_memory_was_kept(void **state)
 {
     (void)state;
@@ -315,7 +296,6 @@ int main(void)
         SUMMARY_TEST(the_last_line_has_flows_and_what_was_moved_by_real_kinds),
         SUMMARY_TEST(refused_calls_are_counted_by_rule_and_told_last),
         SUMMARY_TEST(people_are_told_how_much_freed_memory_was_kept),
-        SUMMARY_TEST(a_limit_tells_how_often_it_refused),
         SUMMARY_TEST(a_site_sums_freed_and_live_blocks),
         SUMMARY_TEST(places_tell_what_lives_and_the_peak),
         SUMMARY_TEST(live_blocks_have_their_lines_before_the_last),
