@@ -2,13 +2,21 @@
 /* Machines whose GPUs reach all host memory, by HMM or ATS, and machines that do wrong what libzc
  * relies on: each in a process of its own, because the driver reads the environment once. */
 #include "sim_views.h"
+#include <fcntl.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 /* What a preloaded library does to the flags of UVM_INITIALIZE, and whether the driver asked. */
 static uint64_t added_flags;
 static int initialised;
+
+/* PROCMAP_QUERY, which tells of a mapping the inode in word INODE of 13; and one that stands for
+ * another. */
+#define QUERY _IOWR('f', 17, uint64_t[13])
+#define INODE 8
+static uint64_t inode, stands_for;
 
 int ioctl(int fd, unsigned long request, ...)
 {
@@ -20,7 +28,10 @@ int ioctl(int fd, unsigned long request, ...)
         initialised++;
         *argument |= added_flags;
     }
-    return (int)syscall(SYS_ioctl, fd, request, argument);
+    int result = (int)syscall(SYS_ioctl, fd, request, argument);
+    if (request == QUERY && result == 0 && inode && argument[INODE] == inode)
+        argument[INODE] = stands_for;
+    return result;
 }
 
 static void on_machine(const char *environment, void (*scene)(void))
@@ -29,6 +40,13 @@ static void on_machine(const char *environment, void (*scene)(void))
 }
 
 static volatile int *shared, *own, *view; /* one file: to write, private, to read */
+
+static uint64_t inode_of(int fd)
+{
+    struct stat stat;
+    assert_int_equal(0, fstat(fd, &stat));
+    return stat.st_ino;
+}
 
 static volatile int *map(int fd, int rights, int sharing)
 {
@@ -214,6 +232,24 @@ static void parted_though_registered(void)
     assert_int_equal(8, dma_reads(view));
 }
 
+/* Numbers of inodes are a file system's own. */
+static void parted_by_no_other_file(void)
+{
+    int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), fd = memfd_create("pages", 0);
+    uint64_t query[13] = {sizeof query, 0, at(map(program, PROT_READ, MAP_PRIVATE))};
+    assert_int_equal(0, ftruncate(fd, PAGE));
+    shared = map(fd, PROT_READ | PROT_WRITE, MAP_SHARED);
+    *shared = 7;
+    inode = inode_of(program);
+    stands_for = inode_of(fd);
+    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (ioctl(maps, QUERY, query) == 0) /* Linux 6.11 */
+        assert_true(query[INODE] == stands_for);
+    assert_int_equal(7, gpu_reads(shared));
+    ok(cuMemHostRegister_v2((void *)shared, PAGE, 0));
+    assert_int_equal(7, dma_reads(shared));
+}
+
 static void upgraded(void)
 {
     map_file();
@@ -283,6 +319,7 @@ static void machines_can_be_wrong_in_each_step(void **state)
     on_machine("SIM_HMM=1 SIM_WRONG=parted", parted);
     on_machine("SIM_ATS=1 SIM_WRONG=upgrade,parted", parted);
     on_machine("SIM_WRONG=parted", parted_though_registered);
+    on_machine("SIM_HMM=1 SIM_WRONG=parted", parted_by_no_other_file);
     on_machine("SIM_HMM=1 SIM_WRONG=upgrade", upgraded);
     on_machine("SIM_WRONG=upgrade", upgraded_though_registered);
     on_machine("SIM_HMM=1 SIM_WRONG=served", served);

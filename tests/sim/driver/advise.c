@@ -44,7 +44,7 @@ static void keep_view(struct sim_view *view, const struct sim_mapping *m)
         uint64_t a_end = a->offset + (a->end - a->start), m_end = m->offset + (m->end - m->start);
         uint64_t low = a->offset > m->offset ? a->offset : m->offset;
         uint64_t high = a_end < m_end ? a_end : m_end;
-        if (a->shared && a->file == m->file && low < high)
+        if (a->shared && sim_maps_same_file(a, m) && low < high)
             sim_view_keep(view, a->start - alias + (low - a->offset), high - low);
     }
     sim_maps_free(&maps);

@@ -146,7 +146,7 @@ char *sim_wrong_view(char *page)
     uint64_t offset = here.offset + ((uintptr_t)page - here.start);
     for (size_t i = 0; i < maps.count; i++) {
         const struct sim_mapping *m = &maps.items[i];
-        if (!m->shared && m->rights && m->file == here.file &&
+        if (!m->shared && m->rights && sim_maps_same_file(m, &here) &&
             offset - m->offset < m->end - m->start)
             found = (char *)m->start + (offset - m->offset);
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define FIRST_BYTES ((size_t)1 << 16) /* of a buffer, which then doubles */
@@ -71,8 +72,8 @@ static struct sim_mapping parse(char *line)
                (line[3] == 'x' ? PROT_EXEC : 0);
     m.shared = line[4] == 's';
     m.offset = strtoull(line + 6, &line, 16);
-    strtoull(line + 1, &line, 16); /* the device, major */
-    strtoull(line + 1, &line, 16); /* and minor */
+    unsigned major = (unsigned)strtoull(line + 1, &line, 16);
+    m.device = makedev(major, (unsigned)strtoull(line + 1, &line, 16));
     m.file = strtoull(line + 1, &line, 10);
     line += strspn(line, " ");
     m.allocated = starts(line, "/memfd:" SIM_ALLOCATED_NAME);
@@ -143,7 +144,11 @@ struct query {
 
 static struct sim_mapping mapping_of(const struct query *q)
 {
-    struct sim_mapping m = {.start = q->start, .end = q->end, .file = q->file, .offset = q->offset};
+    struct sim_mapping m = {.start = q->start,
+                            .end = q->end,
+                            .file = q->file,
+                            .device = makedev(q->major, q->minor),
+                            .offset = q->offset};
     m.rights = (q->rights & QUERY_READ ? PROT_READ : 0) |
                (q->rights & QUERY_WRITE ? PROT_WRITE : 0) |
                (q->rights & QUERY_EXEC ? PROT_EXEC : 0);
@@ -175,6 +180,11 @@ bool sim_maps_ask(struct sim_maps *out, uintptr_t from, uintptr_t to)
     }
     buffer_free(&list);
     return sim_maps_read(out, from, to);
+}
+
+bool sim_maps_same_file(const struct sim_mapping *a, const struct sim_mapping *b)
+{
+    return a->file == b->file && a->device == b->device;
 }
 
 void sim_maps_free(struct sim_maps *maps)

@@ -13,7 +13,8 @@ struct sim_mapping {
     uintptr_t end;   /* behind the last */
     int rights;      /* PROT_* of the CPU */
     bool shared;     /* MAP_SHARED */
-    uint64_t file;   /* its inode, 0 for none; shared anonymous memory has one */
+    uint64_t file;   /* its inode, 0 for none; shared anonymous memory has one; */
+    uint64_t device; /* which is a number of this file system's (makedev) */
     uint64_t offset; /* of the first address in the file */
     bool view;       /* pages of a view (view.h), by the name of its file, */
     bool allocated;  /* which the driver made */
@@ -37,6 +38,9 @@ bool sim_maps_read(struct sim_maps *out, uintptr_t from, uintptr_t to);
 /* The same, but for `view` and `allocated`, at the cost of the mappings in the range, where the
  * kernel can be asked for them (Linux 6.11). */
 bool sim_maps_ask(struct sim_maps *out, uintptr_t from, uintptr_t to);
+
+/* Whether two mappings are of one file. */
+bool sim_maps_same_file(const struct sim_mapping *a, const struct sim_mapping *b);
 
 void sim_maps_free(struct sim_maps *maps);
 

@@ -20,7 +20,7 @@ static bool alone(void)
 }
 
 /* Whether the GPU still has a view of some of a file, wherever the CPU's side is now. */
-static bool is_pinned(uint64_t file)
+static bool is_pinned(const struct sim_mapping *side)
 {
     struct sim_block *b;
     struct sim_maps maps;
@@ -30,7 +30,7 @@ static bool is_pinned(uint64_t file)
         if (!alias || !sim_maps_read(&maps, alias, alias + b->view.bytes))
             continue;
         for (size_t k = 0; k < maps.count; k++)
-            found = found || maps.items[k].file == file;
+            found = found || sim_maps_same_file(&maps.items[k], side);
         sim_maps_free(&maps);
     }
     return found;
@@ -51,7 +51,7 @@ static void own_unpinned(void)
         const struct sim_mapping *m = &maps.items[i];
         struct sim_swap swap = {
             .start = m->start, .bytes = m->end - m->start, .rights = m->rights, .fd = -1};
-        if (m->view && !m->allocated && !is_pinned(m->file))
+        if (m->view && !m->allocated && !is_pinned(m))
             sim_swap_run(&swap);
     }
     sim_maps_free(&maps);
