@@ -9,6 +9,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -151,7 +152,7 @@ EXPORT int shmdt(const void *at)
     uintptr_t low = (uintptr_t)at;
     if (!zc_retreat_meets(at, 1) || !zc_maps_find(low, &m) || m.start != low || !m.inode)
         return (int)syscall(SYS_shmdt, at);
-    while (zc_maps_find(m.end, &more) && more.inode == m.inode)
+    while (zc_maps_find(m.end, &more) && more.inode == m.inode && !strcmp(more.name, m.name))
         m.end = more.end;
     return zc_retreat_unmap((void *)low, m.end - low);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -109,6 +110,12 @@ static bool map_fresh(void *at, size_t n, int rights)
                               0) != MAP_FAILED;
 }
 
+/* Numbers of inodes are a file system's own, and those of System V segments their ids. */
+static bool shows_file(const struct zc_extent *e, const struct zc_maps_mapping *m)
+{
+    return e->inode && m->inode == e->inode && strstr(m->name, "memfd:libzc");
+}
+
 /* The pages must really go: whom the program asks to fill missing ones (userfaultfd(2)) sees none
  * that libzc has filled with zeroes.  Of a private view of the extent's file the kernel would show
  * the file again. */
@@ -126,8 +133,8 @@ static bool discard(struct zc_extent *e, uintptr_t low, uintptr_t high, int advi
         }
         r.end = r.end < high ? r.end : high;
         size_t n = (size_t)r.end - low;
-        done = e->inode && r.inode == e->inode ? map_fresh((void *)low, n, r.rights)
-                                               : zc_page_calls.madvise((void *)low, n, advice) == 0;
+        done = shows_file(e, &r) ? map_fresh((void *)low, n, r.rights)
+                                 : zc_page_calls.madvise((void *)low, n, advice) == 0;
     }
     return done;
 }

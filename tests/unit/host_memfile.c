@@ -3,19 +3,41 @@
 #include "host_test.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/module.h"
 #include "host/hostheap.h"
 #include "host/extent.h"
 #include "host/memfile.h"
+#include "host/retreat.h"
 
 #define SIZE (4 * MIB)
 
 extern const struct zc_module zc_module_hostheap;
 
 static struct zc_extent *extent;
+
+/* PROCMAP_QUERY, which tells of a mapping the inode in word INODE of 13; and one that stands for
+ * another. */
+#define QUERY _IOWR('f', 17, uint64_t[13])
+#define INODE 8
+static uint64_t inode, stands_for;
+
+int ioctl(int fd, unsigned long request, ...)
+{
+    va_list list;
+    va_start(list, request);
+    uint64_t *argument = va_arg(list, uint64_t *);
+    va_end(list);
+    int result = (int)syscall(SYS_ioctl, fd, request, argument);
+    if (request == QUERY && result == 0 && inode && argument[INODE] == inode)
+        argument[INODE] = stands_for;
+    return result;
+}
 
 static void fork_nothing(void)
 {
@@ -84,7 +106,7 @@ static void only_a_shareable_block_gets_such_memory_again(void **state)
 {
     char *p = get(true);
     const struct zc_extent *first = extent;
-    uint64_t inode = extent->inode;
+    uint64_t first_inode = extent->inode;
     (void)state;
     zc_hostheap_put(p);
     char *other = get(false);
@@ -93,7 +115,7 @@ static void only_a_shareable_block_gets_such_memory_again(void **state)
     zc_hostheap_put(other);
     p = get(true);
     assert_ptr_equal(extent, first);
-    assert_int_equal(extent->inode, inode);
+    assert_int_equal(extent->inode, first_inode);
     zc_hostheap_put(p);
     drop_pool();
 }
@@ -211,6 +233,28 @@ static void a_block_that_the_program_has_changed_is_mapped_no_more(void **state)
 }
 
 /* Programs close descriptors that they do not know. */
+/* Numbers of inodes are a file system's own, and those of System V segments their ids. */
+static void another_file_of_the_same_number_is_discarded_as_itself(void **state)
+{
+    char *p = get(true);
+    int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    struct stat stat;
+    (void)state;
+    assert_int_equal(0, fstat(program, &stat));
+    inode = (uint64_t)stat.st_ino;
+    stands_for = extent->inode;
+    assert_true(zc_retreat(p + MIB, 4096)); /* As before an mmap(2) of the program's. */
+    assert_ptr_equal(
+        p + MIB, mmap(p + MIB, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, program, 0));
+    p[MIB] = 1;
+    assert_int_equal(0, zc_retreat_advise(p + MIB, 4096, MADV_DONTNEED));
+    assert_memory_equal(p + MIB, "\177ELF", 4);
+    inode = 0;
+    close(program);
+    zc_hostheap_put(p);
+    drop_pool();
+}
+
 static void a_block_has_no_descriptor(void **state)
 {
     int before = open("/dev/null", O_RDONLY), after;
@@ -302,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_block_parts_from_its_beginning_on),
         cmocka_unit_test(an_exchange_gives_each_the_others_file),
         cmocka_unit_test(a_block_that_the_program_has_changed_is_mapped_no_more),
+        cmocka_unit_test(another_file_of_the_same_number_is_discarded_as_itself),
         cmocka_unit_test(a_block_has_no_descriptor),
         cmocka_unit_test(a_block_without_room_for_its_private_view_stays_mapped),
         cmocka_unit_test(a_limit_on_files_leaves_a_block_private),
