@@ -16,9 +16,8 @@
 #include "base/own.h"
 
 #define TRIES 64 /* Attempts of a lock-free look-up. */
-#define DEPTH                                                                                      \
-    256 /* More nodes than on any path: a reader comes to more if a change interferes.             \
-         */
+/* More nodes than on any path: a reader comes to more if a change interferes. */
+#define DEPTH 256
 
 ZC_OWN uint64_t zc_index_sequence;
 static uint64_t reached; /* Its last even value.  A child of fork(2) goes on from there: what its
