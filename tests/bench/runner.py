@@ -115,7 +115,7 @@ class Runner:
         return path
 
     def _environment(self, row: Row, way: Way, log: str) -> dict[str, str]:
-        settings = dict(self.base)
+        settings = dict(self.base, ZC_SUMMARY="0")  # The last line is the program's own.
         if self.simulated:
             sim = os.path.join(self.build, "sim")
             theirs = self.base.get("LD_LIBRARY_PATH")

@@ -297,6 +297,7 @@ for name in sys.stdin.read().split():
     # which return function pointers, for ones that return int.
     cppcheck --quiet --inline-suppr --error-exitcode=1 --enable=warning,portability \
         --std=c11 --max-configs=2 -D__GNUC__=12 -D__x86_64__=1 -D__linux__=1 -D_GNU_SOURCE=1 \
+        -DCUDA_VERSION=12080 \
         --suppress=missingIncludeSystem --suppress=ctuPointerArith \
         --suppress=shiftTooManyBitsSigned --suppress=ctuuninitvar \
         --suppress=CastIntegerToAddressAtReturn -Ishim -I. shim policy tools
