@@ -8,6 +8,8 @@
 #include "driver/lock.h"
 
 ZC_OWN int zc_captures;
+static ZC_OWN CUstream
+    began_alone; /* The last capture that began while no other went on.  Atomic. */
 
 bool zc_capture_asks(CUstream stream, enum zc_flavour flavour)
 {
@@ -32,9 +34,25 @@ void zc_capture_restore(CUstreamCaptureMode before)
         zc_real.cuThreadExchangeStreamCaptureMode(&before);
 }
 
-void zc_capture_begun(void)
+void zc_capture_begun(CUstream stream)
 {
-    __atomic_fetch_add(&zc_captures, 1, __ATOMIC_ACQ_REL);
+    if (__atomic_fetch_add(&zc_captures, 1, __ATOMIC_ACQ_REL) == 0)
+        __atomic_store_n(&began_alone, stream, __ATOMIC_RELEASE);
+}
+
+void zc_capture_ended(CUstream stream)
+{
+    __atomic_compare_exchange_n(&began_alone, &stream, NULL, false, __ATOMIC_ACQ_REL,
+                                __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&zc_captures, 1, __ATOMIC_ACQ_REL);
+}
+
+/* Of several captures nobody knows which ones the streams that take part in them belong to. */
+bool zc_capture_goes_with(CUstream stream, enum zc_flavour flavour)
+{
+    return __atomic_load_n(&zc_captures, __ATOMIC_ACQUIRE) == 1 &&
+           __atomic_load_n(&began_alone, __ATOMIC_ACQUIRE) == stream &&
+           zc_capture_asks(stream, flavour);
 }
 
 /* A body of the calls that begin a capture.  None begins while another thread asks streams whether
@@ -46,7 +64,7 @@ void zc_capture_begun(void)
         if (result == CUDA_SUCCESS)                                                                \
             result = real(__VA_ARGS__);                                                            \
         if (result == CUDA_SUCCESS)                                                                \
-            zc_capture_begun();                                                                    \
+            zc_capture_begun(stream);                                                              \
         if (mine)                                                                                  \
             zc_driver_unlock();                                                                    \
         return result;                                                                             \
@@ -68,13 +86,12 @@ ZC_BODY(cuStreamBeginRecaptureToGraph, (CUstream stream, CUstreamCaptureMode mod
 BEGIN(stream, mode, graph, callback, data)
 
 /* A capture ends whatever the result is, unless this stream had none: an invalidated capture
- * returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over.  One whose stream is destroyed goes on
- * for libzc: a stream that has joined a capture can be destroyed meanwhile, too. */
+ * returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */
 ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
 {
     bool held = zc_capture_holds(stream, entry->flavour);
     CUresult result = real(stream, graph);
     if (held && !zc_capture_holds(stream, entry->flavour))
-        __atomic_fetch_sub(&zc_captures, 1, __ATOMIC_ACQ_REL);
+        zc_capture_ended(stream);
     return result;
 }

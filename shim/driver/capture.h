@@ -30,5 +30,11 @@ static inline bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
 CUstreamCaptureMode zc_capture_relax(void);
 void zc_capture_restore(CUstreamCaptureMode before);
 
-/* A capture has begun, or, by a call that libzc does not know, may have. */
-void zc_capture_begun(void);
+/* A capture has begun in a stream, or, by a call that libzc does not know, may have in one that is
+ * NULL; and it has ended. */
+void zc_capture_begun(CUstream stream);
+void zc_capture_ended(CUstream stream);
+
+/* True if a capture is known to end with the stream, should that be destroyed: it began there, and
+ * no other goes on. */
+bool zc_capture_goes_with(CUstream stream, enum zc_flavour flavour);

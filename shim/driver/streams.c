@@ -164,7 +164,7 @@ static CUstream left_behind(CUstream stream, enum zc_flavour flavour)
 /* Removed before the driver destroys it, and never while it is being queried. */
 ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
 {
-    bool locked = false;
+    bool locked = false, captures = zc_capture_goes_with(stream, entry->flavour);
     if (stream && zc_life_on() && __atomic_load_n(&streams.count, __ATOMIC_RELAXED)) {
         locked = zc_driver_lock();
         if (is_known(stream))
@@ -172,7 +172,10 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     }
     if (locked)
         zc_driver_unlock();
-    return real(stream);
+    CUresult result = real(stream);
+    if (captures && result == CUDA_SUCCESS)
+        zc_capture_ended(stream);
+    return result;
 }
 
 const struct zc_module zc_module_streams = {.context_gone = streams_context_gone};

@@ -301,18 +301,20 @@ static void show_place(void)
     CHECK(cuMemFree(p));
 }
 
-/* A capture goes with the stream that it began in, but not with one that joined it; and with the
- * context. */
-static void lost(void)
+/* Destroys a stream that takes part in the capture of `stream`; with `own`, had one itself before.
+ */
+static void lose_joined(bool own)
 {
     CUgraph graph;
     CUstream joined;
     CUevent event;
-    make_blocks();
-    show_place();
     CHECK(cuStreamCreate(&joined, CU_STREAM_NON_BLOCKING));
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    if (own)
+        CHECK(cuStreamBeginCapture(joined, CU_STREAM_CAPTURE_MODE_RELAXED));
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    if (own)
+        CHECK(cuStreamEndCapture(joined, &graph));
     steps();
     CHECK(cuEventRecord(event, stream));
     CHECK(cuStreamWaitEvent(joined, event, 0));
@@ -320,6 +322,16 @@ static void lost(void)
     show_place();
     SHOW(cuStreamEndCapture(stream, &graph));
     show_place();
+}
+
+/* A capture goes with the stream that it began in, but not with one that joined it; and with the
+ * context. */
+static void lost(void)
+{
+    make_blocks();
+    show_place();
+    lose_joined(false);
+    lose_joined(true);
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     steps();
     CHECK(cuStreamDestroy(stream));
