@@ -8,7 +8,6 @@
 #include "base/lock.h"
 #include "base/own.h"
 #include "ledger/index.h"
-#include "ledger/reentry.h"
 #include "ledger/site.h"
 #include "policy/policy.h"
 
@@ -25,7 +24,6 @@ _Static_assert(sizeof(struct zc_block) <= 104, "memory for each live block is bo
 
 __thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]
     __attribute__((tls_model("initial-exec")));
-__thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
 
 static ZC_LOCK(ledger_lock, ZC_RANK_LEDGER);
 static ZC_OWN struct {
@@ -98,12 +96,8 @@ static void remove_dead(void)
 /* Enters the ledger for a change; false in a signal handler that interrupted it. */
 static bool ledger_enter(void)
 {
-    if (!zc_reentry_enter())
+    if (!zc_lock_take(&ledger_lock))
         return false;
-    if (!zc_lock_take(&ledger_lock)) {
-        zc_reentry_leave();
-        return false;
-    }
     remove_dead();
     return true;
 }
@@ -111,7 +105,6 @@ static bool ledger_enter(void)
 static void ledger_leave(void)
 {
     zc_lock_drop(&ledger_lock);
-    zc_reentry_leave();
 }
 
 /* A removed block that may be reused, or fresh memory.  Under the lock. */

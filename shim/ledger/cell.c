@@ -5,9 +5,9 @@
  */
 #include "ledger/cell.h"
 
+#include "base/arena.h"
 #include "base/own.h"
 #include "ledger/counters.h"
-#include "ledger/reentry.h"
 #include "ledger/site.h"
 
 /* Free cells of the counters file, as indices + 1.  The links are not in the file, whose readers
@@ -52,8 +52,8 @@ static uint32_t list_pop(void)
 static struct zc_cell *cell_get(uint32_t site, uint32_t id, enum zc_dir dir, uint32_t writer)
 {
     uint32_t index = list_pop();
-    struct zc_cell *cell = index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index]
-                                                     : zc_reentry_arena_get(sizeof(*cell));
+    struct zc_cell *cell =
+        index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index] : zc_arena_get(sizeof(*cell));
     if (cell == NULL)
         return NULL;
     __atomic_store_n(&cell->site, (uint16_t)site, __ATOMIC_RELAXED);
@@ -69,7 +69,7 @@ static void cell_put(struct zc_cell *cell)
     uintptr_t first = (uintptr_t)&zc_counters()->cell[0];
     uintptr_t index = ((uintptr_t)cell - first) / sizeof(*cell);
     if ((uintptr_t)cell < first || index >= ZC_COUNTERS_CELLS) {
-        zc_reentry_arena_put(cell, sizeof(*cell));
+        zc_arena_put(cell, sizeof(*cell));
         return;
     }
     __atomic_store_n(&cell->block, 0, __ATOMIC_RELAXED);

@@ -7,7 +7,6 @@
 #include "base/module.h"
 #include "base/path.h"
 #include "ledger/python.h"
-#include "ledger/reentry.h"
 #include "ledger/unwind.h"
 
 #define PATHS 512 /* Cached paths; a power of two. */
@@ -171,35 +170,26 @@ __attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc,
 uint32_t zc_site_here(void *frame, void *pc)
 {
     uint64_t at = (uint64_t)(uintptr_t)frame, from = (uint64_t)(uintptr_t)pc;
-    if (!zc_reentry_enter())
-        return 0;
     uint64_t python = zc_python_key();
     struct path *path = path_take(at, from, python);
     bool known = path && path_holds(path, at, from, python);
     uint32_t site = known ? path->site : 0;
     if (path)
         path_give(path);
-    if (!known)
-        site = walk_path(at, from, python);
-    zc_reentry_leave();
-    return site;
+    return known ? site : walk_path(at, from, python);
 }
 
 void zc_site_rehearse(void)
 {
     struct frames frames = {.n = 0};
     struct zc_walk walk;
-    if (!zc_reentry_enter())
-        return;
     zc_unwind(&walk, (uint64_t)(uintptr_t)__builtin_frame_address(0), add_frame, &frames);
     zc_python_key();
-    zc_reentry_leave();
 }
 
 void zc_site_path_reset(void)
 {
     memset(paths, 0, sizeof(paths));
-    zc_reentry_inside = 0;
 }
 
 const struct zc_module zc_module_site_path = {.child = zc_site_path_reset};

@@ -14,8 +14,8 @@
  * arguments and checked against the return addresses on the stack.
  *
  * Called directly in the exported wrapper: `frame` is __builtin_frame_address(0) there, and `pc`
- * its return address.  Returns 0 in a signal handler that interrupted the ledger.  No malloc; no
- * lock on the cached path; no loader call that takes the loader's lock if glibc has
+ * its return address.  Returns 0 for a new path in a signal handler that interrupted the table.  No
+ * malloc; no lock on the cached path; no loader call that takes the loader's lock if glibc has
  * _dl_find_object.  Keeps errno.
  */
 uint32_t zc_site_here(void *frame, void *pc);
@@ -24,5 +24,5 @@ uint32_t zc_site_here(void *frame, void *pc);
  * memory.  For cuInit. */
 void zc_site_rehearse(void);
 
-/* Clears the calling thread's cache of paths, and says that it is not in the ledger. */
+/* Clears the cache of paths. */
 void zc_site_path_reset(void);

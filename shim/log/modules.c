@@ -2,10 +2,10 @@
 /* The files of the modules in frames, for readers that turn offsets into functions. */
 #include "log/lines.h"
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "ledger/reentry.h"
 
 #include <link.h>
 #include <string.h>
@@ -121,14 +121,14 @@ static void module_write(struct search *search)
 /* Not inlined: a thread's stack may have 16 KiB, of which a path and a line would take half. */
 static void write_module(const char *name)
 {
-    struct search *search = zc_reentry_arena_get(sizeof(*search));
+    struct search *search = zc_arena_get(sizeof(*search));
     if (search == NULL)
         return;
     search->name = name;
     search->program = zc_log_program();
     dl_iterate_phdr(match_module, search);
     module_write(search);
-    zc_reentry_arena_put(search, sizeof(*search));
+    zc_arena_put(search, sizeof(*search));
 }
 
 void zc_log_modules(const struct zc_site *site)

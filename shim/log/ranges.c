@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/module.h"
 #include "base/text.h"
-#include "ledger/reentry.h"
 
 /* Most ranges of a thread.  Some programs never end theirs. */
 #define DEPTH_MAX 1024
@@ -62,7 +62,7 @@ int zc_ranges_push(const char *domain, const char *name)
     char whole[ZC_RANGE_NAME];
     size_t length = put_name(whole, domain, name), bytes = sizeof(struct range) + length + 1;
     uint32_t depth = mine.innermost ? mine.innermost->depth + 1 : 1;
-    struct range *range = mine.lost || depth > DEPTH_MAX ? NULL : zc_reentry_arena_get(bytes);
+    struct range *range = mine.lost || depth > DEPTH_MAX ? NULL : zc_arena_get(bytes);
     if (!range) {
         mine.lost++;
         return -1;
@@ -90,7 +90,7 @@ int zc_ranges_pop(const char *domain)
     if (!range)
         return -1;
     *at = range->outer;
-    zc_reentry_arena_put(range, range->bytes);
+    zc_arena_put(range, range->bytes);
     return range_level(domain);
 }
 

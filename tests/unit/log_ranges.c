@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/lock.h"
 #include "base/module.h"
-#include "ledger/reentry.h"
 #include "log/ranges.h"
 
 extern const struct zc_module zc_module_ranges;
@@ -54,15 +54,17 @@ static void numbers_of_operations_are_left_out(void **state)
     assert_shown(NULL, "?");
 }
 
-/* As in a handler that interrupted the ledger. */
+static ZC_LOCK(last, ZC_RANK_ARENA);
+
+/* As in a handler that interrupted the arena. */
 static void ranges_without_memory_end_before_those_around_them(void **state)
 {
     (void)state;
     assert_int_equal(zc_ranges_push(NULL, "a"), 0);
-    assert_true(zc_reentry_enter());
+    assert_true(zc_lock_take(&last));
     assert_true(zc_ranges_push(NULL, "b") < 0);
     assert_true(zc_ranges_push(app, "c") < 0);
-    zc_reentry_leave();
+    zc_lock_drop(&last);
     assert_true(zc_ranges_push(NULL, "d") < 0);
     assert_string_equal(zc_ranges_here(), "a");
     for (int i = 0; i < 3; i++)
@@ -93,9 +95,9 @@ static void a_forked_child_is_in_no_range(void **state)
 {
     (void)state;
     zc_ranges_push(NULL, "a");
-    assert_true(zc_reentry_enter());
+    assert_true(zc_lock_take(&last));
     zc_ranges_push(NULL, "b");
-    zc_reentry_leave();
+    zc_lock_drop(&last);
     zc_module_ranges.child();
     assert_null(zc_ranges_here());
     assert_int_equal(zc_ranges_push(NULL, "c"), 0);
