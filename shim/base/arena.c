@@ -15,35 +15,29 @@
 #define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
 #define CHUNK_MAX ((size_t)8 << 20)
 #define LARGE ((size_t)32 << 10) /* Objects of at least this size have mappings of their own. */
-#define AHEAD ((size_t)64 << 10) /* Enough for the first requests of a program. */
 #define BITS_MAX 46              /* Requests above 2^46 bytes are refused. */
 #define CLASSES (16 + 4 * (BITS_MAX - 8))
 
 /* A free object.  Its other bytes are zero. */
 struct hole {
     struct hole *next;
-    size_t bytes; /* Only in the list of orphans: the requested bytes. */
 };
 
 /* The first line of every mapping. */
 struct mapping {
-    struct mapping *next;  /* All mappings, newest first. */
-    struct mapping *spare; /* List of chunks that nothing was carved from yet. */
-    size_t bytes;          /* Size of the mapping. */
-    unsigned size_class;   /* Class of the one object in it; CLASSES for a chunk. */
+    struct mapping *next; /* All mappings, newest first. */
+    size_t bytes;         /* Size of the mapping. */
 };
 _Static_assert(sizeof(struct mapping) <= LINE, "objects start one line into a mapping");
 
 static ZC_LOCK(arena_lock, ZC_RANK_ARENA);
 static struct {
     struct mapping *mappings;
-    struct mapping *spares;
     struct {
         char *at, *end;
     } chunk; /* The rest of the current one. */
     struct hole *holes[CLASSES];
-    struct hole *orphans; /* Freed in a signal handler that interrupted the arena.  Atomic. */
-    size_t mapped;        /* Atomic. */
+    size_t mapped; /* Atomic. */
 } arena;
 
 /* Steps of 16 bytes up to 256, then four steps from each power of two to the next. */
@@ -71,7 +65,7 @@ static void clear_bytes(void *memory, size_t bytes)
         __atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
 }
 
-static struct mapping *mapping_new(size_t bytes, unsigned size_class)
+static struct mapping *mapping_new(size_t bytes)
 {
     int saved = errno;
     struct mapping *m =
@@ -79,7 +73,7 @@ static struct mapping *mapping_new(size_t bytes, unsigned size_class)
     errno = saved;
     if (m == MAP_FAILED)
         return NULL;
-    *m = (struct mapping){.next = arena.mappings, .bytes = bytes, .size_class = size_class};
+    *m = (struct mapping){.next = arena.mappings, .bytes = bytes};
     /* A child of fork(2) walks the list, whatever another thread was doing here. */
     __atomic_store_n(&arena.mappings, m, __ATOMIC_RELEASE);
     __atomic_fetch_add(&arena.mapped, bytes, __ATOMIC_RELAXED);
@@ -97,15 +91,10 @@ static void clear_pages(void *memory, size_t bytes)
 
 static struct mapping *new_chunk(void)
 {
-    struct mapping *m = arena.spares;
     size_t bytes = __atomic_load_n(&arena.mapped, __ATOMIC_RELAXED) / 16 / CHUNK * CHUNK;
-    if (m != NULL) {
-        arena.spares = m->spare;
-        return m;
-    }
     if (bytes < CHUNK)
         bytes = CHUNK;
-    return mapping_new(bytes < CHUNK_MAX ? bytes : CHUNK_MAX, CLASSES);
+    return mapping_new(bytes < CHUNK_MAX ? bytes : CHUNK_MAX);
 }
 
 /* Takes `bytes`, a multiple of STEP, from the current chunk or a new one. */
@@ -126,9 +115,9 @@ static char *chunk_carve(size_t bytes)
     return memory;
 }
 
-static void *from_mapping(unsigned size_class, size_t bytes)
+static void *from_mapping(size_t bytes)
 {
-    struct mapping *m = mapping_new(zc_page_end(bytes + LINE), size_class);
+    struct mapping *m = mapping_new(zc_page_end(bytes + LINE));
     return m != NULL ? (char *)m + LINE : NULL;
 }
 
@@ -139,18 +128,6 @@ static void hole_push(void *memory, unsigned size_class)
     arena.holes[size_class] = hole;
 }
 
-static void adopt_orphans(void)
-{
-    struct hole *orphan = __atomic_exchange_n(&arena.orphans, NULL, __ATOMIC_ACQUIRE);
-    while (orphan != NULL) {
-        struct hole *next = orphan->next;
-        unsigned size_class = class_of(orphan->bytes);
-        clear_bytes(orphan, sizeof(*orphan));
-        hole_push(orphan, size_class);
-        orphan = next;
-    }
-}
-
 void *zc_arena_get(size_t bytes)
 {
     void *memory;
@@ -158,8 +135,6 @@ void *zc_arena_get(size_t bytes)
         return NULL;
     unsigned size_class = class_of(bytes);
     size_t whole = class_bytes(size_class);
-    if (__atomic_load_n(&arena.orphans, __ATOMIC_RELAXED) != NULL)
-        adopt_orphans();
     struct hole *hole = arena.holes[size_class];
     if (hole != NULL) {
         arena.holes[size_class] = hole->next;
@@ -168,7 +143,7 @@ void *zc_arena_get(size_t bytes)
     } else if (whole < LARGE) {
         memory = chunk_carve(whole);
     } else {
-        memory = from_mapping(size_class, whole);
+        memory = from_mapping(whole);
     }
     zc_lock_drop(&arena_lock);
     return memory;
@@ -185,17 +160,6 @@ static void clear_large(char *memory, size_t bytes)
         clear_pages(memory + first, zc_page_end(bytes - first));
 }
 
-/* For a thread that was interrupted inside the arena: the next zc_arena_get() takes the object. */
-static void put_orphan(struct hole *hole, size_t bytes)
-{
-    struct hole *head = __atomic_load_n(&arena.orphans, __ATOMIC_RELAXED);
-    __atomic_store_n(&hole->bytes, bytes, __ATOMIC_RELAXED);
-    do
-        __atomic_store_n(&hole->next, head, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&arena.orphans, &head, hole, true, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED));
-}
-
 void zc_arena_put(void *memory, size_t bytes)
 {
     unsigned size_class = class_of(bytes);
@@ -206,10 +170,8 @@ void zc_arena_put(void *memory, size_t bytes)
         clear_bytes(memory, whole);
     else
         clear_large(memory, whole);
-    if (!zc_lock_take(&arena_lock)) {
-        put_orphan(memory, bytes);
+    if (!zc_lock_take(&arena_lock))
         return;
-    }
     hole_push(memory, size_class);
     zc_lock_drop(&arena_lock);
 }
@@ -231,37 +193,6 @@ bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, 
     return true;
 }
 
-char *zc_arena_ahead(char **end_out)
-{
-    zc_arena_put(zc_arena_get(1), 1); /* Makes sure that there is a chunk. */
-    if (!zc_lock_take(&arena_lock))
-        return NULL;
-    char *at = arena.chunk.at;
-    *end_out = (size_t)(arena.chunk.end - at) < AHEAD ? arena.chunk.end : at + AHEAD;
-    zc_lock_drop(&arena_lock);
-    return at;
-}
-
-/* From the linker: the start of this object's first segment, and of its uninitialised variables. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char __bss_start[] __attribute__((visibility("hidden")));
-
-static void populate_pages(const char *from, const char *to, int how)
-{
-    uintptr_t first = zc_page_start((uintptr_t)from);
-    int saved = errno;
-    zc_memory_advise((void *)first, (uintptr_t)to - first, how);
-    errno = saved;
-}
-
-void zc_arena_populate(void)
-{
-    char *end, *at = zc_arena_ahead(&end);
-    populate_pages(__ehdr_start, __bss_start, MADV_POPULATE_READ);
-    if (at)
-        populate_pages(at, end, MADV_POPULATE_WRITE);
-}
-
 size_t zc_arena_mapped_bytes(void)
 {
     return __atomic_load_n(&arena.mapped, __ATOMIC_RELAXED);
@@ -269,20 +200,9 @@ size_t zc_arena_mapped_bytes(void)
 
 void zc_arena_reset(void)
 {
-    struct mapping *all = arena.mappings;
-    size_t mapped = arena.mapped;
-    memset(&arena, 0, sizeof(arena));
-    arena.mappings = all;
-    arena.mapped = mapped;
-    for (struct mapping *m = all; m != NULL; m = m->next) {
-        struct mapping kept = *m;
-        clear_pages(m, kept.bytes);
-        *m = kept;
-        if (kept.size_class < CLASSES) {
-            hole_push((char *)m + LINE, kept.size_class);
-        } else {
-            m->spare = arena.spares;
-            arena.spares = m;
-        }
+    for (struct mapping *m = arena.mappings, *next; m != NULL; m = next) {
+        next = m->next;
+        clear_pages(m, m->bytes);
     }
+    memset(&arena, 0, sizeof(arena));
 }

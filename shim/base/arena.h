@@ -12,29 +12,21 @@
  * arena (see zc_lock_take).  The memory comes from mmap(2) in chunks, by size classes: 16-byte
  * steps to 256 B, then four steps from each power of two to the next, so at most a quarter is
  * wasted.  It is never given back to the kernel: a lock-free reader may still hold a pointer into a
- * freed object, and must find mapped memory there, which is zero behind the first 16 bytes.
+ * freed object, and must find mapped memory there, which is zero behind the first 8 bytes.
  */
 void *zc_arena_get(size_t bytes);
 
 /* Gives memory back, for requests of the same size class.  `bytes` is the requested size.  NULL is
- * allowed.  Works even where zc_arena_get() returns NULL. */
+ * allowed.  In a signal handler that interrupted the arena it is lost. */
 void zc_arena_put(void *memory, size_t bytes);
 
 /* Makes room for one more element in an array of `count` elements of `bytes` each.  *room is how
  * many fit; the first time `first` of them.  False, and no change, if there is no memory. */
 bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, unsigned first);
 
-/* The memory that small objects will come from next: its first byte, and in *end_out its end, at
- * most 64 KiB further on.  NULL if there is none. */
-char *zc_arena_ahead(char **end_out);
-
-/* Takes libzc's own page faults early: of its code and tables, and of zc_arena_ahead() (madvise(2),
- * MADV_POPULATE_*).  Called in cuInit, which takes a thousand times as long.  Does nothing before
- * Linux 5.14. */
-void zc_arena_populate(void);
-
 /* Bytes that the arena has mapped so far. */
 size_t zc_arena_mapped_bytes(void);
 
-/* For the child of fork(2): drops all objects, and reuses the mappings from the start. */
+/* For the child of fork(2): drops all objects, and the pages.  Addresses stay mapped, because what
+ * a handler that forked has interrupted may hold pointers. */
 void zc_arena_reset(void);

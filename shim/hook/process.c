@@ -169,9 +169,7 @@ bool zc_process_start(void)
         return false;
     zc_real_find(NULL); /* Another thread may not have found all functions yet. */
     zc_clock_calibrate();
-    zc_arena_populate();
     find_python(zc_option_on(zc_options()->python));
-    zc_site_rehearse();
     /* Handlers run in reverse order of registration.  This one is registered at the first cuInit,
      * after the runtime's, so it runs before the runtime releases the driver. */
     if (!registered) {

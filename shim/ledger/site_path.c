@@ -179,14 +179,6 @@ uint32_t zc_site_here(void *frame, void *pc)
     return known ? site : walk_path(at, from, python);
 }
 
-void zc_site_rehearse(void)
-{
-    struct frames frames = {.n = 0};
-    struct zc_walk walk;
-    zc_unwind(&walk, (uint64_t)(uintptr_t)__builtin_frame_address(0), add_frame, &frames);
-    zc_python_key();
-}
-
 void zc_site_path_reset(void)
 {
     memset(paths, 0, sizeof(paths));

@@ -20,9 +20,5 @@
  */
 uint32_t zc_site_here(void *frame, void *pc);
 
-/* Walks the caller's stack without recording a site, so that the first requests find the data in
- * memory.  For cuInit. */
-void zc_site_rehearse(void);
-
 /* Clears the cache of paths. */
 void zc_site_path_reset(void);
