@@ -48,35 +48,17 @@ void zc_counters_unlock(void)
     zc_lock_drop(&counters_lock);
 }
 
-/* For file systems without fallocate(2).  There glibc's posix_fallocate(3) writes one byte a block,
- * and fails on descriptors with O_APPEND. */
-static int write_zeroes(int fd, uint64_t bytes)
-{
-    static const char zeroes[65536];
-    while (bytes > 0) {
-        size_t n = bytes < sizeof(zeroes) ? (size_t)bytes : sizeof(zeroes);
-        ssize_t written = write(fd, zeroes, n);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return written < 0 ? errno : ENOSPC;
-        bytes -= (uint64_t)written;
-    }
-    return 0;
-}
-
+/* posix_fallocate(3) writes where the file system has no fallocate(2), and not with O_APPEND. */
 static int allocate_file(int fd, uint64_t bytes)
 {
     int result;
     if (!zc_log_size_allowed(bytes))
         return EFBIG;
+    fcntl(fd, F_SETFL, 0);
     do
-        result = fallocate(fd, 0, 0, (off_t)bytes);
-    while (result != 0 && errno == EINTR);
-    if (result == 0)
-        return 0;
-    return errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS ? write_zeroes(fd, bytes)
-                                                                     : errno;
+        result = posix_fallocate(fd, 0, (off_t)bytes);
+    while (result == EINTR);
+    return result;
 }
 
 static struct zc_counters *counters_map(int fd)

@@ -99,16 +99,16 @@ static inline struct zc_counters *zc_counters(void)
     return __atomic_load_n(&zc_counters_now, __ATOMIC_ACQUIRE);
 }
 
-/* Keeps the counters from being replaced while a site is added; false in a signal handler that
- * interrupted that. */
+/* Keeps the counters from being replaced while a site is added, or a cell taken or put; false in a
+ * signal handler that interrupted that. */
 bool zc_counters_lock(void);
 void zc_counters_unlock(void);
 
 /*
  * Creates the counters in the file `path` (O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600), in place of
  * those of a process that was killed.  The mapping keeps its byte 0 locked (zc_file_lock).  Its
- * blocks are allocated by fallocate(2), or by writing zeroes if the file system lacks that, so that
- * a full disk is an error here and not SIGBUS later.  If path is NULL, or the file can't be made
+ * blocks are allocated by posix_fallocate(3), so that a full disk is an error here and not SIGBUS
+ * later.  If path is NULL, or the file can't be made
  * (one message says why), they are in private memory.  False if not even that is available: then
  * counting goes on in the static memory.
  */
