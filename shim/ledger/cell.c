@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Cells: the per-block counters.  They come from a lock-free list, because a signal handler may
- * record a transfer.
- */
+/* Cells: the per-block counters. */
 #include "ledger/cell.h"
 
 #include "base/arena.h"
@@ -10,43 +7,29 @@
 #include "ledger/counters.h"
 #include "ledger/site.h"
 
-/* Free cells of the counters file, as indices + 1.  The links are not in the file, whose readers
- * see only counters.  The upper half of the head counts changes, so that a head that was taken and
- * returned in between does not look unchanged. */
+/* Free cells of the counters file, as indices + 1, with zc_counters_lock().  The links are not in
+ * the file, whose readers see only counters. */
 static uint32_t next_free[ZC_COUNTERS_CELLS];
 static ZC_OWN struct {
-    uint64_t head;
+    uint32_t first;
     uint32_t fresh; /* Cells from here on were never used. */
 } list;
 
-static void list_push(uint32_t index)
-{
-    uint64_t head = __atomic_load_n(&list.head, __ATOMIC_RELAXED), wanted;
-    do {
-        __atomic_store_n(&next_free[index], (uint32_t)head, __ATOMIC_RELAXED);
-        wanted = ((head >> 32) + 1) << 32 | (index + 1);
-    } while (!__atomic_compare_exchange_n(&list.head, &head, wanted, true, __ATOMIC_RELEASE,
-                                          __ATOMIC_RELAXED));
-}
-
-/* Returns a cell's index, or ZC_COUNTERS_CELLS if all are in use. */
+/* A cell's index, or ZC_COUNTERS_CELLS if all are in use, and in a signal handler that interrupted
+ * the table. */
 static uint32_t list_pop(void)
 {
-    uint64_t head = __atomic_load_n(&list.head, __ATOMIC_ACQUIRE), wanted;
-    uint32_t index;
-    while ((uint32_t)head != 0) {
-        index = (uint32_t)head - 1;
-        wanted = ((head >> 32) + 1) << 32 | __atomic_load_n(&next_free[index], __ATOMIC_RELAXED);
-        if (__atomic_compare_exchange_n(&list.head, &head, wanted, true, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_ACQUIRE))
-            return index;
+    uint32_t index = ZC_COUNTERS_CELLS;
+    if (!zc_counters_lock())
+        return index;
+    if (list.first != 0) {
+        index = list.first - 1;
+        list.first = next_free[index];
+    } else if (list.fresh < ZC_COUNTERS_CELLS) {
+        index = list.fresh++;
     }
-    index = __atomic_load_n(&list.fresh, __ATOMIC_RELAXED);
-    while (index < ZC_COUNTERS_CELLS)
-        if (__atomic_compare_exchange_n(&list.fresh, &index, index + 1, true, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
-            return index;
-    return ZC_COUNTERS_CELLS;
+    zc_counters_unlock();
+    return index;
 }
 
 static struct zc_cell *cell_get(uint32_t site, uint32_t id, enum zc_dir dir, uint32_t writer)
@@ -78,7 +61,11 @@ static void cell_put(struct zc_cell *cell)
         __atomic_store_n(&cell->by[i].bytes, 0, __ATOMIC_RELAXED);
     }
     __atomic_store_n(&cell->ticks, 0, __ATOMIC_RELAXED);
-    list_push((uint32_t)index);
+    if (!zc_counters_lock())
+        return;
+    next_free[index] = list.first;
+    list.first = (uint32_t)index + 1;
+    zc_counters_unlock();
 }
 
 __attribute__((always_inline)) static inline void cell_add(struct zc_cell *cell,
