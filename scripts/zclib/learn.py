@@ -22,11 +22,13 @@ SMALL = 1 << 20          # Below, requests of libc are not tried.
 SAMPLED = 16             # Blocks that one of those that are left stands for, at least.
 RARE = 16                # A block of which less than this part was copied is not registered.
 CONTROL_BYTES = 32 << 20  # Copies of the control tell no rate before.
+CONTROL_SHARE = 0.005    # Of a run's time, that blocks of the control may cost it,
+CONTROL_NS = 0.5         # and what a byte of one costs: new pages and a slower copy.
 MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
 A_LINE = 40
 # Of blocks that are left ever fewer are placed, and of those that are placed ever fewer are held
 # back as the control, because each costs what the others gain.
-RARELY = "nth = " + ", ".join(str(1 << at) for at in range(4, 32)) + "\n"
+RARELY = [str(1 << at) for at in range(4, 32)]
 
 PREFIX = "learned-"
 LEFT, SAMPLE, PINNED, HELD = (PREFIX + name for name in ("left", "sample", "small", "control"))
@@ -71,6 +73,7 @@ class Site:
 
     requests: int = 0
     bytes: int = 0       # Asked for.
+    frees: int = 0
     small: bool = False  # So that blocks are tried within a run before they are placed.
     left: bool = False   # To libc, but for one block in 16.
     copies: Counts = field(default_factory=Counts)
@@ -84,15 +87,22 @@ class Site:
     def pays(self) -> bool:
         return self.small and self.copied and not self.left
 
+    @property
+    def registered_bytes(self) -> int:
+        """About so many: the memory of a block that was freed serves the next ones."""
+        return self.bytes * max(self.requests - self.frees, 1) // max(self.requests, 1)
+
     def add(self, other: Site) -> None:
         times = SAMPLED if self.left else 1
         self.requests += times * other.requests
         self.bytes += times * other.bytes
+        self.frees += times * other.frees
         self.copies.add(other.copies, times)
 
     def halve(self) -> None:
         self.requests //= 2
         self.bytes //= 2
+        self.frees //= 2
         self.copies.halve()
 
 
@@ -150,7 +160,8 @@ class Run:
                         number(out, "blocked_ns"))
         if rule == BASE or rule.startswith(PREFIX):
             requests, size = number(row, "requests"), number(row, "requested_bytes")
-            site = Site(requests, size, size < LARGE * requests, False, copies)
+            site = Site(requests, size, number(row, "frees"), size < LARGE * requests, False,
+                        copies)
             self.sites.setdefault(name, Site(small=site.small)).add(site)
             self.others.add(copies, -1)
         elif not rule and len(rows(row, "traffic")) == 1 and (into or out):
@@ -189,9 +200,11 @@ class State:
     # Of the last run, what a promise of the owner's, or a measurement, could spare.
     tables: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     results: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    spare_ns: float = 0  # What the next run may pay for a control.
 
     def add(self, run: Run) -> None:
         self.runs += 1
+        self.spare_ns = 0 if run.simulated else run.wall_ns * CONTROL_SHARE
         # A control that is known is not replaced by one that tells less.
         if run.others.bytes >= CONTROL_BYTES or self.others.bytes < CONTROL_BYTES:
             self.others.halve()
@@ -216,21 +229,27 @@ class State:
         for site in self.sites.values():
             site.left = self._loses(site, run)
 
-    @property
-    def unjudged(self) -> list[str]:
-        """Call paths of which a copy has a direction that the control does not know, those with the
-        most bytes first."""
+    def control(self) -> tuple[str, int]:
+        """The call path that has the next run's control, and of how many of its blocks: of those
+        with copies in a direction that no control is known of the one with the most bytes, of which
+        a block is no more than the run may pay.  "" where there is none."""
         known = self.others
-        return sorted((name for name, site in self.sites.items() if site.copied and not site.left
-                       and (site.copies.in_bytes > 0 and known.in_bytes < CONTROL_BYTES or
-                            site.copies.out_bytes > 0 and known.out_bytes < CONTROL_BYTES)),
-                      key=lambda name: -self.sites[name].bytes)
+        for name, site in sorted(self.sites.items(), key=lambda one: -one[1].bytes):
+            blocks = int(self.spare_ns * site.requests / (max(site.bytes, 1) * CONTROL_NS))
+            if site.copied and not site.left and blocks and (
+                    site.copies.in_bytes > 0 and known.in_bytes < CONTROL_BYTES or
+                    site.copies.out_bytes > 0 and known.out_bytes < CONTROL_BYTES):
+                return name, blocks
+        return "", 0
 
     def _loses(self, site: Site, run: Run) -> bool:
         """Whether libc's own memory is better for the blocks of a call path."""
         copies = site.copies
         if not site.copied:  # Nothing was paid for it.
             return False
+        # As within a run (shim/place/lessons.c): a registration pays from the second copy on.
+        if site.small and copies.bytes < 2 * site.registered_bytes:
+            return True
         if run.simulated:  # Times mean nothing there, so it is judged by the bytes.
             gain = sum(run.costs.copy_ns(way, True, size) - run.costs.copy_ns(way, False, size)
                        for way, size in (("HtoD", copies.in_bytes), ("DtoH", copies.out_bytes)))
@@ -252,7 +271,7 @@ def tried(verdicts: Iterable[Verdict]) -> bool:
 
 
 SITE_LINE = re.compile(r"# site: (?P<id>[0-9a-f]{8}) (?P<kind>large|small)(?P<left> left)? "
-                       r"(?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){5})")
+                       r"(?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){6})")
 HEAD_LINE = re.compile(r"# runs: (?P<runs>[0-9]{1,9}) "
                        r"others: (?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){3})")
 
@@ -265,8 +284,8 @@ def of_text(text: str) -> State:
             state.runs = int(found["runs"])
             state.others = Counts(*map(int, found["counts"].split()))
         elif (found := SITE_LINE.fullmatch(line)) and len(state.sites) < MOST_SITES:
-            requests, size, *copies = map(int, found["counts"].split())
-            state.sites[found["id"]] = Site(requests, size, found["kind"] == "small",
+            requests, size, frees, *copies = map(int, found["counts"].split())
+            state.sites[found["id"]] = Site(requests, size, frees, found["kind"] == "small",
                                             bool(found["left"]), Counts(*copies))
     return state
 
@@ -284,7 +303,7 @@ def rules(state: State, head: str, base: str, most: int) -> str:
 def _text(state: State, head: str, base: str) -> str:
     facts = [f"# runs: {state.runs} others: {state.others.fields()}"]
     facts += [f"# site: {name} {'small' if site.small else 'large'}{' left' * site.left} "
-              f"{site.requests} {site.bytes} {site.copies.fields()}"
+              f"{site.requests} {site.bytes} {site.frees} {site.copies.fields()}"
               for name, site in sorted(state.sites.items())]
     parts = [head + "#\n" + "\n".join(facts) + "\n", *_proposals(state)]
     small = f"api = {HOST_APIS}\nsize = {SMALL >> 20}M..{LARGE >> 20}M\n"
@@ -293,16 +312,21 @@ def _text(state: State, head: str, base: str) -> str:
         left = [name for name, site in state.sites.items() if site.left and site.small == which]
         for names, at in _lines(left):
             at, where = end + at, f"{keys}site = {names}\n"
-            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{RARELY}"
+            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{_nth(RARELY)}"
                          f"place = pinned, pageable\n\n[rule {LEFT}{at}]\n{where}"
                          "place = pageable\n")
-    for names, _ in list(_lines(state.unjudged))[:1]:
+    held, blocks = state.control()
+    if held:
         parts.append(f"# The control, which tells what copies would take.\n[rule {HELD}]\n"
-                     f"api = {HOST_APIS}\nsite = {names}\n{RARELY}place = pageable\n")
+                     f"api = {HOST_APIS}\nsite = {held}\n{_nth(RARELY[:blocks])}place = pageable\n")
     for names, at in _lines([name for name, site in state.sites.items() if site.pays]):
         parts.append(f"# Smaller blocks that gain.\n[rule {PINNED}{at}]\n{small}site = {names}\n"
                      "place = pinned, pageable\n")
     return "\n".join([*parts, base])
+
+
+def _nth(which: list[str]) -> str:
+    return f"nth = {', '.join(which)}\n"
 
 
 def _lines(sites: list[str]) -> Iterable[tuple[str, str]]:
