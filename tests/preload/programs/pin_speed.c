@@ -5,12 +5,13 @@
  *   pin_speed alloc|register|touch GIB
  *
  * alloc: cuMemHostAlloc; register: cuMemHostRegister of memory that nobody has touched; touch: no
- * more than that, because a virtual machine may get its memory only then.  The others print
- * lines "NAME VALUE": milliseconds until the block is there, GB/s of the first copies out of all of
- * it, milliseconds until it is freed, resident MiB of the process by the block, and the longest
- * that the other process waited in cuMemGetInfo, cuMemAlloc and a set (a launch) before and while
- * the block was made.
+ * more than that, by a thread for each processor, because a virtual machine may get its memory only
+ * then.  The others print lines "NAME VALUE": milliseconds until the block is there, GB/s of the
+ * first copies out of all of it, milliseconds until it is freed, resident MiB of the process by the
+ * block, and the longest that the other process waited in cuMemGetInfo, cuMemAlloc and a set (a
+ * launch) before and while the block was made.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -105,13 +106,37 @@ static void *make(bool registers, size_t bytes)
     return p;
 }
 
+struct touched {
+    char *memory;
+    size_t bytes;
+    atomic_size_t next;
+};
+
+static void *touch_pieces(void *arg)
+{
+    struct touched *t = arg;
+    for (size_t at; (at = atomic_fetch_add(&t->next, PIECE)) < t->bytes;)
+        memset(t->memory + at, 1, t->bytes - at < PIECE ? t->bytes - at : PIECE);
+    return NULL;
+}
+
 static void touch(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
+    enum { MOST = 64 };
+    pthread_t thread[MOST];
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    int started = 0;
+    struct touched all = {.bytes = bytes};
+    all.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all.memory == MAP_FAILED)
         exit(1);
-    madvise(p, bytes, MADV_HUGEPAGE);
-    memset(p, 1, bytes);
+    madvise(all.memory, bytes, MADV_HUGEPAGE);
+    while (started < MOST && started < cpus &&
+           pthread_create(&thread[started], NULL, touch_pieces, &all) == 0)
+        started++;
+    touch_pieces(&all);
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
 }
 
 static void measure(bool registers, size_t bytes)
