@@ -8,8 +8,8 @@
  * more than that, by a thread for each processor, because a virtual machine may get its memory only
  * then.  The others print lines "NAME VALUE": milliseconds until the block is there, GB/s of the
  * first copies out of all of it, milliseconds until it is freed, resident MiB of the process by the
- * block, and the longest that the other process waited in cuMemGetInfo, cuMemAlloc and a set (a
- * launch) before and while the block was made.
+ * block, the longest that the other process waited in cuMemGetInfo, cuMemAlloc and a set (a launch)
+ * before and while the block was made, and how often it waited for more than 20 ms meanwhile.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -22,6 +22,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define PIECE (1024 * MIB)
+#define SLOW_MS 20
 
 #define DRIVER(X)                                                                                  \
     COMMON_CALLS(X)                                                                                \
@@ -45,6 +46,7 @@ static const char *const call_name[CALLS] = {"info", "alloc", "launch"};
 static struct {
     atomic_bool ready, making;
     double most[2][CALLS]; /* Milliseconds before, and while the block is made. */
+    unsigned slow[CALLS];  /* Of more than SLOW_MS meanwhile. */
 } * shared;
 
 static void timed(enum call call, CUdeviceptr mine)
@@ -59,9 +61,11 @@ static void timed(enum call call, CUdeviceptr mine)
         CHECK(cuMemAlloc_v2, &p, MIB);
     else
         CHECK(cuMemsetD8_v2, mine, 1, 4096);
-    double ms = now() - start, *most = &shared->most[before || atomic_load(&shared->making)][call];
+    bool meanwhile = before || atomic_load(&shared->making);
+    double ms = now() - start, *most = &shared->most[meanwhile][call];
     if (ms > *most)
         *most = ms;
+    shared->slow[call] += meanwhile && ms > SLOW_MS;
     if (call == ALLOC)
         CHECK(cuMemFree_v2, p);
 }
@@ -188,7 +192,7 @@ int main(int argc, char **argv)
     kill(neighbour, SIGKILL);
     waitpid(neighbour, NULL, 0);
     for (int i = 0; i < CALLS; i++)
-        printf("%s_before %.2f\n%s_meanwhile %.2f\n", call_name[i], shared->most[0][i],
-               call_name[i], shared->most[1][i]);
+        printf("%s_before %.2f\n%s_meanwhile %.2f\n%s_slow %u\n", call_name[i], shared->most[0][i],
+               call_name[i], shared->most[1][i], call_name[i], shared->slow[i]);
     return 0;
 }
