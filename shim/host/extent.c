@@ -354,7 +354,7 @@ bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node)
         return false;
     if (node == ZC_NODE_LOCAL)
         node = __atomic_load_n(&zc_extent_local, __ATOMIC_RELAXED);
-    if (zc_pages_bind(base, span, node, false))
+    if (zc_pages_prefer(base, span, node, false))
         return true;
     zc_memory_protect(base, span, PROT_NONE);
     return false;

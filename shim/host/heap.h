@@ -102,7 +102,7 @@ struct zc_extent {
     bool early;     /* Its memory stays: shared/early.h has mapped it.  Atomic. */
     bool graphed;   /* A graph that copies it found it registered, and relies on that.  Atomic. */
     bool inherited; /* The process has forked since it had a block.  Atomic. */
-    int16_t node;   /* NUMA node that its pages are bound to, or ZC_NODE_*. */
+    int16_t node;   /* NUMA node that its pages come from, or ZC_NODE_*. */
     uint16_t lead;  /* BLOCK: offset of the block in the extent. */
     uint8_t use;    /* enum zc_extent_use. */
     bool listed;    /* FREE: among those that are registered. */

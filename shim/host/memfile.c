@@ -131,7 +131,7 @@ static bool map_private(const struct zc_extent *e, char *view, size_t from, size
     if (copy == MAP_FAILED)
         return false;
     zc_memory_advise(copy, n, e->small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
-    zc_pages_bind(copy, n, e->node, false);
+    zc_pages_prefer(copy, n, e->node, false);
     if (munlock(copy, n) == 0 && zc_memory_protect(copy, n, OPEN) == 0 &&
         zc_memory_move(copy, n, n, MREMAP_MAYMOVE | MREMAP_FIXED,
                        (void *)(zc_extent_base(e) + from)) != MAP_FAILED)

@@ -156,7 +156,7 @@ static void bring_near(const struct zc_extent *e)
     if (e->node != ZC_NODE_LOCAL || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return;
     int node = zc_node_of_device(device);
-    if (zc_pages_bind((void *)zc_extent_base(e), zc_extent_span(e), node, true))
+    if (zc_pages_prefer((void *)zc_extent_base(e), zc_extent_span(e), node, true))
         __atomic_store_n(&zc_extent_local, node, __ATOMIC_RELAXED);
     else if (zc_message_first("numa"))
         zc_message(ZC_WARN, "fallback",

@@ -16,9 +16,10 @@ void *zc_pages_make(size_t bytes, size_t margin, int node);
 /* Gives pages back.  `bytes` and `margin` are those of zc_pages_make(). */
 void zc_pages_unmake(void *pages, size_t bytes, size_t margin);
 
-/* Binds pages to a NUMA node (mbind(2)), and with `move` moves those that are on another one, as
- * far as the kernel can; does nothing if `node` is negative.  False if the kernel refuses. */
-bool zc_pages_bind(void *pages, size_t bytes, int node, bool move);
+/* Pages come from a NUMA node while that has some (mbind(2)); with `move` those that are on another
+ * one move, as far as the kernel can.  Does nothing if `node` is negative.  False if the kernel
+ * refuses. */
+bool zc_pages_prefer(void *pages, size_t bytes, int node, bool move);
 
 /* Bytes of huge pages that are free, by the text of /proc/buddyinfo: for more the kernel would have
  * to move what lies between them first.  UINT64_MAX where the kernel does not tell. */

@@ -2,6 +2,7 @@
 /* Registering the host heap: when, what the limits stop, and what a refusal leaves. */
 #include "host_test.h"
 
+#include <linux/mempolicy.h>
 #include <sys/syscall.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -279,7 +280,7 @@ static int policy_at(void *p, int *node_out)
     return mode;
 }
 
-static void near_memory_is_bound_once_its_device_is_known(void **state)
+static void near_memory_moves_once_its_device_is_known(void **state)
 {
     (void)state;
     int at;
@@ -288,11 +289,11 @@ static void near_memory_is_bound_once_its_device_is_known(void **state)
     assert_int_equal(policy_at(p, &at), 0);
     node = 0;
     assert_true(zc_pinned_use(extent_of(p), 140 * MIB));
-    assert_int_equal(policy_at(p, &at), 2);
+    assert_int_equal(policy_at(p, &at), MPOL_PREFERRED);
     assert_int_equal(at, 0);
     assert_true(p[0] == 5 && p[140 * MIB - 1] == 5);
     char *q = host_get(141 * MIB);
-    assert_int_equal(policy_at(q, &at), 2);
+    assert_int_equal(policy_at(q, &at), MPOL_PREFERRED);
     zc_hostmem_put(p);
     zc_hostmem_put(q);
 }
@@ -635,7 +636,7 @@ int main(void)
         cmocka_unit_test_setup(what_the_program_registers_is_left_to_it, fresh),
         cmocka_unit_test_setup(a_child_waits_for_no_registration_of_its_parents, fresh),
         cmocka_unit_test_setup(realloc_copies_what_is_registered, fresh),
-        cmocka_unit_test_setup(near_memory_is_bound_once_its_device_is_known, fresh),
+        cmocka_unit_test_setup(near_memory_moves_once_its_device_is_known, fresh),
         cmocka_unit_test_setup(near_memory_of_a_node_that_is_not_there_is_registered_all_the_same,
                                fresh),
         cmocka_unit_test_setup(nothing_of_512_gib_is_placed, fresh),
