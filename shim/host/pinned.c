@@ -29,6 +29,7 @@
 #include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/limits.h"
+#include "memory/nodes.h"
 #include "memory/pages.h"
 #include "memory/place.h"
 #include "memory/workers.h"
@@ -149,20 +150,27 @@ static enum zc_extent_pin pin_of(const struct zc_extent *e)
     return (enum zc_extent_pin)__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
 }
 
+/* The NUMA node next to the current device, or ZC_NODE_ANY. */
+static int node_here(void)
+{
+    CUdevice device;
+    return zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? zc_node_of_device(device)
+                                                           : ZC_NODE_ANY;
+}
+
 /* Pages that should be near their device may have been touched before the device was known. */
 static void bring_near(const struct zc_extent *e)
 {
-    CUdevice device;
-    if (e->node != ZC_NODE_LOCAL || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+    int node = e->node == ZC_NODE_LOCAL ? node_here() : ZC_NODE_ANY;
+    if (node < 0)
         return;
-    int node = zc_node_of_device(device);
     if (zc_pages_prefer((void *)zc_extent_base(e), zc_extent_span(e), node, true))
         __atomic_store_n(&zc_extent_local, node, __ATOMIC_RELAXED);
     else if (zc_message_first("numa"))
         zc_message(ZC_WARN, "fallback",
-                   "host blocks stay where they are: the kernel binds no pages to NUMA node %d, "
-                   "next to device %d",
-                   node, (int)device);
+                   "host blocks stay where they are: the kernel gives them no pages of NUMA node "
+                   "%d, next to the device",
+                   node);
 }
 
 static void make_own(void *view, size_t at, size_t n)
@@ -228,13 +236,10 @@ bool zc_pinned_register(void *p, size_t bytes, unsigned flags, int device)
  * memory is full. */
 static struct zc_fill *fill_fresh(char *base, size_t bytes)
 {
-    CUdevice device;
-    bool known = zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS;
     bool huge = bytes >= LARGE && zc_pages_free_huge() >= bytes;
     if (huge && bytes % ZC_HUGE_PAGE)
         zc_memory_advise(base + (bytes - bytes % ZC_HUGE_PAGE), ZC_HUGE_PAGE, MADV_NOHUGEPAGE);
-    return zc_workers_fill(base, bytes, huge ? ZC_FILL_FILE : ZC_FILL_FRESH,
-                           known ? zc_node_of_device(device) : -1);
+    return zc_workers_fill(base, bytes, huge ? ZC_FILL_FILE : ZC_FILL_FRESH, node_here());
 }
 
 /* Registers the next bytes of an extent in parts.  The pages of fresh memory come in by threads
@@ -306,6 +311,9 @@ static bool pin_extent(struct zc_extent *e)
     CUresult result = enrol(e);
     if (result != CUDA_SUCCESS && !not_here(result))
         refused(e, result);
+    const struct zc_slot *block = e->use == ZC_EXTENT_BLOCK ? &e->slot[0] : NULL;
+    if (result == CUDA_SUCCESS && block && block->size >= ZC_NODES_LEAST)
+        zc_nodes_note(block->site, (void *)zc_extent_base(e), block->size, node_here());
     zc_hostheap_needed(e);
     zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
                         : not_here(result)     ? ZC_PIN_NONE
@@ -742,53 +750,5 @@ void zc_pinned_forget(CUcontext context)
     if (zc_hostheap.bytes)
         zc_hostheap_each(forget_registration, context);
 }
-
-/* The driver's pinned memory is zero from 1 MiB on, even if the program just freed memory of that
- * size (measured).  So this memory is zero, too. */
-static CUresult make_block(const struct zc_want *want, struct zc_backing *out, const char **why)
-{
-    const struct zc_host_want block = {.size = want->size,
-                                       .alignment = 4096,
-                                       .node = zc_node_wanted(want->rule, want->device),
-                                       .zero = true,
-                                       .owner = want->context};
-    struct zc_slot *slot;
-    *why = "the driver packs blocks below 64 KiB";
-    if (want->size < ZC_HOST_MIN)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    *why = "the device can't use host addresses";
-    if (!zc_device_one_address(want->device))
-        return CUDA_ERROR_NOT_SUPPORTED;
-    if (!zc_hostheap_open(why))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    void *p = zc_hostheap_get(&block, &slot, why);
-    if (!p)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = zc_pinned_now(zc_hostheap_extent((uintptr_t)p), why);
-    if (result != CUDA_SUCCESS) {
-        zc_hostheap_put(p);
-        return result;
-    }
-    out->base = (CUdeviceptr)p;
-    out->room = zc_hostheap_room(p);
-    return CUDA_SUCCESS;
-}
-
-/* The memory goes to the pool, still registered and in its original state, for the next request of
- * its context.  Other blocks in a slab may still want the attribute. */
-static CUresult unmake_block(struct zc_backing *backing, bool gone)
-{
-    if (backing->synced && !gone && zc_hostheap_extent(backing->base)->use == ZC_EXTENT_BLOCK)
-        zc_pinned_sync(backing->base, 1, false);
-    zc_hostheap_put((void *)backing->base);
-    return CUDA_SUCCESS;
-}
-
-const struct zc_place zc_place_pinned = {.id = ZC_PLACE_PINNED,
-                                         .real = ZC_KIND_PINNED,
-                                         .waits = true,
-                                         .counts = true,
-                                         .make = make_block,
-                                         .unmake = unmake_block};
 
 const struct zc_module zc_module_pinned = {.context_lost = zc_pinned_forget};

@@ -100,6 +100,14 @@ void zc_log_count_unmet(uint64_t bytes)
     __atomic_fetch_add(&u->requests, 1, __ATOMIC_RELAXED);
 }
 
+ZC_OWN struct zc_log_far zc_log_far[ZC_COUNTERS_SITES];
+
+void zc_log_count_far(uint32_t site, uint64_t bytes, int near)
+{
+    __atomic_store_n(&zc_log_far[site].near, near, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_log_far[site].bytes, bytes, __ATOMIC_RELAXED);
+}
+
 ZC_OWN struct zc_log_moves zc_log_moves;
 
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,

@@ -51,6 +51,15 @@ struct zc_log_unmet {
 extern struct zc_log_unmet zc_log_unmet; /* Of this process.  Atomic. */
 void zc_log_count_unmet(uint64_t bytes);
 
+/* Pinned memory of a site that lies on another NUMA node than `near`, the one next to the device.
+ */
+struct zc_log_far {
+    uint64_t bytes;
+    int near;
+};
+extern struct zc_log_far zc_log_far[]; /* Of this process, by site.  Atomic. */
+void zc_log_count_far(uint32_t site, uint64_t bytes, int near);
+
 /* A block was moved to host memory or to the device, and why; for how many ticks, and how many
  * launches had waited before.  Counts it, and writes a line at ALLOCS and EVENTS.  With the driver
  * lock. */

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "host/memfile.h"
+#include "log/lines.h"
 #include "memory/cgroup.h"
 
 #define GIB ((size_t)1 << 30)
@@ -304,6 +305,8 @@ static void near_memory_of_a_node_that_is_not_there_is_registered_all_the_same(v
     char *p = host_get(142 * MIB);
     node = 63;
     assert_true(zc_pinned_use(extent_of(p), 142 * MIB));
+    assert_int_equal(zc_log_far[0].near, 63);
+    assert_in_range(zc_log_far[0].bytes, 142 * MIB / 2, 142 * MIB); /* All that is there. */
     char *p2 = host_get(142 * MIB);
     assert_non_null(p2);
     zc_hostmem_put(p2);

@@ -139,6 +139,8 @@ class Finder:
         if set(site.apis) & PINNED == set(site.apis) != set() and not both.asked_calls \
                 and site.requested_bytes >= UNUSED_BYTES:
             yield self._unused(site)
+        if site.far_bytes:
+            yield self._far(site)
         moved = both.moved_bytes
         if not moved or not self._matters(both) or not self._can_be_placed(site):
             return
@@ -242,6 +244,22 @@ class Finder:
                        f"in {blocks} that no copy used. It takes host memory, and time to pin all "
                        "of it; if kernels don't use it either, ask for less, or later",
                        "", site.id)
+
+    def _far(self, site: Site) -> Finding:
+        """Pinned memory whose pages lie behind another CPU than its GPU does."""
+        text = (f"{self._name(site)}: {units.size(site.far_bytes)} of pinned memory on another "
+                f"NUMA node than node {site.near_node}, which is next to the GPU"
+                f"{self._share(site.copies())}. ")
+        rules = ", ".join(by_count(site.rules))
+        if "cuMemHostRegister" in site.apis or not site.apis:
+            does, rule = (f"Pages come from the node of the thread that first uses them: try "
+                          f"`numactl --preferred={site.near_node}`"), ""
+        elif rules:
+            does, rule = f"`numa = local` in rule {rules} has its pages from that node", ""
+        else:
+            does, rule = ("With `numa = local` they come from that node",
+                          f"{self._rule_head(site)}place = pinned\nnuma = local\n")
+        return Finding("far", site.copies().blocked_ns, text + does, rule, site.id)
 
     def _passed_over(self, site: Site) -> Finding:
         rules = ", ".join(by_count(site.rules)) or "?"
