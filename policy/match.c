@@ -99,11 +99,8 @@ const struct zc_rule *zc_policy_match(const struct zc_policy *policy,
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct zc_rule *rule = &policy->rules[i];
 
-        if (zc_rule_misfit(rule, request) == ZC_KEY_COUNT && nth_fits(rule, request->supposed)) {
-            atomic_fetch_add_explicit(&rule->counters->taken, !request->supposed,
-                                      memory_order_relaxed);
+        if (zc_rule_misfit(rule, request) == ZC_KEY_COUNT && nth_fits(rule, request->supposed))
             return rule;
-        }
     }
     return NULL;
 }

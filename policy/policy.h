@@ -193,11 +193,10 @@ struct zc_globs {
 
 /* Fields of a rule that change after parsing. */
 struct zc_rule_counters {
-    _Atomic uint64_t fits;  /* requests that reached the rule and fit all keys but `nth`; counted
-                             * for rules with `nth` only */
-    _Atomic uint64_t taken; /* requests that zc_policy_match() gave to the rule */
-    uint64_t alive;         /* bytes alive in the rule's first place, for rules with `budget`; kept
-                             * by whoever places them, atomically */
+    _Atomic uint64_t fits; /* requests that reached the rule and fit all keys but `nth`; counted
+                            * for rules with `nth` only */
+    uint64_t alive;        /* bytes alive in the rule's first place, for rules with `budget`; kept
+                            * by whoever places them, atomically */
 };
 
 /* A section of policy.conf. All pointers lead into the policy's memory. */

@@ -214,11 +214,8 @@ static void rules_child(void)
 {
     if (rules.state == READING) /* The parent's text may be unmapped already. */
         memset(&rules, 0, sizeof(rules));
-    for (size_t i = 0; i < rules.policy.rule_count; i++) {
+    for (size_t i = 0; i < rules.policy.rule_count; i++)
         atomic_store_explicit(&rules.policy.rules[i].counters->fits, 0, memory_order_relaxed);
-        atomic_store_explicit(&rules.policy.rules[i].counters->taken, 0, memory_order_relaxed);
-        __atomic_store_n(&rules.policy.rules[i].counters->alive, 0, __ATOMIC_RELAXED);
-    }
 }
 
 /* Without a launcher the process is rank 0 of its own job, also in the log. */

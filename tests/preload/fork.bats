@@ -91,12 +91,28 @@ place = pinned" timeout 60 "$program" host_storm
 place = pinned" timeout 10 "$program" with_handler
 }
 
+# Runs a scenario with a rule for host blocks; $pinned is how many blocks it took in all logs.
+pinned_by() {
+    run -0 under_policy "api = malloc
+place = pinned
+${2-}" timeout 10 "$program" "$1"
+    pinned=$(cat "$BATS_TEST_TMPDIR"/log.*.jsonl |
+        grep -c '"type":"alloc".*"place":"pinned"' || true)
+}
+
 @test "a child forked while another thread reads the policy reads it itself" {
+    pinned_by while_reading
+    ((pinned == 1))
     export ZC_LOG=off
-    for scenario in while_reading while_starting; do
-        run -0 under_policy "api = malloc
-place = pinned" timeout 10 "$program" "$scenario"
-    done
+    run -0 under_policy $'api = malloc\nplace = pinned' timeout 10 "$program" while_starting
+}
+
+@test "a child has the rules that its parent read, and counts requests for them from 1" {
+    pinned_by after_first
+    ((pinned == 2))
+    rm "$BATS_TEST_TMPDIR"/log.*
+    pinned_by after_first $'nth = 5\n[rule first]\napi = malloc\nnth = 1\nplace = pinned'
+    ((pinned == 1))
 }
 
 # Runs a scenario with its host block in `pinned`; $ended is how many registrations ended.

@@ -247,7 +247,6 @@ static void the_first_rule_that_fits_wins(void **state)
     assert_null(zc_policy_match(&parsed->policy, &request));
     request.api = ZC_API_COUNT;
     assert_null(zc_policy_match(&parsed->policy, &request));
-    assert_int_equal(parsed->policy.rules[1].counters->taken, 1);
     parsed_free(parsed);
 }
 
@@ -265,7 +264,6 @@ static void nth_counts_the_requests_that_fit_the_other_keys(void **state)
         assert_string_equal(zc_policy_match(&parsed->policy, &fits)->name, taken[i] ? "n" : "rest");
     }
     assert_int_equal(parsed->policy.rules[0].counters->fits, 6);
-    assert_int_equal(parsed->policy.rules[0].counters->taken, 3);
     parsed_free(parsed);
 }
 
@@ -327,8 +325,6 @@ static void a_request_that_is_not_made_counts_nowhere(void **state)
         assert_ptr_equal(zc_policy_match(&parsed->policy, &supposed), &rules[1]);
     assert_ptr_equal(zc_policy_match(&parsed->policy, &made), &rules[1]);
     assert_ptr_equal(zc_policy_match(&parsed->policy, &supposed), &rules[0]);
-    assert_int_equal(rules[0].counters->taken, 0);
-    assert_int_equal(rules[1].counters->taken, 1);
     parsed_free(parsed);
 }
 

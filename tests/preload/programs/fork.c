@@ -236,6 +236,27 @@ static void allocate_and_use(void)
     use_gpu(CHILD);
 }
 
+/* The log of a process has blocks from its first CUDA call on. */
+static void use_and_allocate(void)
+{
+    use_gpu(CHILD);
+    allocate_on_host(0);
+}
+
+/* The child has the rules of a file that is gone. */
+static void after_first(void)
+{
+    allocate_on_host(0);
+    EXPECT(unlink(getenv("ZC_POLICY")) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        use_and_allocate();
+        exit(0);
+    }
+    expect_child(child);
+    use_and_allocate();
+}
+
 static __thread bool stays_in_close;
 static atomic_bool in_close;
 
@@ -285,7 +306,7 @@ static void fork_beside_reader(void *(*reader)(void *), void (*in_child)(void))
 
 static void while_reading(void)
 {
-    fork_beside_reader(allocate_slowly, use);
+    fork_beside_reader(allocate_slowly, use_and_allocate);
 }
 
 static void while_starting(void)
@@ -486,6 +507,7 @@ int main(int argc, char **argv)
                                           {"elsewhere_beside_staged", elsewhere_beside_staged},
                                           {"graph_beside_staged", graph_beside_staged},
                                           {"freed_in_parent", freed_in_parent},
+                                          {"after_first", after_first},
                                           {"while_reading", while_reading},
                                           {"while_starting", while_starting},
                                           {"use", use}};
