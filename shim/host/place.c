@@ -27,8 +27,9 @@ static CUresult make_block(const struct zc_want *want, struct zc_backing *out, c
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = zc_pinned_now(zc_hostheap_extent((uintptr_t)p), why);
-    if (result != CUDA_SUCCESS) {
+    if (result != CUDA_SUCCESS) { /* The driver brings in as much. */
         zc_hostheap_put(p);
+        zc_hostheap_tidy(true);
         return result;
     }
     out->base = (CUdeviceptr)p;

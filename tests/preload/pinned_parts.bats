@@ -158,6 +158,54 @@ PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
     [[ $output == *"-> 2"* && $output == *"small: 1"* && $(place) == "" ]]
 }
 
+# A refused block's pages go back before the driver is asked, which brings in as many.
+@test "whichever part the driver refuses, the block is as bare, and no memory of it stays" {
+    local name=cuMemHostRegister_v2
+    export SIM_FAIL=$name:2:4,$name:1:6,$name:999:9 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    same three_more
+    [[ $(place | grep -c 'pinned: cuMemHostRegister refuses') -eq 3 ]]
+    [[ $(calls "$name") -eq 9 && $(calls cuMemHostUnregister) -eq 3 ]]
+    [[ $(grep -c "resident is one: 1" <<<"$output") -eq 3 ]]
+    [[ $(grep -c . "$SIM_LEAKS") -eq 0 ]]
+}
+
+@test "where the process may have no addresses for a block, it fails as bare" {
+    same no_addresses
+    [[ $output == *"-> 2"* ]]
+}
+
+@test "without huge pages, and without threads, pinned memory is the same" {
+    same no_huge_pages
+    same no_threads
+    [[ $(place) == $'pinned -\npinned -' ]]
+}
+
+# Makes a command, which starts no other, see a control group that has so many bytes left: in_group
+# BYTES COMMAND [ARGUMENT...]
+in_group() {
+    unshare --mount bash -c 'cd /sys/fs && mount -t tmpfs zc cgroup && mkdir cgroup/job &&
+        echo 0::/job >cgroup/own && mount --bind cgroup/own /proc/$$/cgroup && cd cgroup/job &&
+        echo "$1" >memory.max && echo 0 >memory.current && : >memory.stat && cd "$2" &&
+        exec "${@:3}"' - "$1" "$PWD" "${@:2}"
+}
+
+@test "what a control group has not left is not brought in, and the driver is asked" {
+    in_group 1 true || skip "no mount namespaces"
+    local mib
+    write_policy "$HOST"
+    run -0 --separate-stderr timeout 120 "$PROGRAM" whole
+    local bare=$output
+    for mib in 551 1500; do
+        rm -f "$ZC_LOG" "$SIM_TRACE"
+        run -0 --separate-stderr in_group $((mib << 20)) env LD_PRELOAD="$LIBZC" \
+            ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" "$PROGRAM" whole
+        diff <(cat <<<"$bare") <(cat <<<"$output")
+        [[ $mib -eq 551 || $(place) == 'pinned -' ]]
+        [[ $mib -ne 551 || $(place) == *'the host has not so much memory left' ]]
+        [[ $(calls cuMemHostRegister_v2) -eq $((mib == 551 ? 0 : 3)) ]]
+    done
+}
+
 # Bytes on another NUMA node than the device's, and that node, by site.
 far() {
     tail -n 1 "$ZC_LOG" |

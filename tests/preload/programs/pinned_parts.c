@@ -2,10 +2,13 @@
 /* Pinned memory that is larger than a part in which libzc registers it: what calls make of ranges
  * that cross the borders of parts must not depend on who made the memory. */
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/mempolicy.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -434,6 +437,83 @@ static void too_much(void)
     printf("the process stayed small: %d\n", usage.ru_maxrss < 512 << 10);
 }
 
+static size_t resident(void)
+{
+    size_t all = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%zu %zu", &all, &pages) != 2)
+        exit(1);
+    fclose(file);
+    return pages * 4096;
+}
+
+/* Three more blocks while one is live, of each of which a part may be refused.  The simulated
+ * driver's own have no pages until they are used. */
+static void three_more(void)
+{
+    const size_t had = resident();
+    start();
+    for (size_t n = 0; n < 3; n++) {
+        char *more;
+        CHECK(cuMemHostAlloc((void **)&more, SIZE, 0));
+        printf("zero: %d\n", all_are(more + PART - 4096, 0, 8192));
+        copies_at(more + PART - ACROSS / 2, ACROSS);
+        printf("resident is one: %d\n", resident() <= had + SIZE + 100 * MIB);
+        SHOW(cuMemFreeHost(more));
+    }
+    end();
+}
+
+/* The kernel has no huge pages for the process. */
+static void no_huge_pages(void)
+{
+    CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+    whole();
+}
+
+/* Nor threads; those of the simulated driver are there. */
+static void no_threads(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const struct sock_fprog filter = {sizeof(code) / sizeof(code[0]), code};
+    pthread_t thread;
+    start();
+    CHECK(cuMemsetD8(device, 3, ACROSS));
+    CHECK(cuCtxSynchronize());
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+    CHECK(pthread_create(&thread, NULL, forks, NULL) != EAGAIN);
+    CHECK(cuMemFreeHost(block));
+    CHECK(cuMemHostAlloc((void **)&block, 2 * SIZE, 0));
+    printf("zero: %d\n", all_are(block, 0, 2 * SIZE));
+    CHECK(cuMemcpyDtoH(block + PART - ACROSS / 2, device, ACROSS));
+    printf("copied: %d\n", all_are(block + PART - ACROSS / 2, 3, ACROSS));
+    end();
+}
+
+/* The process may have no more addresses, and then some again. */
+static void no_addresses(void)
+{
+    struct rlimit all, few;
+    char *more = NULL;
+    start();
+    CHECK(getrlimit(RLIMIT_AS, &all));
+    few = all;
+    few.rlim_cur = SIZE;
+    CHECK(setrlimit(RLIMIT_AS, &few));
+    SHOW(cuMemHostAlloc((void **)&more, SIZE, 0));
+    CHECK(setrlimit(RLIMIT_AS, &all));
+    SHOW(cuMemHostAlloc((void **)&more, SIZE, 0));
+    copies_at(more + PART - ACROSS / 2, ACROSS);
+    SHOW(cuMemFreeHost(more));
+    end();
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"answers", answers},
@@ -444,6 +524,10 @@ int main(int argc, char **argv)
                                           {"smaller", smaller},
                                           {"disturbed", disturbed},
                                           {"too_much", too_much},
+                                          {"three_more", three_more},
+                                          {"no_huge_pages", no_huge_pages},
+                                          {"no_threads", no_threads},
+                                          {"no_addresses", no_addresses},
                                           {"own_disturbed", own_disturbed},
                                           {"own_answers", own_answers},
                                           {"own_copies", own_copies},
