@@ -233,7 +233,7 @@ static bool globs_match_nothing(const struct zc_globs *globs, size_t longest, bo
 /* A budget without its unit or percent sign is the usual reason. */
 static bool budget_is_vain(const struct zc_rule *rule)
 {
-    if (rule->budget.kind != ZC_LIMIT_BYTES || rule->spill != ZC_SPILL_NONE)
+    if (rule->budget.kind != ZC_LIMIT_BYTES)
         return false;
     for (size_t i = 0; i < rule->size.count; i++) {
         if (rule->size.item[i].low <= rule->budget.value)
@@ -251,8 +251,9 @@ static void check_contradictions(struct zc_parser *parser, const struct zc_rule 
     if (rule->grow && has(rule, ZC_KEY_COMMIT) && rule->commit == ZC_COMMIT_EAGER)
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_COMMIT,
                  "'eager' has no effect beside 'grow = yes', which implies 'lazy'", "");
-    if (rule->grow && rule->spill != ZC_SPILL_NONE)
-        complain(parser, ZC_SEVERITY_ERROR, ZC_KEY_SPILL, "not possible beside 'grow = yes': ",
+    if (rule->grow && rule->spill == ZC_SPILL_MOVE)
+        complain(parser, ZC_SEVERITY_ERROR, ZC_KEY_SPILL,
+                 "'move' is not possible beside 'grow = yes': ",
                  "an array that grows hands on the device's memory");
     if (rule->parts && zc_rule_has_place(rule, ZC_PLACE_PINNED) &&
         !(rule->apis & ((uint64_t)1 << ZC_API_cuMemHostRegister)))
@@ -272,6 +273,17 @@ static void check_contradictions(struct zc_parser *parser, const struct zc_rule 
                  "the rule never matches: ", "thread names have at most 15 bytes");
 }
 
+/* `spill = host` is another word for `mapped` behind `vmm`. */
+static void spill_to_host(struct zc_place_list *places)
+{
+    unsigned last = places->count;
+
+    for (; places->item[last - 1] != ZC_PLACE_VMM; last--)
+        places->item[last] = places->item[last - 1];
+    places->item[last] = ZC_PLACE_MAPPED;
+    places->count++;
+}
+
 /* Judges a rule whose keys were all read without fault; errors make it faulty. */
 void zc_rule_check(struct zc_parser *parser, struct zc_rule *rule)
 {
@@ -287,5 +299,8 @@ void zc_rule_check(struct zc_parser *parser, struct zc_rule *rule)
     check_place_keys(parser, rule);
     check_conversions(parser, rule);
     check_contradictions(parser, rule);
+    if (rule->spill == ZC_SPILL_HOST && zc_rule_has_place(rule, ZC_PLACE_VMM) &&
+        !zc_rule_has_place(rule, ZC_PLACE_MAPPED))
+        spill_to_host(&rule->place);
     rule->apis &= ~apis_that_fit(rule->apis, ZC_FIT_LATER);
 }

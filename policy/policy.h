@@ -227,7 +227,7 @@ struct zc_rule {
     enum zc_async async;        /* pinned, shared: asynchronous copies */
     enum zc_prefetch prefetch;  /* managed: when pages are sent to the GPU */
     uint64_t chunk;             /* vmm: bytes; 0: the place decides */
-    enum zc_spill spill;        /* vmm: where what does not fit goes */
+    enum zc_spill spill;        /* vmm: where a block goes that does not fit */
     enum zc_commit commit;      /* vmm: when memory is attached */
     unsigned grow;              /* vmm, 1: growth copies become remaps */
     enum zc_rdma rdma;          /* vmm: whether GPUDirect RDMA reaches the block */

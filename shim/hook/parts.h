@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross a border: between device and host memory in a split block, or between
- * the parts in which pinned memory is registered. */
+/* Copies and sets that cross a border of two parts in which pinned memory is registered. */
 #pragma once
 
 #include "driver/copy.h"
@@ -13,17 +12,9 @@ static inline CUdeviceptr zc_parts_border(const struct zc_operand *b)
     return border && border - b->address < b->span ? border : 0;
 }
 
-/* True for what the driver may not copy or set across a border.  It takes linear copies between the
- * device memory of a split block and arrays (tests/gpu/border_facts.h200.txt). */
 static inline bool zc_parts_any(const struct zc_copy *c)
 {
-    enum zc_side to = c->dst.side, from = c->src.side;
-    const struct zc_block *split = c->shape != ZC_SHAPE_LINE                       ? NULL
-                                   : to == ZC_SIDE_ARRAY && from == ZC_SIDE_DEVICE ? c->src.block
-                                   : to == ZC_SIDE_DEVICE && from == ZC_SIDE_ARRAY ? c->dst.block
-                                                                                   : NULL;
-    bool taken = split && (split->flags & ZC_BLOCK_SPLIT);
-    return !taken && (zc_parts_border(&c->dst) || zc_parts_border(&c->src));
+    return zc_parts_border(&c->dst) || zc_parts_border(&c->src);
 }
 
 /* Makes each part as if the program had asked for it: decides, makes and records it, by

@@ -92,9 +92,7 @@ static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct
     zc_context_leave(lent);
     if (result != CUDA_ERROR_INVALID_VALUE)
         result = zc_place_retreat(b, ZC_FN_cuPointerGetAttribute, false, ZC_RETREAT_ASKED);
-    return result == CUDA_SUCCESS
-               ? ZC_HOLDING_STILL(real(data, attribute, zc_block_spilled(b) ? b->base : ptr))
-               : result;
+    return result == CUDA_SUCCESS ? ZC_HOLDING_STILL(real(data, attribute, ptr)) : result;
 }
 
 /*
@@ -264,14 +262,13 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
 
 /* The largest block that the rules would place, where a device has so much free: the rule counts
  * that takes a block of all memory that there is. */
-static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free, uint64_t total)
+static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free)
 {
-    struct zc_room room = zc_room_now(device, free, total);
+    struct zc_room room = zc_room_now(device, free);
     struct zc_request request =
         ZC_REQUEST(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
     const struct zc_rule *rule = zc_request_begin(&request) ? zc_request_rule(&request) : NULL;
     room.budget = rule ? zc_budget_left(rule, device) : 0;
-    room.whole = rule ? zc_room_whole(rule, device) : 0;
     return zc_room_largest(rule, &room);
 }
 
@@ -288,7 +285,7 @@ static void report_policy(const struct zc_entry *entry, int device, size_t *free
         return;
     uint64_t idle = left + zc_modules_idle_bytes(),
              used = all - idle + zc_room_lacking(device, true);
-    uint64_t room = largest(entry, device, minus(idle, zc_room_lacking(device, false)), all);
+    uint64_t room = largest(entry, device, minus(idle, zc_room_lacking(device, false)));
     if (free)
         *free = room;
     if (total)

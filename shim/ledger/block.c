@@ -168,16 +168,15 @@ struct zc_block *zc_block_add(const struct zc_block *like)
     return block;
 }
 
-/* The other bits of a split block say that none of it is with its place. */
 void zc_block_spill(struct zc_block *block, bool spilled)
 {
     bool entered = ledger_enter();
     if (entered)
         gauge_change(block, -1);
     if (spilled)
-        __atomic_fetch_or(&block->flags, ZC_BLOCK_SPLIT, __ATOMIC_RELEASE);
+        __atomic_fetch_or(&block->flags, ZC_BLOCK_SPILLED, __ATOMIC_RELEASE);
     else
-        __atomic_fetch_and(&block->flags, (uint16_t)~ZC_BLOCK_SPLIT, __ATOMIC_RELEASE);
+        __atomic_fetch_and(&block->flags, (uint16_t)~ZC_BLOCK_SPILLED, __ATOMIC_RELEASE);
     __atomic_store_n(&block->real, (uint8_t)(spilled ? ZC_KIND_PINNED : ZC_KIND_DEVICE),
                      __ATOMIC_RELAXED);
     if (entered) {
@@ -233,7 +232,7 @@ bool zc_block_beside_any(uint64_t address)
         return false;
     const struct zc_block *below = gap.base ? zc_block_find(gap.base - 1) : NULL;
     const struct zc_block *above = zc_block_find(gap.base + gap.bytes);
-    if (below && address / ZC_BLOCK_PAGE - (gap.base - 1) / ZC_BLOCK_PAGE < zc_block_behind(below))
+    if (below && address / ZC_BLOCK_PAGE - (gap.base - 1) / ZC_BLOCK_PAGE < below->behind)
         return true;
     return above && above->base - address <= above->before * ZC_BLOCK_PAGE;
 }

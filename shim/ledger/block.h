@@ -33,8 +33,7 @@ struct zc_block {
                     * (hook/handle.h); NULL if not converted. */
     struct zc_cell
         *cell[ZC_BLOCK_CELLS]; /* Traffic by direction, in order of first use; NULL: unused. */
-    uint32_t behind;           /* Pages mapped by its place from that of its last byte on; 0: none.
-                                * Of a split block see zc_block_behind(). */
+    uint32_t behind;           /* Pages mapped by its place from that of its last byte on. */
     uint16_t before : 12;      /* Pages mapped by its place below it. */
     uint16_t asked : 4;        /* enum zc_kind that the program asked for. */
     uint16_t site;             /* Index into the site table. */
@@ -60,25 +59,16 @@ struct zc_block {
 #define ZC_BLOCK_SYNC_MEMOPS 8u   /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_CAME_PINNED 256u /* The host heap had registered its memory before. */
 #define ZC_BLOCK_PARTS 512u       /* The program registered it, and libzc did so in parts. */
-#define ZC_BLOCK_SPLIT 2048u      /* Its place has the first bytes; the others are in `mapped`. */
+#define ZC_BLOCK_SPILLED 2048u    /* It is in host memory, as `mapped`, at its place's addresses. */
 #define ZC_BLOCK_READ_ONLY 4096u  /* Registered with CU_MEMHOSTREGISTER_READ_ONLY. */
 
-/* The bytes that the place of a split block has are so many of these units, in the upper bits of
- * `behind`. */
+/* Devices give memory by so many bytes. */
 #define ZC_BLOCK_UNIT ((uint64_t)2 << 20)
-#define ZC_BLOCK_BEHIND_BITS 11
 
-static inline uint32_t zc_block_behind(const struct zc_block *block)
-{
-    return block->flags & ZC_BLOCK_SPLIT ? block->behind & ((1u << ZC_BLOCK_BEHIND_BITS) - 1)
-                                         : block->behind;
-}
-
-/* Bytes of a split block that are in `mapped`; 0 for others. */
+/* Bytes of a block that are in host memory: all or none. */
 static inline uint64_t zc_block_spilled(const struct zc_block *block)
 {
-    uint64_t placed = (block->behind >> ZC_BLOCK_BEHIND_BITS) * ZC_BLOCK_UNIT;
-    return block->flags & ZC_BLOCK_SPLIT ? block->size - placed : 0;
+    return block->flags & ZC_BLOCK_SPILLED ? block->size : 0;
 }
 
 /* Memory that libzc made, or knows better than the driver does. */
@@ -100,20 +90,15 @@ static inline uint64_t zc_block_part_begin(uint64_t base)
     return base & ~(ZC_BLOCK_PART - 1);
 }
 
-/* The first border behind an address in a block: of the bytes of a split block that are in
- * `mapped`, or of a part.  0 if there is none, and for NULL. */
+/* The first border of two parts behind an address in a block; 0 if there is none, and for NULL. */
 static inline uint64_t zc_block_border(const struct zc_block *block, uint64_t address)
 {
-    uint64_t border = 0, start;
-    if (!block)
+    if (!block || block->size <= ZC_BLOCK_PART || !zc_block_hosted(block))
         return 0;
-    if (block->flags & ZC_BLOCK_SPLIT) {
-        border = block->base + block->size - zc_block_spilled(block);
-    } else if (block->size > ZC_BLOCK_PART && zc_block_hosted(block)) {
-        start = block->flags & ZC_BLOCK_PARTS ? zc_block_part_begin(block->base) : block->base;
-        border = start + ((address - start) / ZC_BLOCK_PART + 1) * ZC_BLOCK_PART;
-    }
-    return border > address && border - block->base < block->size ? border : 0;
+    uint64_t parts = block->flags & ZC_BLOCK_PARTS;
+    uint64_t start = parts ? zc_block_part_begin(block->base) : block->base;
+    uint64_t border = start + ((address - start) / ZC_BLOCK_PART + 1) * ZC_BLOCK_PART;
+    return border - block->base < block->size ? border : 0;
 }
 
 /*
@@ -205,8 +190,7 @@ void zc_block_gauge(unsigned place, struct zc_block_gauge *out);
  */
 void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes));
 
-/* All of a block is in `mapped` from now on, or with its place again: one that was made as either,
- * and is not split otherwise. */
+/* A block is in host memory from now on, or with its place again. */
 void zc_block_spill(struct zc_block *block, bool spilled);
 
 /* Requests that could not be recorded, for want of memory or access to the ledger. */

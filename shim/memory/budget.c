@@ -6,7 +6,7 @@
 #include "ledger/rules.h"
 #include "memory/quota.h"
 
-uint64_t zc_budget_of(const struct zc_rule *rule, int device)
+static uint64_t budget_of(const struct zc_rule *rule, int device)
 {
     size_t total = 0;
     if (rule->budget.kind == ZC_LIMIT_NONE)
@@ -19,12 +19,12 @@ uint64_t zc_budget_of(const struct zc_rule *rule, int device)
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 {
     return rule->budget.kind == ZC_LIMIT_NONE ||
-           zc_quota_add(&rule->counters->alive, bytes, zc_budget_of(rule, device));
+           zc_quota_add(&rule->counters->alive, bytes, budget_of(rule, device));
 }
 
 uint64_t zc_budget_left(const struct zc_rule *rule, int device)
 {
-    uint64_t most = zc_budget_of(rule, device);
+    uint64_t most = budget_of(rule, device);
     uint64_t alive = __atomic_load_n(&rule->counters->alive, __ATOMIC_RELAXED);
     return rule->budget.kind == ZC_LIMIT_NONE ? UINT64_MAX : alive < most ? most - alive : 0;
 }

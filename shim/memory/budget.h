@@ -10,10 +10,7 @@
  * to the memory of `device`. */
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes);
 
-/* Bytes of a rule's budget on a device; UINT64_MAX without one. */
-uint64_t zc_budget_of(const struct zc_rule *rule, int device);
-
-/* Bytes that a budget leaves. */
+/* Bytes that a budget leaves; UINT64_MAX without one. */
 uint64_t zc_budget_left(const struct zc_rule *rule, int device);
 
 /* Takes back a counted request that was not made. */

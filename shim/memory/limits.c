@@ -220,11 +220,6 @@ static struct zc_quota *limits_quota_now(enum zc_place_id place, int device)
     return quota;
 }
 
-uint64_t zc_limits_device_most(int device)
-{
-    return zc_quota_most(limits_quota_now(ZC_PLACE_DEVICE, device));
-}
-
 uint64_t zc_limits_left(enum zc_place_id place, int device)
 {
     return zc_quota_left(limits_quota_now(place, device));

@@ -51,9 +51,8 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
  * freed memory that libzc keeps does not. */
 uint64_t zc_limits_on_devices(void);
 
-/* True if the policy limits device memory; and to how many bytes of a device, else UINT64_MAX. */
+/* True if the policy limits device memory. */
 bool zc_limits_device_bound(void);
-uint64_t zc_limits_device_most(int device);
 
 /* Bytes that `mapped`, `pinned` or `managed` hold now, on all devices. */
 uint64_t zc_limits_used(enum zc_place_id place);

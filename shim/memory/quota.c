@@ -71,13 +71,3 @@ uint64_t zc_quota_left(const struct zc_quota *quota)
     }
     return left;
 }
-
-uint64_t zc_quota_most(const struct zc_quota *quota)
-{
-    uint64_t least = UINT64_MAX;
-    for (; quota; quota = quota->parent) {
-        uint64_t most = quota_load(&quota->most);
-        least = most < least ? most : least;
-    }
-    return least;
-}

@@ -28,6 +28,3 @@ void zc_quota_give(struct zc_quota *quota, uint64_t bytes);
 
 /* Bytes that may still be taken; 0 where more is held than may be. */
 uint64_t zc_quota_left(const struct zc_quota *quota);
-
-/* The lowest limit of a quota and those above it. */
-uint64_t zc_quota_most(const struct zc_quota *quota);

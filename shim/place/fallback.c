@@ -58,25 +58,14 @@ static void give_limit(enum zc_place_id place, int device, size_t bytes)
         zc_limits_give(place, device, bytes);
 }
 
-/* Bytes of each part of a block that may be split; 0 if the request may not.  One that moves is a
- * part of its own. */
-static size_t part_of(const struct zc_want *want, enum zc_place_id place)
-{
-    size_t part = zc_room_part(want->rule);
-    enum zc_spill spill = place == ZC_PLACE_VMM ? want->rule->spill : ZC_SPILL_NONE;
-    if (spill == ZC_SPILL_NONE || want->size < part)
-        return 0;
-    bool moves = want->size <= zc_room_whole(want->rule, want->device);
-    return moves ? want->size : part;
-}
-
-/* Makes `placed` bytes of a block the place's, and the others host memory; with `counted` they
- * count against the rule's budget.  NOT_PERMITTED: a limit on the place's memory is reached;
- * OUT_OF_MEMORY: the device has not so much. */
-static CUresult try_place(const struct zc_place *place, const struct zc_want *want, size_t placed,
+/* Makes a block the place's, or with `hosted` host memory at its addresses; with `counted` what is
+ * the place's counts against the rule's budget.  NOT_PERMITTED: a limit on the place's memory is
+ * reached; OUT_OF_MEMORY: the device has not so much. */
+static CUresult try_place(const struct zc_place *place, const struct zc_want *want, bool hosted,
                           bool counted, struct zc_backing *out, const char **why)
 {
-    size_t spilled = want->size - placed, own = place->counts ? 0 : placed;
+    size_t spilled = hosted ? want->size : 0, placed = want->size - spilled;
+    size_t own = place->counts ? 0 : placed;
     size_t budget = counted ? placed : 0;
     *why = "over its budget";
     if (budget && !zc_budget_take(want->rule, want->device, budget))
@@ -97,23 +86,20 @@ static CUresult try_place(const struct zc_place *place, const struct zc_want *wa
     return result;
 }
 
-/* Tries with less and less on the device, in whole parts.  If some of the block is host memory,
- * *why is the first reason. */
-static bool try_parts(const struct zc_want *want, size_t part, bool counted, struct zc_backing *out,
-                      const char **why)
+/* The device, then host memory, of a block that may move between both.  If it is host memory, *why
+ * is what the device lacked. */
+static bool try_both(const struct zc_want *want, bool counted, struct zc_backing *out,
+                     const char **why)
 {
-    const char *said, *first = NULL;
-    size_t placed = want->size;
-    for (;;) {
-        CUresult result = try_place(&zc_place_vmm, want, placed, counted, out, &said);
-        bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
-        first = first ? first : full ? "more than the device has free" : said;
-        *why = result == CUDA_SUCCESS || full ? first : said;
-        if (result == CUDA_SUCCESS || !placed || (!full && result != CUDA_ERROR_NOT_PERMITTED))
-            return result == CUDA_SUCCESS;
-        uint64_t room = zc_room_left(want->rule, want->device, counted, full);
-        placed = (room < placed ? (size_t)room : placed / 2) / part * part;
-    }
+    const char *refused;
+    CUresult result = try_place(&zc_place_vmm, want, false, counted, out, why);
+    bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
+    if (result == CUDA_SUCCESS || (!full && result != CUDA_ERROR_NOT_PERMITTED))
+        return result == CUDA_SUCCESS;
+    *why = full ? "more than the device has free" : *why;
+    result = try_place(&zc_place_vmm, want, true, counted, out, &refused);
+    *why = result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ? *why : refused;
+    return result == CUDA_SUCCESS;
 }
 
 CUresult zc_place_detach(struct zc_backing *backing)
@@ -160,7 +146,7 @@ bool zc_place_hosts(const struct zc_rule *rule)
 {
     for (unsigned i = 0; i < rule->place.count; i++)
         if (rule->place.item[i] != ZC_PLACE_DEVICE &&
-            (rule->place.item[i] != ZC_PLACE_VMM || rule->spill != ZC_SPILL_NONE))
+            (rule->place.item[i] != ZC_PLACE_VMM || rule->spill == ZC_SPILL_MOVE))
             return true;
     return false;
 }
@@ -192,17 +178,17 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
     const char *reason = "";
     for (unsigned i = first; i < list->count; i++) {
         enum zc_place_id place = list->item[i];
-        size_t part = part_of(want, place);
-        bool within = i > 0 || part || zc_budget_take(want->rule, want->device, want->size);
+        bool moves = place == ZC_PLACE_VMM && want->size >= zc_room_least(want->rule);
+        bool within = i > 0 || moves || zc_budget_take(want->rule, want->device, want->size);
         *index_out = i;
         reason = within ? unfit(want, place) : "over its budget";
         if (!reason && place == ZC_PLACE_DEVICE && on_device(want, &reason))
             break;
         if (!reason && !made && !(made = zc_arena_get(sizeof(*made))))
             reason = "libzc has no memory for its record";
-        bool taken = !reason && (part ? try_parts(want, part, i == 0, made, &reason)
-                                      : try_place(zc_place_of(place), want, want->size, false, made,
-                                                  &reason) == CUDA_SUCCESS);
+        bool taken = !reason && (moves ? try_both(want, i == 0, made, &reason)
+                                       : try_place(zc_place_of(place), want, false, false, made,
+                                                   &reason) == CUDA_SUCCESS);
         if (!taken || zc_spilled(made))
             zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
         if (taken) {
@@ -212,7 +198,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
         /* A block that can't be shared becomes what the program asked for. */
         if (within && place == ZC_PLACE_SHARED && on_device(want, &reason))
             break;
-        if (within && i == 0 && !part)
+        if (within && i == 0 && !moves)
             zc_budget_give(want->rule, want->size);
         *index_out = i + 1;
     }

@@ -282,7 +282,7 @@ static struct search find_leaver(const struct zc_block *block, uint64_t now, uin
 static uint64_t migrate_room(const struct zc_block *block)
 {
     const struct zc_rule *rule = &zc_rules()->rules[block->rule];
-    return zc_room_left(rule, block->device, block->flags & ZC_BLOCK_BUDGET, true);
+    return zc_room_left(rule, block->device, block->flags & ZC_BLOCK_BUDGET);
 }
 
 static void count_wait(uint64_t since)

@@ -10,79 +10,55 @@
 #include "vmm/lazy.h"
 #include "vmm/move.h"
 
-/* Bytes of a part without `chunk`. */
-#define ROOM_PART ((uint64_t)32 << 20)
+/* Bytes of the least block that moves, without `chunk`. */
+#define ROOM_LEAST ((uint64_t)32 << 20)
 
+/* A block that comes to the device leaves such a part of it to what kernels need themselves. */
 #define ROOM_SPARE_PART 64
 
-/* A block that is split because the device is full leaves so much to what kernels need
- * themselves. */
-static uint64_t room_spare(uint64_t total)
+uint64_t zc_room_least(const struct zc_rule *rule)
 {
-    return total / ROOM_SPARE_PART;
+    uint64_t least = rule->chunk ? rule->chunk : ROOM_LEAST;
+    return rule->spill != ZC_SPILL_MOVE ? UINT64_MAX
+           : least > ZC_BLOCK_UNIT      ? least
+                                        : ZC_BLOCK_UNIT;
 }
 
-uint64_t zc_room_part(const struct zc_rule *rule)
-{
-    uint64_t chunk = rule->chunk < SIZE_MAX / 2 ? rule->chunk : SIZE_MAX / 2;
-    return chunk ? (chunk + ZC_BLOCK_UNIT - 1) / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT : ROOM_PART;
-}
-
-static uint64_t room_least(uint64_t a, uint64_t b)
+static uint64_t room_lesser(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-uint64_t zc_room_whole(const struct zc_rule *rule, int device)
+static uint64_t room_minus(uint64_t a, uint64_t b)
 {
-    size_t total = 0;
-    if (rule->spill != ZC_SPILL_MOVE || rule->commit == ZC_COMMIT_LAZY)
-        return 0;
-    if (zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
-        total = SIZE_MAX;
-    return room_least(room_least(total, zc_limits_device_most(device)), zc_budget_of(rule, device));
+    return a > b ? a - b : 0;
 }
 
-uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted, bool full)
+uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted)
 {
     size_t available = 0, total = 0;
     uint64_t budget = counted ? zc_budget_left(rule, device) : UINT64_MAX;
-    uint64_t left = room_least(zc_limits_left(ZC_PLACE_DEVICE, device), budget);
-    if (!full || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+    uint64_t left = room_lesser(zc_limits_left(ZC_PLACE_DEVICE, device), budget);
+    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
         return left;
-    uint64_t kept = zc_lazy_promised(device) + room_spare(total);
-    available += zc_modules_idle_bytes();
-    return room_least(left, available > kept ? available - kept : 0);
-}
-
-/* Of a block whose first parts, as many as fit, are on the device (place/fallback.c). */
-static uint64_t room_split(const struct zc_rule *rule, const struct zc_room *r, uint64_t budget)
-{
-    uint64_t part = zc_room_part(rule), placed = room_least(r->limit, budget);
-    if (placed > r->device)
-        placed = r->device > r->spare ? r->device - r->spare : 0;
-    uint64_t bytes = placed / part * part + r->pinned;
-    return bytes >= part ? bytes : 0;
+    uint64_t kept = zc_lazy_promised(device) + total / ROOM_SPARE_PART;
+    return room_lesser(left, room_minus(available + zc_modules_idle_bytes(), kept));
 }
 
 static uint64_t room_largest_in(enum zc_place_id place, const struct zc_rule *rule,
                                 const struct zc_room *r, uint64_t budget)
 {
-    uint64_t whole = room_least(room_least(r->device, r->limit), budget), parts = 0;
+    uint64_t whole = room_lesser(room_lesser(r->device, r->limit), budget);
     switch (place) {
     case ZC_PLACE_VMM:
-        if (rule->spill != ZC_SPILL_NONE)
-            parts = room_split(rule, r, budget);
-        if (r->whole && parts <= r->whole)
-            parts = r->pinned < zc_room_part(rule) ? 0 : r->pinned;
-        return parts > whole ? parts : whole;
+        return r->pinned > whole && r->pinned >= zc_room_least(rule) ? r->pinned : whole;
     case ZC_PLACE_DEVICE:
     case ZC_PLACE_SHARED:
         return whole;
     case ZC_PLACE_MANAGED:
-        return room_least(room_least(r->device, r->managed), budget);
+        return room_lesser(room_lesser(r->device, r->managed), budget);
     case ZC_PLACE_MAPPED:
-        return room_least(r->pinned, budget);
+        return room_lesser(r->pinned, budget);
     default:
         return 0;
     }
@@ -92,7 +68,7 @@ uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *r)
 {
     uint64_t largest = 0;
     if (!rule)
-        return room_least(r->device, r->limit);
+        return room_lesser(r->device, r->limit);
     for (unsigned i = 0; i < rule->place.count; i++) {
         uint64_t budget = i == 0 ? r->budget : UINT64_MAX;
         uint64_t bytes = room_largest_in(rule->place.item[i], rule, r, budget);
@@ -114,13 +90,8 @@ static bool room_count_other(struct zc_block *b, void *arg)
     bool hosted = o->mapped && (b->place == ZC_PLACE_MAPPED || zc_block_spilled(b));
     if ((hosted || b->place == ZC_PLACE_MANAGED) && (b->flags & ZC_BLOCK_CONVERTED) &&
         b->asked == ZC_KIND_DEVICE && b->device != o->device)
-        o->bytes += zc_block_spilled(b) ? zc_block_spilled(b) : b->size;
+        o->bytes += b->size;
     return true;
-}
-
-static uint64_t room_minus(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
 }
 
 uint64_t zc_room_lacking(int device, bool mapped)
@@ -137,10 +108,9 @@ uint64_t zc_room_lacking(int device, bool mapped)
     return room_minus(elsewhere, others.bytes) + zc_lazy_promised(device);
 }
 
-struct zc_room zc_room_now(int device, uint64_t free, uint64_t total)
+struct zc_room zc_room_now(int device, uint64_t free)
 {
     return (struct zc_room){.device = free / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT,
-                            .spare = room_spare(total),
                             .limit = zc_limits_left(ZC_PLACE_DEVICE, device),
                             .managed = zc_limits_left(ZC_PLACE_MANAGED, device),
                             .pinned = zc_limits_left(ZC_PLACE_MAPPED, -1) +

@@ -24,8 +24,8 @@ static CUresult fill(struct zc_vmm *v, const char **why)
 }
 
 /* Why a request can't have vmm memory; CUDA_SUCCESS if it can. */
-static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f, size_t spilled,
-                       bool lazy, const char **why)
+static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f, bool lazy,
+                       const char **why)
 {
     *why = "the device has no virtual memory management";
     if (!f)
@@ -33,22 +33,17 @@ static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f,
     *why = "more than the device has free"; /* With guards it can't even be rounded up. */
     if (want->size > SIZE_MAX - 3 * f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *why = "its parts are no multiple of what the device maps";
-    if (spilled && ((want->size - spilled) % f->granularity || f->granularity % ZC_VA_UNIT))
-        return CUDA_ERROR_NOT_SUPPORTED;
     *why = "more than the device has beside managed memory";
-    if (!lazy && !zc_limits_device_holds(want->device, want->size - spilled, false))
+    if (!lazy && !zc_limits_device_holds(want->device, want->size, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
 
 /* Places the block in its range: what its last granule leaves over is split to both sides of it,
- * or guard granules are added; see zc_margin().  With `split` it begins with a granule.  Returns
- * the bytes before the block. */
-static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct zc_vmm_facts *f,
-                      bool split)
+ * or guard granules are added; see zc_margin().  Returns the bytes before the block. */
+static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct zc_vmm_facts *f)
 {
-    size_t slack = split ? 0 : v->span - want->size;
+    size_t slack = v->span - want->size;
     size_t before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
     if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && zc_vmm_take_guard(v)) {
         before = f->granularity;
@@ -62,7 +57,7 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     const struct zc_vmm_facts *f = zc_vmm_facts(want->device);
     bool grows = want->rule->grow && !want->lazy;
     bool lazy = grows || want->lazy || want->rule->commit == ZC_COMMIT_LAZY;
-    CUresult result = refuse(want, f, out->spilled, lazy, why);
+    CUresult result = refuse(want, f, lazy || out->spilled, why);
     if (result != CUDA_SUCCESS)
         return result;
     struct zc_vmm *v = zc_arena_get(zc_vmm_record(want->rule));
@@ -74,8 +69,7 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     v->span = zc_va_round_up(want->size, f->granularity);
     v->va.device = want->device;
     v->va.context = want->context;
-    bool moves = want->rule->spill == ZC_SPILL_MOVE && !lazy &&
-                 (!out->spilled || out->spilled == want->size);
+    bool moves = want->rule->spill == ZC_SPILL_MOVE && !lazy;
     v->rdma = moves ? ZC_RDMA_NO : want->rule->rdma; /* A network card would not see it move. */
     v->rule = want->rule;
     v->grows = grows;
@@ -87,15 +81,15 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     }
     v->va.base = v->span <= want->at_bytes ? want->at : 0;
     v->va.size = want->at_bytes;
-    size_t before = lazy ? 0 : lay_out(v, want, f, out->spilled);
+    size_t before = lazy ? 0 : lay_out(v, want, f);
     if (out->spilled) {
         v->va.host.to = (uint32_t)((v->span - zc_vmm_guard(v)) / ZC_VA_UNIT);
-        v->va.host.from = (uint32_t)((zc_vmm_guard(v) + want->size - out->spilled) / ZC_VA_UNIT);
+        v->va.host.from = (uint32_t)(zc_vmm_guard(v) / ZC_VA_UNIT);
     }
     result = fill(v, why);
     if (result != CUDA_SUCCESS) {
         if (v->stuck) {
-            *why = "the driver refuses host memory for its last part";
+            *why = "the driver refuses host memory for it";
             result = CUDA_ERROR_NOT_SUPPORTED;
         }
         zc_vmm_drop(v);

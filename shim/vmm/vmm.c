@@ -137,8 +137,8 @@ CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead)
     CUresult result = push_guard(v);
     size_t most = v->span - zc_vmm_guard(v) + ahead;
     while (result == CUDA_SUCCESS && v->held < most) {
-        bool split = zc_vmm_spilled(v), host = split && v->held >= zc_vmm_border(v);
-        size_t missing = (split && !host ? zc_vmm_border(v) : most) - v->held;
+        bool host = zc_vmm_spilled(v) != 0;
+        size_t missing = most - v->held;
         /* Host memory is one chunk: the driver sets no two handles of it. */
         size_t chunk = host ? 0 : zc_va_round_up(v->rule->chunk, v->granularity);
         size_t size = chunk && chunk < missing ? chunk : missing;

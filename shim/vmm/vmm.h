@@ -83,12 +83,7 @@ bool zc_vmm_take_guard(struct zc_vmm *v);
  */
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, const char **why);
 
-/* The offset of the host memory of a split block from its first reserved address; its bytes. */
-static inline size_t zc_vmm_border(const struct zc_vmm *v)
-{
-    return v->va.host.from * ZC_VA_UNIT;
-}
-
+/* Bytes of it that are host memory: all or none. */
 static inline size_t zc_vmm_spilled(const struct zc_vmm *v)
 {
     return (v->va.host.to - v->va.host.from) * ZC_VA_UNIT;

@@ -47,17 +47,17 @@ fail_each_call() {
     fail_each_call 'place = managed, vmm' 'cuMemAllocManaged cuMemFree_v2'
 }
 
-# Large blocks are split over device and host memory.  What is free tells what the limits leave.
-SPLIT=$'[defaults]\nreport_free = policy\nmax_pinned = 9M\nmax_device = 4M\n[rule all]\n'
-SPLIT+=$'place = vmm, mapped\nspill = host\nchunk = 2M\nbudget = 3M'
+# Large blocks are in host memory.  What is free tells what the limits leave.
+SPILL=$'[defaults]\nreport_free = policy\nmax_pinned = 9M\nmax_device = 4M\n[rule all]\n'
+SPILL+=$'place = vmm, mapped\nspill = move\nchunk = 2M\nbudget = 3M'
 
-@test "in vmm memory, of which a part is spilled, then mapped" {
-    fail_each_call "$SPLIT" 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
+@test "in vmm memory, some of it host memory, then mapped" {
+    fail_each_call "$SPILL" 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
         cuMemUnmap cuMemRelease cuMemAddressFree cuMemGetAllocationGranularity'
 }
 
 @test "in vmm memory that is attached lazily" {
-    fail_each_call "$SPLIT"$'\ncommit = lazy' 'cuMemAddressReserve cuMemCreate
+    fail_each_call "$SPILL"$'\ncommit = lazy' 'cuMemAddressReserve cuMemCreate
         cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree'
 }
 

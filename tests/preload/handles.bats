@@ -22,7 +22,7 @@ setup() {
     local rule
     run -0 timeout 30 "$program" rights
     bare=$output
-    for rule in 'place = mapped' $'place = vmm, mapped\nspill = host\nchunk = 2M\nbudget = 2M' \
+    for rule in 'place = mapped' $'place = vmm, mapped\nspill = move\nchunk = 2M\nbudget = 2M' \
         'place = managed'; do
         echo "$rule"
         places_of "$rule" rights

@@ -16,7 +16,7 @@ everywhere() {
     in_every_place "$PROGRAM" "$1"
     for policy in 'place = vmm
 commit = lazy' 'place = vmm
-grow = yes' $'[defaults]\nmax_device = 4M\n[rule all]\nplace = vmm\nspill = host' \
+grow = yes' $'[defaults]\nmax_device = 4M\n[rule all]\nplace = vmm\nspill = move' \
         $'[rule host]\napi = malloc\nplace = pinned'; do
         echo "$policy"
         run -0 --separate-stderr under_policy "$policy" timeout 60 "$PROGRAM" "$1"

@@ -73,10 +73,10 @@ random() {
     done
 }
 
-@test "random calls give the same with blocks split over device and host memory" {
+@test "random calls give the same with blocks in device and host memory" {
     local keys
     for keys in '' $'\ncommit = lazy'; do
-        random $'place = vmm\nspill = host\nchunk = 2M\nbudget = 3M'"$keys"
+        random $'place = vmm\nspill = move\nchunk = 2M\nbudget = 3M'"$keys"
     done
 }
 

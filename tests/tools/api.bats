@@ -50,9 +50,9 @@ size = 1G..
 place = shared" "$program"
         [[ $output == *"used: 1048577 of cuMemAlloc in $place, "*", $bytes on the device"* ]]
     done <<<"$expected"
-    ZC_LOG=off run -0 under_policy $'place = vmm\nspill = host\nchunk = 2M\nbudget = 4M' \
+    ZC_LOG=off run -0 under_policy $'place = vmm\nspill = move\nchunk = 2M\nbudget = 4M' \
         "$program" $((8 << 20))
-    [[ $output == *"used: 8388608 of cuMemAlloc in vmm, "*", 4194304 on the device"* ]]
+    [[ $output == *"used: 8388608 of cuMemAlloc in vmm, "*", 0 on the device"* ]]
 }
 
 @test "zc.h finds libzc from code that is not position-independent, and from C++" {

@@ -64,15 +64,12 @@ static void what_fits_is_the_least_that_is_left_on_the_way_up(void **state)
     (void)state;
     assert_int_equal(zc_quota_left(&bound), 60);
     assert_int_equal(zc_quota_left(&open_ended), 100);
-    assert_int_equal(zc_quota_most(&bound), 60);
-    assert_int_equal(zc_quota_most(&open_ended), 100);
     assert_true(zc_quota_take(&open_ended, 70));
     assert_int_equal(zc_quota_left(&bound), 30);
     assert_true(zc_quota_take(&bound, 30));
     assert_int_equal(zc_quota_left(&bound), 0);
     assert_true(zc_quota_take(&free_of_all, 1));
     assert_true(zc_quota_left(&free_of_all) == UINT64_MAX);
-    assert_true(zc_quota_most(&free_of_all) == UINT64_MAX);
 }
 
 static void what_is_there_already_counts_even_beyond_a_limit(void **state)

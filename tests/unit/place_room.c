@@ -12,21 +12,13 @@
 #define ANY UINT64_MAX
 #define M ((uint64_t)1 << 20)
 
-static const struct zc_room device_64 = {64 * M, 1 * M, ANY, ANY, 64 * M, 40 * M, 0};
-static const struct zc_room bound_13 = {64 * M, 1 * M, 13 * M, ANY, 64 * M, 40 * M, 0};
-static const struct zc_room bound_all = {64 * M, 1 * M, 64 * M, ANY, 64 * M, 40 * M, 0};
-static const struct zc_room budget_9 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M, 0};
-static const struct zc_room managed_5 = {64 * M, 1 * M, ANY, ANY, 5 * M, 40 * M, 0};
-static const struct zc_room full = {2 * M, 4 * M, ANY, ANY, 2 * M, 40 * M, 0};
-static const struct zc_room no_host = {64 * M, 1 * M, ANY, ANY, 64 * M, 0, 0};
-
-/* The same for blocks that move. */
-static const struct zc_room moves_64 = {64 * M, 1 * M, ANY, ANY, 64 * M, 40 * M, 64 * M};
-static const struct zc_room moves_9 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M, 9 * M};
-static const struct zc_room moves_50 = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 40 * M, 50 * M};
-static const struct zc_room moves_alone = {64 * M, 1 * M, ANY, ANY, 64 * M, 0, 64 * M};
-
-static const struct zc_room moves_little = {64 * M, 1 * M, ANY, 9 * M, 64 * M, 20 * M, 9 * M};
+static const struct zc_room device_64 = {64 * M, ANY, ANY, 64 * M, 40 * M};
+static const struct zc_room bound_13 = {64 * M, 13 * M, ANY, 64 * M, 40 * M};
+static const struct zc_room budget_9 = {64 * M, ANY, 9 * M, 64 * M, 40 * M};
+static const struct zc_room managed_5 = {64 * M, ANY, ANY, 5 * M, 40 * M};
+static const struct zc_room full = {2 * M, ANY, ANY, 2 * M, 40 * M};
+static const struct zc_room no_host = {64 * M, ANY, ANY, 64 * M, 0};
+static const struct zc_room little = {64 * M, ANY, 9 * M, 64 * M, 20 * M};
 
 #define PLACES(...) (sizeof((enum zc_place_id[]){__VA_ARGS__}) / sizeof(enum zc_place_id))
 #define RULE(s, c, ...)                                                                            \
@@ -40,12 +32,10 @@ static const struct zc_rule managed = RULE(NONE, 0, ZC_PLACE_MANAGED);
 static const struct zc_rule shared = RULE(NONE, 0, ZC_PLACE_SHARED);
 static const struct zc_rule both = RULE(NONE, 0, ZC_PLACE_DEVICE, ZC_PLACE_MAPPED);
 static const struct zc_rule vmm = RULE(NONE, 2 * M, ZC_PLACE_VMM);
-static const struct zc_rule split = RULE(HOST, 2 * M, ZC_PLACE_VMM);
-static const struct zc_rule wide = RULE(HOST, 0, ZC_PLACE_VMM);
-static const struct zc_rule huge = RULE(HOST, UINT64_MAX, ZC_PLACE_VMM);
 static const struct zc_rule moved = RULE(MOVE, 2 * M, ZC_PLACE_VMM);
-static const struct zc_rule moved_wide = RULE(MOVE, 0, ZC_PLACE_VMM);
-static const struct zc_rule second = RULE(HOST, 2 * M, ZC_PLACE_DEVICE, ZC_PLACE_VMM);
+static const struct zc_rule wide = RULE(MOVE, 0, ZC_PLACE_VMM);
+static const struct zc_rule huge = RULE(MOVE, UINT64_MAX, ZC_PLACE_VMM);
+static const struct zc_rule second = RULE(MOVE, 2 * M, ZC_PLACE_MANAGED, ZC_PLACE_VMM);
 
 static const struct {
     const struct zc_rule *rule;
@@ -72,27 +62,17 @@ static const struct {
     {&both, &full, 40},
     {&vmm, &device_64, 64},
     {&vmm, &budget_9, 9},
-    /* But one that is split has whole parts on the device, which keeps a bit if it is full. */
-    {&split, &device_64, 62 + 40},
-    {&split, &bound_13, 12 + 40},
-    {&split, &bound_all, 64 + 40},
-    {&split, &budget_9, 8 + 40},
-    {&split, &full, 40},
-    {&split, &no_host, 64},
-    {&wide, &device_64, 32 + 40},
-    {&wide, &budget_9, 40},
-    {&wide, &no_host, 64},
-    {&huge, &device_64, 64},
-    /* One that moves is whole, but where it can never be so on the device. */
-    {&moved, &moves_64, 62 + 40},
-    {&moved, &moves_9, 8 + 40},
-    {&moved, &moves_50, 40},
-    {&moved, &moves_alone, 64},
+    /* One that moves is in one memory, too. */
+    {&moved, &device_64, 64},
+    {&moved, &bound_13, 40},
+    {&moved, &budget_9, 40},
+    {&moved, &full, 40},
     {&moved, &no_host, 64},
-    {&moved_wide, &moves_9, 40},
-    {&moved_wide, &moves_little, 9}, /* Of less than a part all is in one place. */
+    {&wide, &budget_9, 40},
+    {&wide, &little, 9}, /* Of less than moves all is on the device. */
+    {&huge, &budget_9, 9},
     /* The budget is that of the first place. */
-    {&second, &budget_9, 62 + 40},
+    {&second, &budget_9, 64},
 };
 
 static void a_rule_has_room_for_one_block(void **state)

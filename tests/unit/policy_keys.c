@@ -82,6 +82,26 @@ static void places_keep_their_order(void **state)
     parsed_free(parsed);
 }
 
+static void what_spills_to_the_host_is_mapped_next(void **state)
+{
+    (void)state;
+    static const enum zc_place_id behind[] = {ZC_PLACE_DEVICE, ZC_PLACE_VMM, ZC_PLACE_MAPPED,
+                                              ZC_PLACE_MANAGED};
+    const struct zc_rule *rule;
+    struct parsed *parsed = rule_with("device, vmm, managed", "spill = host", &rule);
+
+    assert_int_equal(rule->place.count, 4);
+    assert_memory_equal(rule->place.item, behind, sizeof behind);
+    parsed_free(parsed);
+    parsed = rule_with("vmm, managed, mapped", "spill = host", &rule);
+    assert_int_equal(rule->place.count, 3);
+    assert_int_equal(rule->place.item[1], ZC_PLACE_MANAGED);
+    parsed_free(parsed);
+    parsed = rule_with("managed, vmm", "spill = move", &rule);
+    assert_int_equal(rule->place.count, 2);
+    parsed_free(parsed);
+}
+
 static void numa_is_local_or_a_node(void **state)
 {
     (void)state;
@@ -259,6 +279,7 @@ int main(void)
         cmocka_unit_test(size_ranges_may_be_open),
         cmocka_unit_test(sites_are_hexadecimal),
         cmocka_unit_test(places_keep_their_order),
+        cmocka_unit_test(what_spills_to_the_host_is_mapped_next),
         cmocka_unit_test(numa_is_local_or_a_node),
         cmocka_unit_test(a_budget_is_bytes_or_percent),
         cmocka_unit_test(a_chunk_is_bytes),

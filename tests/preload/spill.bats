@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Blocks that the device or a limit has no room for: in `mapped` (spill = host), or in host memory
+# behind the addresses of their place (spill = move).
+
+load places.bash
+
+setup() {
+    placed_by spill
+    spill=$'place = vmm\nspill = host\nchunk = 2M'
+    move=${spill/host/move}
+}
+
+# Prints "size spilled place why" of each block, sizes in MiB.
+spilled_blocks() {
+    python3 -c 'import json, sys
+for line in open(sys.argv[1]):
+    line = json.loads(line)
+    if line["type"] == "alloc":
+        print(line["size_bytes"] >> 20, line.get("spilled_bytes", 0) >> 20, line["place"],
+              line["why"] or "-")' "$ZC_LOG"
+}
+
+# Prints "place bytes peak" of the summary, in MiB.
+peaks() {
+    python3 -c 'import json, sys
+for place in json.loads(list(open(sys.argv[1]))[-1])["places"]:
+    print(place["place"], place["bytes"] >> 20, place["peak_bytes"] >> 20)' "$ZC_LOG"
+}
+
+@test "a block that is larger than the device is in host memory" {
+    export SIM_MEMORY_MIB=10
+    run -0 timeout 30 "$program" larger
+    [[ $output == 'allocated 2' ]]
+    for keys in '' $'\ncommit = lazy'; do
+        places_of "$spill$keys" larger
+        run -0 spilled_blocks
+        [[ $output == '12 0 mapped vmm: '* && $codes == 'allocated 0' ]]
+        places_of "$move$keys" larger
+        run -0 spilled_blocks
+        [[ $output == '12 12 vmm vmm: more than the device has free' && $codes == 'allocated 0' ]]
+    done
+    places_of "${spill/vmm/device, vmm}" larger
+    run -0 spilled_blocks
+    [[ $output == '12 0 mapped device: out of memory; vmm: '* ]]
+    places_of "${move/vmm/device, vmm}" larger
+    run -0 spilled_blocks
+    [[ $output == '12 12 vmm device: out of memory; vmm: more than the device has free' ]]
+    scripts/zc report --json "$ZC_LOG" | python3 -c 'import json, sys
+over_time = json.load(sys.stdin)["memory_over_time"]["places"]
+assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 0}, over_time'
+    scripts/zc report --trace "$BATS_TEST_TMPDIR/trace.json" "$ZC_LOG" >/dev/null
+    grep -q '"memory: mapped".*"bytes": *12582912' "$BATS_TEST_TMPDIR/trace.json"
+    SIM_MEMORY_MIB=32 places_of "$move" larger
+    run -0 spilled_blocks
+    [[ $output == '12 0 vmm -' ]]
+}
+
+@test "memory that lazy blocks were promised is not given to others, however sizes are rounded" {
+    local lazy=$spill$'\ncommit = lazy'
+    export SIM_MEMORY_MIB=40
+    for policy in "$lazy" $'[rule a]\nnth = odd\n'"$lazy"$'\n[rule b]\n'"$spill" \
+        $'[rule a]\nnth = odd\n'"$lazy"$'\n[rule b]\n'"$move"; do
+        places_of "$policy" many
+        run -0 spilled_blocks
+        [[ ${#lines[@]} == 12 && $output == *'vmm: more than the device has free'* ]]
+    done
+    placed_by requests
+    places_of "$lazy" 3.1 5.1 3.1 3.1 5.1 3.1 3.1 5.1 3.1 3.1 3.1 3.1
+}
+
+@test "blocks are whole in one memory, and limits count each where it is" {
+    placed_by requests
+    places_of "$spill"$'\nbudget = 7M' 9 5 1
+    run -0 spilled_blocks
+    [[ $output == $'9 0 mapped vmm: over its budget\n5 0 vmm -\n1 0 vmm -' ]]
+    places_of "$move"$'\nbudget = 7M' 9 5 3 1
+    run -0 spilled_blocks
+    [[ ${lines[0]} == '9 9 vmm vmm: over its budget' && ${lines[1]} == '5 0 vmm -' ]]
+    [[ ${lines[2]} == '3 3 vmm vmm: over its budget' && ${lines[3]} == '1 0 vmm -' ]]
+    places_of "$move"$'\nbudget = 7M\ncommit = lazy' 9 5
+    run -0 spilled_blocks
+    [[ $output == $'9 9 vmm vmm: over its budget\n5 0 vmm -' ]]
+    places_of "${move/vmm/vmm, mapped}"$'\nbudget = 7M' -f 9 9
+    run -0 spilled_blocks
+    [[ $output == $'9 9 vmm vmm: over its budget\n9 9 vmm vmm: over its budget' ]]
+    for policy in "$spill" "$move"; do
+        places_of $'[defaults]\nmax_device = 5M\nmax_pinned = 6M\n[rule all]\n'"$policy" 6 4 4
+        run -0 spilled_blocks
+        [[ ${lines[0]} == '6 '?' '*' vmm: over max_device' ]]
+        [[ ${lines[1]} == '4 0 vmm -' && ${lines[2]} == '4 0 device vmm: over max_'* ]]
+        run -0 peaks
+        [[ ${lines[*]} == *'mapped 0 6 '*'vmm 0 4'* ]]
+    done
+    places_of $'place = vmm, mapped\nspill = move\nbudget = 33M' 40 31 31
+    run -0 spilled_blocks
+    [[ $output == $'40 40 vmm vmm: over its budget\n31 0 vmm -\n31 0 mapped vmm: over its budget' ]]
+    SIM_FAIL=cuMemCreate:2:2 places_of "${move/vmm/vmm, mapped}"$'\nbudget = 2M' 4
+    run -0 spilled_blocks
+    [[ $output == '4 0 mapped vmm: the driver refuses host memory for it' ]]
+}
+
+# Runs a program that takes all memory that it is told of; `told` is what that is, in MiB, and what
+# is in use then: sized DEFAULTS RULE
+sized() {
+    places_of $'[defaults]\nmax_pinned = 40M\n'"$1"$'\n[rule all]\n'"$2" sized
+    told=$(sed -nE 's/^at first: ([0-9]+) MiB free, 0 in use$/\1/p
+        s/^with a block of that: .* free, ([0-9]+) in use$/\1/p' <<<"$codes")
+    [[ ${codes##*without it} == "$(sed -n 's/^at first//p' <<<"$codes")" ]]
+    run -0 spilled_blocks
+}
+
+@test "a program that sizes its block by cudaMemGetInfo gets one where the policy has room" {
+    local policy='report_free = policy'
+    export SIM_MEMORY_MIB=64
+    sized '' "$spill"
+    [[ $told == $'64\n64' && $output == '64 0 vmm -' ]]
+    sized "$policy" "$spill"
+    [[ $told == $'64\n64' && $output == '64 0 vmm -' ]]
+    sized "$policy" "$spill"$'\nbudget = 8M'
+    [[ $told == $'40\n40' && $output == '40 0 mapped vmm: over its budget' ]]
+    sized "$policy" "$move"$'\nbudget = 8M'
+    [[ $told == $'40\n40' && $output == '40 40 vmm vmm: over its budget' ]]
+    sized "$policy" "$move"$'\nbudget = 50M'
+    [[ $told == $'50\n50' && $output == '50 0 vmm -' ]]
+    sized "$policy" "$move"$'\nbudget = 8M\ncommit = lazy'
+    [[ $told == $'40\n40' && $output == '40 40 vmm vmm: over its budget' ]]
+    sized "$policy"$'\nmax_device = 12M' $'place = device\nnth = 1'
+    [[ $told == $'12\n12' && $output == '12 0 device -' ]]
+    # The rule is not for a block of that size.
+    sized "$policy" $'place = mapped\nsize = ..40M'
+    [[ $told == $'64\n64' && $output == '64 0 device -' ]]
+}
