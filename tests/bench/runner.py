@@ -161,10 +161,10 @@ class Runner:
         log = os.path.join(self.work, "log.jsonl")
         if os.path.exists(log):
             os.unlink(log)
-        command = self._command(row, way)
+        command, environment = self._command(row, way), self._environment(row, way, log)
         begun = time.monotonic()
         try:
-            ended = subprocess.run(command, env=self._environment(row, way, log), cwd=self.work,
+            ended = subprocess.run(command, env=environment, cwd=self.work,
                                    stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                    timeout=TIMEOUT_OTHER if way.library else TIMEOUT,
                                    check=False)
@@ -239,7 +239,8 @@ class Runner:
         first round is the one that the link's counters watch, and is no other's where none warms
         up, unless the row is too long for that: then ended() gets what there is, the way and the
         seconds after each run.  Where a way of `others` or the tuned one fails, the result says
-        so.  A way that learns does so in the rounds to warm up; there it is alone, but in the last.
+        so.  A way that learns does so in the rounds to warm up; there it is alone, but for the
+        tuned one in the last, which is tuned there.
         """
         available = available_gib()
         if available < row.host_gib and not self.simulated:
@@ -261,8 +262,8 @@ class Runner:
                 break
             self.learns = turn < before
             for way in ways[::-1 if turn % 2 else 1]:
-                if way.label in result.without or \
-                        (learns and way.policy != AUTO and turn < before - 1):
+                if way.label in result.without or (learns and way.policy != AUTO and
+                                                   turn < before - (way.policy == TUNED)):
                     continue
                 begun = time.monotonic()
                 try:
