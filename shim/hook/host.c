@@ -47,9 +47,9 @@ ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
     return valid ? allocate_host(entry, &f, pp) : real(pp, bytes, flags);
 }
 
-/* The driver registers the program's own pages.  With a rule they come in before, and it may do so
- * in parts.  It has to be sure that the driver will take them, too: there are such flags, no work
- * has failed, and nothing there is registered. */
+/* The driver registers the program's own pages, unless libzc has.  With a rule they come in before,
+ * and it may do so in parts.  It has to be sure that the driver will take them, too: there are such
+ * flags, no work has failed, and nothing there is registered. */
 static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostRegister) *real,
                              void *p, size_t bytes, unsigned flags)
 {
@@ -61,9 +61,11 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
     const struct zc_rule *rule = zc_request_rule(&request);
     bool first = !rule || rule->place.item[0] == zc_place_bare(request.asked);
     const char *why = first ? NULL : "the pages are the program's own";
-    if (rule && !(flags & ~(unsigned)FLAGS_WRITTEN) && !zc_block_find((CUdeviceptr)p) &&
-        !zc_block_find((CUdeviceptr)p + bytes - 1) && zc_stream_state() == CUDA_SUCCESS &&
-        !zc_capture_any() && zc_place_register(rule, request.device, p, bytes, flags)) {
+    bool fresh = !zc_block_find((CUdeviceptr)p) && !zc_block_find((CUdeviceptr)p + bytes - 1);
+    bool adopted = fresh && zc_place_adopted(p, &(unsigned){0});
+    bool parts = fresh && rule && !(flags & ~(unsigned)FLAGS_WRITTEN) && !zc_capture_any();
+    if ((adopted || parts) && zc_stream_state() == CUDA_SUCCESS &&
+        (adopted || zc_place_register(rule, request.device, p, bytes, flags))) {
         request.flags |= ZC_BLOCK_PARTS;
         if (zc_request_track(&request, (CUdeviceptr)p, NULL, rule, why))
             return CUDA_SUCCESS;
@@ -150,7 +152,8 @@ static void *disguised(void *p)
  * that the driver answers for it. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
-    CUresult state = is_drivers(p) ? zc_stream_state() : zc_hostmem_yield(p, bytes, entry->fn);
+    CUresult state =
+        is_drivers(p) ? zc_stream_state() : zc_hostmem_yield(p, bytes, flags, entry->fn);
     if (state != CUDA_SUCCESS)
         return state;
     if (is_drivers(p))
@@ -202,8 +205,12 @@ ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
     const struct zc_block *block = hosted(p);
     if (is_converted(p))
         return zc_stream_refusal();
-    if (!block)
-        return real(flags, disguised(p));
+    if (!block) {
+        CUresult result = real(flags, disguised(p));
+        if (result == CUDA_SUCCESS)
+            zc_place_adopted(p, flags);
+        return result;
+    }
     CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
         return state;

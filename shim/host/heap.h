@@ -102,6 +102,8 @@ struct zc_extent {
     bool early;     /* Its memory stays: shared/early.h has mapped it.  Atomic. */
     bool graphed;   /* A graph that copies it found it registered, and relies on that.  Atomic. */
     bool inherited; /* The process has forked since it had a block.  Atomic. */
+    bool adopted;   /* PROGRAM: libzc's registration serves as the program's, */
+    bool portable;  /* who wanted CU_MEMHOSTREGISTER_PORTABLE. */
     int16_t node;   /* NUMA node that its pages come from, or ZC_NODE_*. */
     uint16_t lead;  /* BLOCK: offset of the block in the extent. */
     uint8_t use;    /* enum zc_extent_use. */

@@ -210,10 +210,22 @@ static CUresult end_parts(const struct zc_extent *e)
     return end_range(&r);
 }
 
+static struct zc_extent *adopted_at(const void *p)
+{
+    struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    return e && e->adopted && zc_hostheap_mine(e) ? e : NULL;
+}
+
 CUresult zc_pinned_end(void *p, size_t bytes)
 {
-    const struct range r = range_of_own(p, bytes);
-    return end_range(&r);
+    struct zc_extent *e = adopted_at(p);
+    const struct range r = e ? range_of(e) : range_of_own(p, bytes);
+    CUresult result = end_range(&r);
+    if (result == CUDA_SUCCESS && e) {
+        e->adopted = false;
+        __atomic_fetch_sub(&registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
+    }
+    return result;
 }
 
 bool zc_pinned_register(void *p, size_t bytes, unsigned flags, int device)
@@ -517,6 +529,14 @@ bool zc_pinned_hides_own(uint64_t address)
 
 const char zc_pinned_pageable[64];
 
+bool zc_pinned_adopted(const void *p, unsigned *flags)
+{
+    const struct zc_extent *e = adopted_at(p);
+    if (e && !e->portable)
+        *flags &= ~(unsigned)CU_MEMHOSTREGISTER_PORTABLE;
+    return e;
+}
+
 bool zc_pinned_unregister(struct zc_extent *e)
 {
     bool lent = zc_context_lend(e->context);
@@ -534,7 +554,8 @@ bool zc_pinned_unregister(struct zc_extent *e)
 CUresult zc_pinned_sync(CUdeviceptr address, size_t bytes, bool on)
 {
     const struct zc_extent *e = zc_hostheap_extent(address);
-    const struct range r = e ? range_of(e) : range_of_own((const void *)address, bytes);
+    bool own = !e || (!e->owner && !e->adopted);
+    const struct range r = own ? range_of_own((const void *)address, bytes) : range_of(e);
     CUresult result = CUDA_SUCCESS;
     int value = on;
     for (size_t at = 0; result == CUDA_SUCCESS && at < r.bytes; at = part_end(&r, at))
@@ -566,28 +587,49 @@ bool zc_pinned_freed(uint64_t address, size_t bytes)
     return at < end && zc_hostheap_owns(at);
 }
 
-CUresult zc_pinned_may_yield(uint64_t address, size_t bytes, enum zc_fn fn)
+/* True where libzc's registration of a block, as it is, can serve as one that the program makes of
+ * the whole: to end it and let the driver register the block anew would wait for the device. */
+static bool adoptable(const struct zc_extent *e, uint64_t address, size_t bytes, unsigned flags)
+{
+    const unsigned plain = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    uint64_t base = zc_extent_base(e), block = base + e->lead, end = address + bytes;
+    bool whole = e->use == ZC_EXTENT_BLOCK && base <= address && address <= block &&
+                 block + e->slot[0].size <= end && end <= base + e->pinned;
+    bool as_is = !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE) && !zc_pinned_stale(e) &&
+                 !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && !zc_pinned_lasts(e);
+    CUcontext context = NULL;
+    CUdevice device = -1;
+    zc_real.cuCtxGetCurrent(&context);
+    return whole && as_is && !(flags & ~plain) && context == e->context &&
+           zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && zc_device_one_address(device);
+}
+
+CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc_fn fn)
 {
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));)
         if (!e->owner && pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) &&
+            !adoptable(e, address, bytes, flags) &&
             (zc_pinned_lasts(e) || !zc_stream_may_wait(NULL, RESTS_MS)))
             return zc_pinned_refuse(e, fn, "the program registers them itself");
-    return CUDA_SUCCESS;
-}
-
-void zc_pinned_yield(uint64_t address, size_t bytes)
-{
-    uint64_t at = address, end = address + bytes;
+    zc_hostblock_hide(address);
+    at = address;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
             continue; /* Pinned memory: the driver refuses a second time. */
         enum zc_extent_pin pin = zc_pinned_hold(e);
-        bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
+        bool done = pin == ZC_PIN_DONE && zc_hostheap_mine(e);
+        if (done && adoptable(e, address, bytes, flags)) {
+            e->adopted = true;
+            e->portable = flags & CU_MEMHOSTREGISTER_PORTABLE;
+            zc_hostblock_hide(zc_extent_base(e) + e->lead);
+        }
+        bool kept = done && !e->adopted && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
         leave_file(e);
         zc_pinned_let_go(e, kept ? pin : ZC_PIN_PROGRAM);
     }
+    return CUDA_SUCCESS;
 }
 
 void zc_pinned_return(uint64_t address, size_t bytes)
@@ -599,7 +641,8 @@ void zc_pinned_return(uint64_t address, size_t bytes)
         enum zc_extent_pin pin = zc_pinned_hold(e);
         bool ended = __atomic_load_n(&e->program, __ATOMIC_ACQUIRE) == 1 && pin == ZC_PIN_PROGRAM;
         if (ended)
-            pin = zc_hostblock_relist(e) ? ZC_PIN_NONE : ZC_PIN_REFUSED;
+            pin = !zc_hostblock_relist(e) ? ZC_PIN_REFUSED : e->adopted ? ZC_PIN_DONE : ZC_PIN_NONE;
+        e->adopted = e->adopted && !ended;
         __atomic_fetch_sub(&e->program, 1, __ATOMIC_ACQ_REL);
         zc_pinned_let_go(e, pin);
         if (ended)
@@ -739,10 +782,13 @@ void zc_pinned_before_fork(void)
 
 static void forget_registration(struct zc_extent *e, void *context)
 {
-    if (pin_of(e) != ZC_PIN_DONE || e->context != context || !zc_hostheap_mine(e))
+    bool done = pin_of(e) == ZC_PIN_DONE;
+    if ((!done && !e->adopted) || e->context != context || !zc_hostheap_mine(e))
         return;
     __atomic_fetch_sub(&registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
-    zc_pinned_let_go(e, ZC_PIN_NONE);
+    e->adopted = false;
+    if (done)
+        zc_pinned_let_go(e, ZC_PIN_NONE);
 }
 
 void zc_pinned_forget(CUcontext context)

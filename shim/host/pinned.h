@@ -113,15 +113,18 @@ void zc_pinned_bring_in(const void *memory, size_t bytes);
 bool zc_pinned_register(void *memory, size_t bytes, unsigned flags, int device);
 CUresult zc_pinned_end(void *memory, size_t bytes);
 
+/* True if a registration that libzc had made of memory of the heap is the program's own now; takes
+ * from the `flags` of it what the program did not ask for. */
+bool zc_pinned_adopted(const void *memory, unsigned *flags);
+
 /* True if no block has some of [address, address + bytes), which begins in the host heap: the
  * driver would register what the pool keeps. */
 bool zc_pinned_freed(uint64_t address, size_t bytes);
 
-/* The program is about to register memory itself.  Returns CUDA_SUCCESS, or the code for its call
- * where it must not, as above; then ends libzc's registration of the extents in
- * [address, address + bytes) and leaves them to the program. */
-CUresult zc_pinned_may_yield(uint64_t address, size_t bytes, enum zc_fn fn);
-void zc_pinned_yield(uint64_t address, size_t bytes);
+/* The program is about to register memory itself, with these flags.  Returns CUDA_SUCCESS, or the
+ * code for its call where it must not, as above; else leaves the extents in
+ * [address, address + bytes) to the program: with libzc's registration, or without. */
+CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc_fn fn);
 
 /* The program's registration ended, with its context or by a call, or the driver refused it. */
 void zc_pinned_return(uint64_t address, size_t bytes);

@@ -414,7 +414,7 @@ void *zc_hostmem_resize(void *p, const struct zc_hostmem_request *request)
     return out;
 }
 
-CUresult zc_hostmem_yield(void *p, size_t bytes, enum zc_fn fn)
+CUresult zc_hostmem_yield(void *p, size_t bytes, unsigned flags, enum zc_fn fn)
 {
     struct zc_shared *pair = zc_shared_at((uint64_t)(uintptr_t)p);
     CUresult state = pair ? zc_stream_state() : CUDA_SUCCESS;
@@ -424,12 +424,7 @@ CUresult zc_hostmem_yield(void *p, size_t bytes, enum zc_fn fn)
         return state;
     if (zc_pinned_freed((CUdeviceptr)p, bytes))
         return zc_stream_refusal();
-    state = zc_pinned_may_yield((CUdeviceptr)p, bytes, fn);
-    if (state != CUDA_SUCCESS)
-        return state;
-    zc_hostblock_hide((CUdeviceptr)p);
-    zc_pinned_yield((CUdeviceptr)p, bytes);
-    return CUDA_SUCCESS;
+    return zc_pinned_yield((CUdeviceptr)p, bytes, flags, fn);
 }
 
 void zc_hostmem_return(void *p, size_t bytes)

@@ -54,6 +54,13 @@ static inline CUresult zc_place_unregister(void *p, size_t bytes)
     return zc_pinned_end(p, bytes);
 }
 
+/* True if what the program registers was registered by libzc, and is the program's now; takes from
+ * the `flags` that the driver tells of it those that the program did not ask for. */
+static inline bool zc_place_adopted(const void *p, unsigned *flags)
+{
+    return zc_pinned_adopted(p, flags);
+}
+
 /* Keeps libzc's own threads out of the driver: until the second, or for good while the process
  * exits. */
 static inline void zc_place_pause(void)

@@ -59,8 +59,13 @@ same_or_refused() {
     refused='has changed pages' same_or_refused captured "${RULES[@]}"
 }
 
-@test "a program that registers a block while a stream waits for it is told that it can't" {
-    refused='registers them' same_or_refused registers "$PINNED"
+@test "a program may register a block while a stream or a kernel waits for it" {
+    same registers "${RULES[@]}"
+    same register_and_lose "${RULES[@]}"
+}
+
+@test "a program that registers half a block while a stream waits for it is told that it can't" {
+    refused='registers them' same_or_refused registers_half "$PINNED"
 }
 
 @test "a free waits for no stream of another device that waits for the program" {

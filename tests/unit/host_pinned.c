@@ -50,6 +50,12 @@ static CUresult CUDAAPI do_register(void *p, size_t bytes, unsigned flags)
     return answer;
 }
 
+static void yield_to_program(uint64_t at, size_t bytes)
+{
+    if (zc_pinned_yield(at, bytes, 0, ZC_FN_cuMemHostRegister_v2) != CUDA_SUCCESS)
+        abort();
+}
+
 static void *asked_in_a_child; /* That the child of a fork while it is registered registers. */
 
 /* Its status: the child of another thread's fork, which has no thread that would end the call. */
@@ -59,7 +65,7 @@ static int forked(void)
     pid_t child = fork();
     if (child == 0) {
         alarm(300);
-        zc_pinned_yield((uintptr_t)asked_in_a_child, MIB);
+        yield_to_program((uintptr_t)asked_in_a_child, MIB);
         zc_pinned_return((uintptr_t)asked_in_a_child, MIB);
         _exit(zc_pinned_use(extent_of(asked_in_a_child), 64 * MIB));
     }
@@ -221,8 +227,8 @@ static void what_the_program_registers_is_left_to_it(void **state)
     zc_pinned_use(extent_of(p), 130 * MIB);
     assert_true(zc_pinned_hides((uintptr_t)p));
     assert_true(zc_pinned_disguise((uintptr_t)p) != (uintptr_t)p);
-    zc_pinned_yield(at, MIB);
-    zc_pinned_yield(at + 2 * MIB, MIB);
+    yield_to_program(at, MIB);
+    yield_to_program(at + 2 * MIB, MIB);
     assert_int_equal(unregistered, 1);
     assert_false(zc_pinned_hides((uintptr_t)p));
     assert_true(zc_pinned_disguise((uintptr_t)p) == (uintptr_t)p);
@@ -364,7 +370,7 @@ static void what_the_driver_was_asked_for_shares_no_extent_with_libc(void **stat
     void *c = asked_in(other, 100000);
     assert_ptr_equal(extent_of(b), extent_of(c));
     assert_int_equal(registered, 2);
-    zc_pinned_yield((uintptr_t)a, 4096);
+    yield_to_program((uintptr_t)a, 4096);
     zc_pinned_return((uintptr_t)a, 4096);
     assert_int_equal(unregistered, 0);
     zc_hostheap_put(a);

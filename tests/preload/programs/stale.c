@@ -223,16 +223,87 @@ static void node(void)
     end();
 }
 
-/* The program registers the block itself while a stream waits. */
+static void show_registered(void)
+{
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                        CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+    CUdeviceptr start = 0, device = 0;
+    size_t bytes = 0;
+    unsigned type = 0, flags = 0;
+    void *data[] = {&start, &bytes, &type};
+    SHOW(cuPointerGetAttributes(3, attributes, data, (CUdeviceptr)h + PAGE));
+    SHOW(cuMemHostGetFlags(&flags, h));
+    SHOW(cuMemHostGetDevicePointer(&device, h, 0));
+    printf("at %td, %zu bytes, type %u, flags %u, device %d\n", start ? (char *)start - h : 1,
+           bytes, type, flags, device == (CUdeviceptr)h);
+}
+
+/* The program registers the whole block itself while a stream waits, twice. */
+static void register_block(unsigned flags)
+{
+    SHOW(cuMemHostRegister(h, BYTES, flags));
+    SHOW(cuMemHostRegister(h, BYTES, flags));
+    show_registered();
+    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, other));
+    memset(page(4), 5, PAGE);
+    gate_open(&gate);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    show_device("registered");
+    SHOW(cuMemHostUnregister(h + PAGE));
+    SHOW(cuMemHostUnregister(h));
+    SHOW(cuMemHostUnregister(h));
+    show_registered();
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    show_device("no longer");
+}
+
 static void registers(void)
 {
     begin();
     gate_close(&gate, waiting);
+    register_block(0);
+    gate_close_by_kernel(&gate, waiting);
+    register_block(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    end();
+}
+
+/* Such a block is freed, or its context goes, before its registration ends. */
+static void register_and_lose(void)
+{
+    begin();
+    void *volatile freed = h;
     SHOW(cuMemHostRegister(h, BYTES, 0));
-    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, other));
-    gate_open(&gate);
-    show_device("registered");
+    free(h);
+    SHOW(cuMemHostUnregister(freed));
+    EXPECT(posix_memalign((void **)&h, PAGE, BYTES) == 0);
+    memset(h, 1, BYTES);
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    SHOW(cuMemHostRegister(h, BYTES, 0));
+    end_gpu(0);
+    start_gpu(0);
     SHOW(cuMemHostUnregister(h));
+    CHECK(cuMemAlloc(&d, BYTES));
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    CHECK(cuMemcpyHtoD(d, h, BYTES));
+    show_device("after a reset");
+    SHOW(cuMemHostRegister(h, BYTES, 0));
+    SHOW(cuMemHostUnregister(h));
+    gate.open = 1;
+    end();
+}
+
+/* The program registers half of it. */
+static void registers_half(void)
+{
+    begin();
+    gate_close(&gate, waiting);
+    SHOW(cuMemHostRegister(h, BYTES / 2, 0));
+    gate_open(&gate);
     end();
 }
 
@@ -361,6 +432,8 @@ int main(int argc, char **argv)
                                           {"captured", captured},
                                           {"node", node},
                                           {"registers", registers},
+                                          {"register_and_lose", register_and_lose},
+                                          {"registers_half", registers_half},
                                           {"elsewhere", elsewhere},
                                           {"collective", collective},
                                           {"rested", rested},
