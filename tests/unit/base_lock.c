@@ -90,6 +90,45 @@ static void a_thread_takes_later_ranks_only(void **state)
     zc_lock_drop(&early);
 }
 
+/* Whether the calling thread may be cancelled. */
+static bool cancellable(void)
+{
+    int now, same;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &now);
+    pthread_setcancelstate(now, &same);
+    return now == PTHREAD_CANCEL_ENABLE;
+}
+
+/* Under the first two ranks the driver is called, which may have cancellation points. */
+static void a_thread_that_may_call_the_driver_under_its_locks_is_not_cancelled(void **state)
+{
+    struct zc_lock first = {0, ZC_RANK_DRIVER}, second = {0, ZC_RANK_ACCESS},
+                   later = {0, ZC_RANK_HEAP};
+
+    (void)state;
+    zc_lock_take(&later);
+    assert_true(cancellable());
+    zc_lock_drop(&later);
+    zc_lock_take(&second);
+    assert_false(cancellable());
+    zc_lock_drop(&second);
+    assert_true(cancellable());
+    zc_lock_take(&first);
+    zc_lock_take(&second);
+    zc_lock_take(&later);
+    zc_lock_drop(&later);
+    zc_lock_drop(&second);
+    assert_false(cancellable());
+    zc_lock_drop(&first);
+    assert_true(cancellable());
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    zc_lock_take(&first);
+    zc_lock_drop(&first);
+    assert_false(cancellable());
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+}
+
 static uint32_t word;
 
 static void *wait_for_the_word(void *arg)
@@ -265,6 +304,7 @@ int main(void)
         cmocka_unit_test(only_one_thread_is_inside),
         cmocka_unit_test(a_holder_that_is_interrupted_is_refused),
         cmocka_unit_test(a_thread_takes_later_ranks_only),
+        cmocka_unit_test(a_thread_that_may_call_the_driver_under_its_locks_is_not_cancelled),
         cmocka_unit_test(a_change_of_a_word_wakes_all_who_wait_for_it),
         cmocka_unit_test(no_wake_is_lost),
         cmocka_unit_test(a_wait_for_a_value_that_never_comes_ends_when_its_time_is_over),

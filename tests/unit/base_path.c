@@ -2,6 +2,7 @@
 /* The log's path: what patterns give, and what is never opened. */
 #include "log_test.h"
 
+#include <sched.h>
 #include <sys/auxv.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -308,13 +309,56 @@ static void a_set_user_id_program_reads_no_environment_and_opens_nothing(void **
     assert_int_equal(status, 0);
 }
 
+static void exec_deleted(void)
+{
+    execl("./program", "program", "deleted", (char *)NULL);
+    _exit(77);
+}
+
+static int run_deleted(void)
+{
+    return unlink("program") != 0 || strcmp(zc_log_program(), "program") != 0;
+}
+
+static void a_program_whose_file_is_gone_has_its_name(void **state)
+{
+    (void)state;
+    assert_int_equal(system("cp /proc/$PPID/exe program"), 0);
+    assert_int_equal(in_child(exec_deleted), 0);
+    assert_false(exists("program"));
+}
+
+static void expand_host_with_slash(void)
+{
+    char buf[64];
+    struct zc_text t = zc_text_on(buf, sizeof(buf));
+
+    if (unshare(CLONE_NEWUTS) != 0 || sethostname("rack/4/gpu", 10) != 0)
+        _exit(77);
+    _exit(!zc_log_expand(&t, "%h") || strcmp(zc_text_cstr(&t), "rack_4_gpu") != 0);
+}
+
+static void the_name_of_a_host_leads_into_no_folder(void **state)
+{
+    int status = in_child(expand_host_with_slash);
+
+    (void)state;
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "secure") == 0)
         _exit(run_secure());
+    if (argc == 2 && strcmp(argv[1], "deleted") == 0)
+        _exit(run_deleted());
 
     const struct CMUnitTest tests[] = {
+        FOLDER_TEST(the_name_of_a_host_leads_into_no_folder), /* The name is read once. */
         FOLDER_TEST(every_letter_of_a_pattern_has_its_meaning),
+        FOLDER_TEST(a_program_whose_file_is_gone_has_its_name),
         FOLDER_TEST(the_time_in_a_pattern_is_utc),
         FOLDER_TEST(every_day_of_five_centuries_has_its_date),
         FOLDER_TEST(a_log_is_a_new_private_file),

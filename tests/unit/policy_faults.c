@@ -21,6 +21,10 @@ struct row {
 static const struct row rows[] = {
     {"an unknown key names the nearest one", GOOD "[rule r]\nplcae = mapped\n", 4, 1,
      "unknown key 'plcae' (nearest: place)", 1, 1},
+    {"the first of all keys is the nearest, too", GOOD "[rule r]\nplace = mapped\nappi = malloc\n",
+     5, 1, "unknown key 'appi' (nearest: api)", 1, 1},
+    {"a key of another section is not the nearest", "[defaults]\nplcae = mapped\n" GOOD, 2, 1,
+     "unknown key 'plcae' ('zc check --keys' prints all)", 1, 1},
     {"an unknown key that is near to nothing tells where all are", GOOD "[rule r]\nxyzzy = 1\n", 4,
      1, "unknown key 'xyzzy' ('zc check --keys' prints all)", 1, 1},
     {"an unknown section names the nearest one", "[rul a]\nplace = mapped\n" GOOD, 1, 2,
