@@ -127,6 +127,21 @@ static void a_mapping_is_found_by_the_query_and_by_the_text(void **state)
     assert_int_equal(status, 0);
 }
 
+static void a_program_without_standard_input_gets_its_answers(void **state)
+{
+    (void)state;
+    char *p = map(4096, -1);
+    int input = dup(STDIN_FILENO);
+    close(STDIN_FILENO);
+    enum zc_maps_answer answer = zc_maps_ask(p, 4096, true);
+    bool closed = fcntl(STDIN_FILENO, F_GETFD) == -1;
+    dup2(input, STDIN_FILENO);
+    close(input);
+    assert_true(closed);
+    assert_int_equal(answer, zc_maps_ask(p, 4096, true));
+    munmap(p, 4096);
+}
+
 static void errno_is_kept(void **state)
 {
     (void)state;
@@ -164,6 +179,7 @@ int main(void)
         cmocka_unit_test(private_memory_is_what_its_protection_says),
         cmocka_unit_test(a_file_may_end_early),
         cmocka_unit_test(a_mapping_is_found_by_the_query_and_by_the_text),
+        cmocka_unit_test(a_program_without_standard_input_gets_its_answers),
         cmocka_unit_test(errno_is_kept),
         cmocka_unit_test(a_thread_that_is_to_be_cancelled_gets_its_answer),
     };

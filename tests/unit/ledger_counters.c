@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -136,6 +137,54 @@ static void nobody_truncates_the_file_of_a_process(void **state)
     assert_int_equal(in_child(truncate_own), 0);
 }
 
+static int open_files(void)
+{
+    int n = 0;
+    DIR *own = opendir("/proc/self/fd");
+
+    while (readdir(own) != NULL)
+        n++;
+    closedir(own);
+    return n;
+}
+
+static void leave_counters(void)
+{
+    zc_counters_open("a.counters");
+    _exit(0);
+}
+
+static void counters_that_a_killed_process_left_are_taken_over_and_no_file_stays_open(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(leave_counters), 0);
+    int before = open_files();
+    zc_counters_open("a.counters");
+    assert_int_equal(map_file("a.counters")->header.pid, getpid());
+    assert_int_equal(open_files(), before);
+    zc_counters_close();
+}
+
+/* The file gets descriptor 0.  Its bytes are in the file, and another process finds it in use. */
+static void count_without_input(void)
+{
+    close(STDIN_FILENO);
+    zc_counters_open("a.counters");
+    zc_counters()->next_site = 7;
+    if (fcntl(STDIN_FILENO, F_GETFD) != -1 || map_file("a.counters")->next_site != 7)
+        _exit(1);
+    if (fork() == 0)
+        leave_counters();
+    wait(NULL);
+    _exit(map_file("a.counters")->header.pid == (uint32_t)getpid() ? 0 : 2);
+}
+
+static void a_process_without_standard_input_has_counters_of_its_own(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(count_without_input), 0);
+}
+
 static void an_existing_file_is_left_and_private_memory_counts(void **state)
 {
     (void)state;
@@ -241,6 +290,8 @@ int main(void)
         FOLDER_TEST(only_the_own_file_is_removed),
         FOLDER_TEST(counts_survive_sigkill),
         FOLDER_TEST(nobody_truncates_the_file_of_a_process),
+        FOLDER_TEST(counters_that_a_killed_process_left_are_taken_over_and_no_file_stays_open),
+        FOLDER_TEST(a_process_without_standard_input_has_counters_of_its_own),
         FOLDER_TEST(an_existing_file_is_left_and_private_memory_counts),
         FOLDER_TEST(a_file_size_limit_leads_to_private_memory_without_a_signal),
         FOLDER_TEST(a_forked_child_counts_from_zero_and_leaves_the_parents_file),

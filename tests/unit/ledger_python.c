@@ -311,6 +311,9 @@ static void test_names(void **state)
     function.length = 6;
     memcpy(function.c, (const uint32_t[]){'g', 0xf6, 0x20ac, 0x1f600, 0xdce4, 0xdcff}, 6 * 4);
     expect_name("g\xc3\xb6\xe2\x82\xac\xf0\x9f\x98\x80\xe4\xff");
+    function.length = 4; /* The characters around those that stand for a byte. */
+    memcpy(function.c, (const uint32_t[]){0xdc7f, 0xdc80, 0xdcff, 0xdd00}, 4 * 4);
+    expect_name("\xed\xb1\xbf\x80\xff\xed\xb4\x80");
 
     /* The first 59 bytes of a function's name, and whole characters alone. */
     memset(long_name, 'f', 299);
@@ -329,6 +332,15 @@ static void test_names(void **state)
     assert_int_equal(strlen(path->frame[0].file), sizeof(path->frame[0].file) - 1);
     assert_string_equal(path->frame[0].file + sizeof(path->frame[0].file) - 10, "d/file.py");
     zc_python_drop(path);
+    memset(long_name, 'e', 300);
+    long_name[sizeof(path->frame[0].file)] = 0; /* One more than there is room for. */
+    set_text(&file, long_name);
+    path = zc_python_read();
+    assert_string_equal(path->frame[0].file, long_name + 1);
+    zc_python_drop(path);
+    memset(long_name, 'd', 200);
+    strcpy(long_name + 200, "/file.py");
+    set_text(&file, long_name);
     file.c[100] = 0x20ac; /* Three bytes, of a path that would have had room for one. */
     path = zc_python_read();
     assert_int_equal(strlen(path->frame[0].file), sizeof(path->frame[0].file) - 1);
@@ -375,6 +387,13 @@ static void test_unknown(void **state)
     runtime[23] = 4096; /* Not believed. */
     zc_python_find(look_up);
     expect_unknown();
+    for (unsigned i = 0; i < 2; i++) { /* Another structure, or of another version. */
+        build(&python_3_13);
+        zc_python_state = ZC_PYTHON_OFF;
+        runtime[i]++;
+        zc_python_find(look_up);
+        expect_unknown();
+    }
     build(&python_3_13);
     zc_python_state = ZC_PYTHON_OFF;
     missing = "PyUnicode_ReadChar";

@@ -384,6 +384,8 @@ static void test_counts(void **state)
     assert_true(zc_site_is_new(5));
     assert_false(zc_site_is_new(5));
     assert_false(zc_site_is_new(0));
+    assert_true(zc_site_is_new(ZC_COUNTERS_SITES - 1));
+    assert_false(zc_site_is_new(ZC_COUNTERS_SITES));
     assert_true(zc_site_is_new(64));
     zc_site_note_request(2, 100, 3);
     zc_site_note_request(2, 50, -1);

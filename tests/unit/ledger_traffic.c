@@ -81,6 +81,42 @@ static void test_totals(void **state)
     assert_int_equal(totals.ticks[t.asked], 15);
 }
 
+/* The sums are those of the struct, and nothing behind it changes. */
+static void test_totals_alone(void **state)
+{
+    static struct {
+        struct zc_totals totals;
+        uint64_t behind;
+    } out;
+
+    (void)state;
+    out.behind = 4711;
+    memset(&zc_counters()->slot[1], 1, sizeof(uint64_t)); /* Behind the first of the slots. */
+    zc_traffic_totals(&out.totals);
+    assert_int_equal(out.behind, 4711);
+}
+
+static void test_sources(void **state)
+{
+    struct zc_transfer t = upload(NULL, 1 << 20);
+
+    (void)state;
+    t.src_source = ZC_SOURCE_COUNT - 1;
+    zc_traffic_record(&t);
+    t.src_source = ZC_SOURCE_NONE;
+    t.dst_source = 1;
+    t.bytes = 3 << 20;
+    zc_traffic_record(&t);
+    for (unsigned i = 0; i < ZC_SOURCE_COUNT - 1; i++) {
+        const struct zc_source_counts *source = &zc_counters()->source[i];
+
+        assert_int_equal(source->from.asked.bytes, i == ZC_SOURCE_COUNT - 2 ? 1 << 20 : 0);
+        assert_int_equal(source->to.asked.bytes, i == 0 ? 3 << 20 : 0);
+        assert_int_equal(source->to.asked.calls, i == 0);
+        assert_int_equal(source->to.ticks, i == 0 ? 5 : 0);
+    }
+}
+
 static void test_cells(void **state)
 {
     const struct zc_block like = {.base = 0x1000, .size = 16, .site = 3};
@@ -221,6 +257,8 @@ int main(void)
         TEST("kinds and directions have CUPTI's names", test_names),
         TEST("a copy's direction follows from its sides", test_directions),
         TEST("totals tell asked from moved", test_totals),
+        TEST("totals change nothing behind them", test_totals_alone),
+        TEST("pageable memory counts by where it came from", test_sources),
         TEST("a block's cells go to its site when it is freed", test_cells),
         TEST("a fifth direction of a block is counted at its site", test_fifth_direction),
         TEST("cells beyond the file's are counted too and freed ones are used again",

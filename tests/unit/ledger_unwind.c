@@ -287,6 +287,20 @@ static void test_objects(void **state)
     assert_found_alike(NULL);
 }
 
+/* Behind all functions of an object the last one is not taken for theirs. */
+static void test_functions(void **state)
+{
+    uint64_t inside = (uint64_t)(uintptr_t)test_objects;
+    struct zc_cfi_program program;
+    struct zc_object object;
+
+    (void)state;
+    assert_true(zc_object_find(inside, &object));
+    assert_true(zc_cfi_find(&object, inside, &program));
+    assert_in_range(inside, program.start, program.end - 1);
+    assert_false(zc_cfi_find(&object, object.end - 1, &program));
+}
+
 static void test_driver(void **state)
 {
     static const char *const names[] = {"/usr/lib/libcuda.so.1", "/usr/lib/libcudart.so.12",
@@ -306,6 +320,7 @@ int main(void)
         {"each instruction does what DWARF says", test_instructions, NULL, NULL, NULL},
         {"random instructions do no harm", test_random_programs, NULL, NULL, NULL},
         {"both ways to find an object find the same", test_objects, NULL, NULL, NULL},
+        {"an address behind all functions is in none", test_functions, NULL, NULL, NULL},
         {"the driver is known by its file's name", test_driver, NULL, NULL, NULL},
         {"memory that is not there can be told", test_unreadable, NULL, NULL, NULL},
     };
