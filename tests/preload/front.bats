@@ -357,3 +357,88 @@ print(cu.cuMemcpyDtoH_v2(data, blocks[2], ctypes.c_size_t(size)),
         "process.dlopen({exports: Buffer.alloc($BYTES, 7)}, '$BATS_TEST_TMPDIR/copies.node')"
     [[ $output == "0 $BYTES" && -z $stderr && $(moved) == "Pinned $BYTES" ]]
 }
+
+# A library behind libzc whose pvalloc is chosen by an IFUNC resolver, which the loader calls while
+# libzc looks for the functions behind its own: what the resolver gets, no allocator knows.
+build_resolver() {
+    "${CC:-gcc}" -O1 -fno-builtin -fPIC -shared -w -o "$BATS_TEST_TMPDIR/libresolver.so" \
+        -xc - <<-'END'
+	#include <errno.h>
+	#include <malloc.h>
+	#include <stdlib.h>
+	#include <string.h>
+	char *kept[5];
+	int failed;
+	static void *whole_pages(size_t n) { return valloc(n + 4095 & ~(size_t)4095); }
+	static void *resolver(void)
+	{
+	    for (int i = 0; i < 4; i++)
+	        memset(kept[i] = i ? malloc(100 + i) : realloc(NULL, 100), 'a' + i, 100 + i);
+	    kept[4] = calloc(10, 10);
+	    for (int i = 0; i < 100; i++)
+	        failed |= kept[4][i];
+	    memset(kept[4], 'e', 100);
+	    kept[3] = realloc(kept[3], 200);
+	    failed |= kept[3][102] != 'd' || malloc_usable_size(kept[0]) - 100 > 100;
+	    errno = 0;
+	    failed |= malloc(20000) || errno != ENOMEM;
+	    errno = 0;
+	    failed |= calloc((size_t)-1, 2) || errno != ENOMEM;
+	    free(malloc(50));
+	    return whole_pages;
+	}
+	void *pvalloc(size_t) __attribute__((ifunc("resolver")));
+	END
+    "${CC:-gcc}" -O1 -fno-builtin -w -o "$BATS_TEST_TMPDIR/program" -xc - -xnone \
+        -L"$BATS_TEST_TMPDIR" -lresolver -Wl,-rpath,"$BATS_TEST_TMPDIR" <<-'END'
+	#include <malloc.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	extern char *kept[5];
+	extern int failed;
+	void __libc_free(void *);
+	void *__libc_realloc(void *, size_t);
+	static int differs(const char *p, int c, int n)
+	{
+	    while (n && *p == c)
+	        p++, n--;
+	    return n;
+	}
+	/* Blocks of libc's are freed all the same while one of the resolver's is there. */
+	static size_t grown(void)
+	{
+	    size_t before = mallinfo2().uordblks;
+	    for (int i = 0; i < 1000; i++) {
+	        free(malloc(1000));
+	        __libc_free(malloc(1000));
+	    }
+	    return mallinfo2().uordblks - before;
+	}
+	int main(void)
+	{
+	    for (int i = 0; i < 5; i++)
+	        failed |= differs(kept[i], 'a' + i, i == 4 ? 100 : 100 + i) ? 2 << i : 0;
+	    failed |= grown() < 100000 ? 0 : 128;
+	    failed |= malloc_usable_size(kept[1]) - 101 > 100 ? 256 : 0;
+	    char *larger = realloc(kept[1], 5000);
+	    failed |= differs(larger, 'b', 101) ? 512 : 0;
+	    free(larger);
+	    larger = __libc_realloc(kept[2], 50);
+	    failed |= differs(larger, 'c', 50) ? 1024 : 0;
+	    free(larger);
+	    free(kept[0]);
+	    __libc_free(kept[3]);
+	    failed |= realloc(kept[4], 0) ? 2048 : 0;
+	    failed |= grown() < 100000 ? 0 : 4096;
+	    printf("%d\n", failed);
+	}
+	END
+}
+
+@test "what a resolver allocates while libzc looks for the allocator is memory like any other" {
+    build_resolver
+    write_policy "$HOST"
+    run_under "$LIBZC" "$BATS_TEST_TMPDIR/program"
+    [[ $output == 0 && -z $stderr ]]
+}
