@@ -22,7 +22,6 @@
 ZC_OWN struct zc_unknown_calls zc_log_unknown;
 ZC_OWN uint64_t zc_log_kept_peak;
 ZC_OWN uint64_t zc_log_decisions;
-void (*zc_log_limits)(struct zc_line *line);
 int zc_log_status = -1;
 
 static bool add_live_block(struct zc_block *block, void *arg)
@@ -254,8 +253,6 @@ static void summary_write(const struct zc_summary *s)
     if (s->all_missed)
         missed_field(&line, &s->missed);
     places_field(&line, s);
-    if (zc_log_limits)
-        zc_log_limits(&line);
     if (zc_log_pairs.pairs > 0) {
         zc_line_open(&line, "shared", '{');
         zc_line_u64(&line, "pairs", zc_log_pairs.pairs);

@@ -28,10 +28,6 @@ struct zc_summary {
     struct zc_missed missed; /* Set with all_missed. */
 };
 
-/* Writes the rows of the summary's `budgets`: the limits of the policy, what was used of them and
- * refused.  Set by the module that has them. */
-extern void (*zc_log_limits)(struct zc_line *line);
-
 /* Driver calls that libzc does not know. */
 struct zc_unknown_calls {
     uint64_t functions; /* Different ones that were called.  Atomic. */

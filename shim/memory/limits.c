@@ -12,7 +12,6 @@
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
-#include "log/summary.h"
 #include "memory/cgroup.h"
 #include "memory/quota.h"
 
@@ -146,7 +145,6 @@ static uint64_t limits_size(struct zc_limit limit)
 }
 
 static void limits_note_device_block(int device, int64_t bytes);
-static void limits_write(struct zc_line *line);
 
 static void limits_begin(const struct zc_policy *policy)
 {
@@ -158,7 +156,6 @@ static void limits_begin(const struct zc_policy *policy)
     limits.managed.most = limits_size(limits.max_managed);
     limits.devices.most = limits_size(limits.max_device);
     zc_block_watch(ZC_PLACE_DEVICE, limits_note_device_block);
-    zc_log_limits = limits_write;
 }
 
 /* The program could not use what the pool holds. */
@@ -341,59 +338,13 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
     return (anywhere && !t.alone) || (bytes <= total && t.bytes <= total - bytes);
 }
 
-static void limits_row(struct zc_line *line, const char *limit, const struct zc_quota *quota,
-                       int device, uint64_t ranks)
-{
-    uint64_t most = __atomic_load_n(&quota->most, __ATOMIC_RELAXED);
-    uint64_t peak = __atomic_load_n(&quota->peak, __ATOMIC_RELAXED);
-    uint64_t refused = __atomic_load_n(&quota->refused, __ATOMIC_RELAXED);
-    if (most == UINT64_MAX || (!peak && !refused))
-        return;
-    zc_line_open(line, NULL, '{');
-    zc_line_str(line, "limit", limit);
-    zc_line_i64(line, "device", device);
-    zc_line_u64(line, "limit_bytes", most);
-    zc_line_u64(line, "bytes", __atomic_load_n(&quota->used, __ATOMIC_RELAXED));
-    zc_line_u64(line, "peak_bytes", peak);
-    zc_line_u64(line, "ranks", ranks);
-    zc_line_u64(line, "refused", refused);
-    zc_line_close(line, '}');
-}
-
-/* The summary's `budgets`. */
-static void limits_write(struct zc_line *line)
-{
-    zc_line_open(line, "budgets", '{');
-    zc_line_open(line, "limits", '[');
-    limits_row(line, "max_pinned", &limits.pinned, -1, limits.host_ranks);
-    limits_row(line, "max_managed", &limits.managed, -1, limits.gpu_ranks);
-    limits_row(line, "max_device", &limits.devices, -1, limits.gpu_ranks);
-    for (int d = 0; d < DEVICES_MAX; d++) {
-        limits_row(line, "max_managed", &limits.managed_for[d], d, limits.gpu_ranks);
-        limits_row(line, "max_device", &limits.device[d], d, limits.gpu_ranks);
-    }
-    zc_line_close(line, ']');
-    zc_line_close(line, '}');
-}
-
-static void limits_forget(struct zc_quota *quota)
-{
-    quota->used = quota->peak = quota->refused = 0;
-}
-
 /* The child of fork(2) has none of its parent's blocks. */
 static void limits_child(void)
 {
-    for (int d = 0; d < DEVICES_MAX; d++) {
-        limits_forget(&limits.managed_for[d]);
-        limits_forget(&limits.device[d]);
-    }
-    limits_forget(&limits.pinned);
-    limits_forget(&limits.mapped);
-    limits_forget(&limits.registered);
-    limits_forget(&limits.asked);
-    limits_forget(&limits.managed);
-    limits_forget(&limits.devices);
+    for (int d = 0; d < DEVICES_MAX; d++)
+        limits.managed_for[d].used = limits.device[d].used = 0;
+    limits.pinned.used = limits.mapped.used = limits.registered.used = limits.asked.used = 0;
+    limits.managed.used = limits.devices.used = 0;
     limits.started = false;
 }
 

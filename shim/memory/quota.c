@@ -20,14 +20,6 @@ bool zc_quota_add(uint64_t *used, uint64_t bytes, uint64_t most)
     return true;
 }
 
-static void quota_note_peak(struct zc_quota *quota)
-{
-    uint64_t used = quota_load(&quota->used), peak = quota_load(&quota->peak);
-    while (used > peak && !__atomic_compare_exchange_n(&quota->peak, &peak, used, true,
-                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-}
-
 /* Gives bytes back to a quota and those above it, up to but without `end`. */
 static void quota_give_below(struct zc_quota *quota, const struct zc_quota *end, uint64_t bytes)
 {
@@ -39,21 +31,16 @@ bool zc_quota_take(struct zc_quota *quota, uint64_t bytes)
 {
     for (struct zc_quota *q = quota; q; q = q->parent)
         if (!zc_quota_add(&q->used, bytes, quota_load(&q->most))) {
-            __atomic_fetch_add(&q->refused, 1, __ATOMIC_RELAXED);
             quota_give_below(quota, q, bytes);
             return false;
         }
-    for (struct zc_quota *q = quota; q; q = q->parent)
-        quota_note_peak(q);
     return true;
 }
 
 void zc_quota_force(struct zc_quota *quota, uint64_t bytes)
 {
-    for (; quota; quota = quota->parent) {
+    for (; quota; quota = quota->parent)
         __atomic_fetch_add(&quota->used, bytes, __ATOMIC_RELAXED);
-        quota_note_peak(quota);
-    }
 }
 
 void zc_quota_give(struct zc_quota *quota, uint64_t bytes)

@@ -10,15 +10,14 @@
 struct zc_quota {
     struct zc_quota *parent; /* NULL at the top.  Constant. */
     uint64_t most;           /* Bytes; UINT64_MAX: no limit. */
-    uint64_t used, peak;     /* Bytes held now, and at most so far. */
-    uint64_t refused;        /* Requests that did not fit. */
+    uint64_t used;           /* Bytes held now. */
 };
 
 /* Adds bytes to a counter, unless it would exceed `most`. */
 bool zc_quota_add(uint64_t *used, uint64_t bytes, uint64_t most);
 
 /* Takes bytes from a quota and all above it.  False, and nothing is taken, if one of them would
- * exceed what it may have; that one counts the refusal. */
+ * exceed what it may have. */
 bool zc_quota_take(struct zc_quota *quota, uint64_t bytes);
 
 /* Counts bytes that are there already, whatever the limits are. */
