@@ -17,7 +17,7 @@
 #define CODES 64 /* Different codes; all further ones share the last entry. */
 #define PRINTED_MAX 16
 #define LINE_MAX_BYTES 1024
-#define EARLY 16
+#define HELD 128 /* As many as a policy has faults, and some. */
 
 struct code {
     const char *name;  /* NULL in a free entry; set once by compare and swap. */
@@ -25,9 +25,10 @@ struct code {
     bool said;         /* zc_message_first() has returned true for it. */
 };
 
-/* A message from before the log was open. */
-struct early {
+/* A message from before there was a sink. */
+struct held {
     enum zc_severity severity;
+    uint32_t count;            /* Of its code, with it. */
     const char *code;          /* NULL until the entry is complete. */
     char text[LINE_MAX_BYTES]; /* Terminated. */
 };
@@ -36,8 +37,8 @@ enum stderr_state { UNKNOWN, OPEN, CLOSED };
 
 static struct {
     zc_message_sink sink; /* Atomic. */
-    uint32_t early_count; /* Messages from before there was a sink. */
-    struct early early[EARLY];
+    uint32_t held_count;
+    struct held held[HELD];
     struct code codes[CODES];
 } messages;
 
@@ -135,36 +136,69 @@ static void message_print(const char *text, bool last, bool logged)
     zc_message_raw(buf, line.len);
 }
 
-static void keep_early(enum zc_severity severity, const char *code, const char *text)
+static void deliver(zc_message_sink sink, enum zc_severity severity, const char *code,
+                    const char *text, uint32_t count)
 {
-    uint32_t i = __atomic_fetch_add(&messages.early_count, 1, __ATOMIC_RELAXED);
-    if (i >= EARLY)
+    bool logged = sink != NULL && sink(severity, code, text);
+    if (count <= PRINTED_MAX)
+        message_print(text, count == PRINTED_MAX, logged);
+}
+
+static void deliver_held(zc_message_sink sink)
+{
+    for (int i = 0; i < HELD; i++) {
+        struct held *h = &messages.held[i];
+        const char *code = __atomic_exchange_n(&h->code, NULL, __ATOMIC_ACQUIRE);
+        if (code != NULL)
+            deliver(sink, h->severity, code, h->text, h->count);
+    }
+}
+
+/* Until there is a sink. */
+static void hold(enum zc_severity severity, const char *code, const char *text, uint32_t count)
+{
+    uint32_t i = __atomic_fetch_add(&messages.held_count, 1, __ATOMIC_RELAXED);
+    if (i >= HELD)
         return;
-    messages.early[i].severity = severity;
-    struct zc_text kept = zc_text_on(messages.early[i].text, sizeof(messages.early[i].text));
-    zc_text_str(&kept, text);
-    zc_text_cstr(&kept);
-    __atomic_store_n(&messages.early[i].code, code, __ATOMIC_RELEASE);
+    messages.held[i].severity = severity;
+    messages.held[i].count = count;
+    strcpy(messages.held[i].text, text);
+    __atomic_store_n(&messages.held[i].code, code, __ATOMIC_SEQ_CST);
+    zc_message_sink sink = __atomic_load_n(&messages.sink, __ATOMIC_SEQ_CST);
+    if (sink != NULL)
+        deliver_held(sink);
+}
+
+static void say(bool urgent, enum zc_severity severity, const char *code, const char *fmt,
+                va_list ap)
+{
+    zc_message_sink sink = __atomic_load_n(&messages.sink, __ATOMIC_ACQUIRE);
+    char buf[LINE_MAX_BYTES];
+    struct zc_text text = zc_text_on(buf, sizeof(buf));
+    zc_text_vfmt(&text, fmt, ap);
+    zc_text_disarm(&text, 0);
+    zc_text_cstr(&text);
+    uint32_t count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
+    if (sink != NULL || urgent)
+        deliver(sink, severity, code, buf, count);
+    else
+        hold(severity, code, buf, count);
 }
 
 void zc_message(enum zc_severity severity, const char *code, const char *fmt, ...)
 {
-    zc_message_sink log = __atomic_load_n(&messages.sink, __ATOMIC_ACQUIRE);
-    char buf[LINE_MAX_BYTES];
-    struct zc_text text = zc_text_on(buf, sizeof(buf));
     va_list ap;
     va_start(ap, fmt);
-    zc_text_vfmt(&text, fmt, ap);
+    say(false, severity, code, fmt, ap);
     va_end(ap);
-    zc_text_disarm(&text, 0);
-    zc_text_cstr(&text);
-    uint32_t count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
-    if (count <= PRINTED_MAX)
-        message_print(buf, count == PRINTED_MAX, log != NULL);
-    if (log != NULL)
-        log(severity, code, buf);
-    else
-        keep_early(severity, code, buf);
+}
+
+void zc_message_urgent(const char *code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(true, ZC_ERROR, code, fmt, ap);
+    va_end(ap);
 }
 
 bool zc_message_first(const char *code)
@@ -174,15 +208,13 @@ bool zc_message_first(const char *code)
 
 void zc_message_set_sink(zc_message_sink new_sink)
 {
-    __atomic_store_n(&messages.sink, new_sink, __ATOMIC_RELEASE);
-    for (int i = 0; i < EARLY && new_sink != NULL; i++) {
-        const char *code = __atomic_exchange_n(&messages.early[i].code, NULL, __ATOMIC_ACQUIRE);
-        if (code != NULL)
-            new_sink(messages.early[i].severity, code, messages.early[i].text);
-    }
+    __atomic_store_n(&messages.sink, new_sink, __ATOMIC_SEQ_CST);
+    if (new_sink != NULL)
+        deliver_held(new_sink);
 }
 
 void zc_message_reset(void)
 {
-    memset(&messages, 0, sizeof(messages));
+    if (messages.sink != NULL)
+        memset(&messages, 0, sizeof(messages));
 }

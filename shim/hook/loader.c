@@ -4,9 +4,7 @@
 #include "hook/loader.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
-#include "base/life.h"
 #include "base/message.h"
 #include "driver/real.h"
 #include "place/hostmem.h"
@@ -53,56 +51,21 @@ zc_dlsym_choose(void *handle, const char *name)
     return given != address ? answer(given) : go_on((void *)zc_real_dlsym);
 }
 
-/* The first object of each kind that was opened out of libzc's reach. */
-struct unreached {
-    const char *code;   /* Code of the message. */
-    const char *reason; /* End of the message. */
-    uint32_t state;     /* 0 none, 1 being recorded, 2 recorded, 3 reported. */
-    char file[256];
-};
-
-/* With RTLD_DEEPBIND the object's own scope comes before every preload, so its calls bypass
- * libzc. */
-static struct unreached deepbind = {
-    .code = "deepbind",
-    .reason = "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by libzc "
-              "(calls through libcudart are still seen)"};
-static struct unreached dlmopened = {
-    .code = "dlmopen",
-    .reason = "is opened in a namespace of its own, where libzc is not: its CUDA calls are not "
-              "seen"};
-
-static void say(struct unreached *u)
+/* Tells of the first object of each kind that was opened out of libzc's reach. */
+static void say_unreached(const char *code, const char *file, const char *why)
 {
-    uint32_t noted = 2;
-    if (__atomic_compare_exchange_n(&u->state, &noted, 3, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_RELAXED))
-        zc_message(ZC_WARN, u->code, "%s %s", u->file, u->reason);
-}
-
-static void note(struct unreached *u, const char *file)
-{
-    uint32_t none = 0;
-    if (!file || !__atomic_compare_exchange_n(&u->state, &none, 1, false, __ATOMIC_ACQ_REL,
-                                              __ATOMIC_RELAXED))
-        return;
-    strncpy(u->file, file, sizeof(u->file) - 1);
-    __atomic_store_n(&u->state, 2, __ATOMIC_RELEASE);
-    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
-        say(u);
-}
-
-void zc_loader_report(void)
-{
-    say(&deepbind);
-    say(&dlmopened);
+    if (zc_message_first(code))
+        zc_message(ZC_WARN, code, "%s %s", file, why);
 }
 
 struct zc_choice zc_dlopen_choose(const char *file, int mode)
 {
     zc_libc_find();
+    /* The object's own scope comes before every preload then. */
     if (file && (mode & RTLD_DEEPBIND)) {
-        note(&deepbind, file);
+        say_unreached("deepbind", file,
+                      "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by "
+                      "libzc (calls through libcudart are still seen)");
         /* Its free(3) and realloc(3) are libc's own, which do not know the host heap's blocks. */
         zc_hostmem_leave("a library that RTLD_DEEPBIND binds to libc's free() may be given them");
     }
@@ -114,8 +77,10 @@ struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode
     static void *real;
     (void)mode;
     zc_libc_find();
-    if (namespace_id != LM_ID_BASE)
-        note(&dlmopened, file);
+    if (file && namespace_id != LM_ID_BASE)
+        say_unreached("dlmopen", file,
+                      "is opened in a namespace of its own, where libzc is not: its CUDA calls are "
+                      "not seen");
     if (!__atomic_load_n(&real, __ATOMIC_ACQUIRE))
         __atomic_store_n(&real, zc_real_dlsym(RTLD_NEXT, "dlmopen"), __ATOMIC_RELEASE);
     return go_on(real);

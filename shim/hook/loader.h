@@ -4,10 +4,6 @@
 
 #include "driver/unknown.h"
 
-/* Reports what was opened or asked for out of libzc's reach before libzc was on: a process without
- * CUDA must print nothing. */
-void zc_loader_report(void);
-
 struct zc_choice zc_dlsym_choose(void *handle, const char *name);
 struct zc_choice zc_dlopen_choose(const char *file, int mode);
 struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode);

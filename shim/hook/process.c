@@ -21,7 +21,6 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "driver/real.h"
-#include "hook/loader.h"
 #include "ledger/counters.h"
 #include "ledger/object.h"
 #include "ledger/profile.h"
@@ -133,7 +132,6 @@ static void announce(void)
         return;
     announced = true;
     zc_options_announce();
-    zc_rules_announce();
     say_python();
 }
 
@@ -179,7 +177,6 @@ bool zc_process_start(void)
         registered = true;
     }
     open_log();
-    zc_loader_report();
     zc_modules_start(zc_rules());
     write_meta();
     announce();

@@ -44,11 +44,10 @@ const char *zc_profile_taught(void)
     return profile.path[0] && zc_profile_learns() ? profile.path : NULL;
 }
 
-size_t zc_profile_base(char *out)
+const char *zc_profile_base(size_t *bytes_out)
 {
-    size_t bytes = (size_t)((uintptr_t)zc_everyday_end - (uintptr_t)zc_everyday);
-    memcpy(out, zc_everyday, bytes);
-    return bytes;
+    *bytes_out = (size_t)((uintptr_t)zc_everyday_end - (uintptr_t)zc_everyday);
+    return zc_everyday;
 }
 
 /* The first bytes of a file: of an executable they hold its build id. */

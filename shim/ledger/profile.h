@@ -22,5 +22,5 @@ const char *zc_profile_taught(void);
 /* The pattern of a log that waits beside the profile until `zc` reads it; "off" if many wait. */
 const char *zc_profile_log(void);
 
-/* Copies the preset's text, and returns its bytes. */
-size_t zc_profile_base(char *out);
+/* The preset's text. */
+const char *zc_profile_base(size_t *bytes_out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the policy early and silently, and reports its faults later. */
+/* Reads the policy, and tells what it faults. */
 #include "ledger/rules.h"
 
 #include <errno.h>
@@ -29,11 +29,7 @@ static struct {
     uint32_t state; /* enum load_state; atomic. */
     int errors;
     struct zc_policy policy;
-    char *text; /* The file, kept until its faults are reported; NULL without faults. */
-    size_t text_bytes;
-    char path[4096];
-    char refusal[256]; /* Why the file was refused, or "". */
-    bool based;        /* The rules are those of BASE. */
+    char path[4096]; /* Of the file whose rules are in force, or "". */
 } rules;
 static ZC_OWN bool grown; /* An array on the device has.  Atomic. */
 
@@ -44,7 +40,7 @@ const struct zc_policy *zc_rules(void)
 
 const char *zc_rules_path(void)
 {
-    return rules.based ? BASE : rules.path[0] && !rules.refusal[0] ? rules.path : NULL;
+    return rules.path[0] ? rules.path : NULL;
 }
 
 static void *map_memory(size_t bytes)
@@ -52,13 +48,6 @@ static void *map_memory(size_t bytes)
     void *p = zc_memory_map(NULL, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p != MAP_FAILED ? p : NULL;
-}
-
-static void count_fault(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
-                        const char *message)
-{
-    (void)severity, (void)line, (void)column, (void)message;
-    ++*(unsigned *)ctx;
 }
 
 static void report_fault(void *ctx, enum zc_policy_severity severity, unsigned line,
@@ -69,81 +58,92 @@ static void report_fault(void *ctx, enum zc_policy_severity severity, unsigned l
                rules.path, line, column, message);
 }
 
-static void policy_read(int fd)
+/* Of a profile: the whole of it is not used then. */
+static void ignore_fault(void *ctx, enum zc_policy_severity severity, unsigned line,
+                         unsigned column, const char *message)
 {
-    rules.text = map_memory(ZC_POLICY_MAX_BYTES + 1);
-    for (ssize_t got; rules.text && rules.text_bytes <= ZC_POLICY_MAX_BYTES;
-         rules.text_bytes += (size_t)got) {
-        got = read(fd, rules.text + rules.text_bytes, ZC_POLICY_MAX_BYTES + 1 - rules.text_bytes);
-        if (got <= 0)
-            break;
-    }
+    (void)ctx, (void)severity, (void)line, (void)column, (void)message;
 }
 
-static void policy_drop_text(void)
+/* The rules stay mapped for the life of the process. */
+static void policy_parse(const char *text, size_t bytes, zc_policy_report_fn report)
 {
-    if (rules.text)
-        zc_memory_unmap(rules.text, ZC_POLICY_MAX_BYTES + 1);
-    rules.text = NULL;
-}
-
-/* The rules stay mapped for the life of the process.  A file with faults is parsed again when its
- * faults can be reported. */
-static void policy_parse(void)
-{
-    struct zc_policy_memory memory = {.size = zc_policy_memory_for(rules.text_bytes)};
-    unsigned faults = 0;
+    struct zc_policy_memory memory = {.size = zc_policy_memory_for(bytes)};
     memory.base = map_memory(memory.size);
     if (!memory.base)
         return;
-    rules.errors = zc_policy_parse(rules.based ? BASE : rules.path, rules.text, rules.text_bytes,
-                                   &memory, count_fault, &faults, &rules.policy);
-    if (rules.errors && zc_option_on(zc_options()->strict))
-        memset(&rules.policy, 0, sizeof(rules.policy));
-    if (!faults)
-        policy_drop_text();
+    rules.errors = zc_policy_parse(rules.path, text, bytes, &memory, report, NULL, &rules.policy);
     if (rules.policy.needs & ZC_NEED_JOB)
         zc_log_host(); /* So that threads only read it. */
 }
 
-/* Without a profile, or with one that is damaged, which costs speed alone. */
-static void base_load(void)
+static void policy_read(int fd, zc_policy_report_fn report)
 {
-    if (rules.errors)
-        strcpy(rules.refusal, "it is damaged");
-    rules.based = true;
-    if (!rules.text)
-        rules.text = map_memory(ZC_POLICY_MAX_BYTES + 1);
-    if (!rules.text)
+    size_t bytes = 0;
+    char *text = map_memory(ZC_POLICY_MAX_BYTES + 1);
+    for (ssize_t got = text != NULL; got > 0 && bytes <= ZC_POLICY_MAX_BYTES;
+         bytes += got > 0 ? (size_t)got : 0)
+        got = read(fd, text + bytes, ZC_POLICY_MAX_BYTES + 1 - bytes);
+    close(fd);
+    if (!text)
         return;
-    rules.text_bytes = zc_profile_base(rules.text);
-    policy_parse();
+    policy_parse(text, bytes, report);
+    zc_memory_unmap(text, ZC_POLICY_MAX_BYTES + 1);
+}
+
+/* A file with errors is used as far as it is right, or not at all. */
+static void say_verdict(void)
+{
+    if (zc_option_on(zc_options()->strict)) {
+        memset(&rules.policy, 0, sizeof(rules.policy));
+        zc_message(ZC_ERROR, "rules", "%s: refused whole because of %d error%s (ZC_STRICT)",
+                   rules.path, rules.errors, rules.errors == 1 ? "" : "s");
+    } else {
+        zc_message(ZC_ERROR, "rules",
+                   "%s: going on without what is at fault: %U rule%s of the file %s used",
+                   rules.path, (uint64_t)rules.policy.rule_count,
+                   rules.policy.rule_count == 1 ? "" : "s",
+                   rules.policy.rule_count == 1 ? "is" : "are");
+    }
 }
 
 static void policy_load(void)
 {
     int fd = -1;
-    enum zc_policy_find_result found = ZC_POLICY_NONE;
-    if (zc_options_read()->secure)
-        return;
-    bool taught = zc_profile_asked();
-    const char *own = taught ? zc_profile_find() : NULL;
-    if (own)
-        found =
-            zc_policy_open_own(strcpy(rules.path, own), &fd, rules.refusal, sizeof(rules.refusal));
-    else if (!taught)
-        found = zc_policy_open(zc_options()->policy, &fd, rules.path, sizeof(rules.path),
-                               rules.refusal, sizeof(rules.refusal));
-    if (found == ZC_POLICY_NONE)
+    char why[256] = "";
+    enum zc_policy_find_result found =
+        zc_policy_open(zc_options()->policy, &fd, rules.path, sizeof(rules.path), why, sizeof(why));
+    if (found == ZC_POLICY_FOUND)
+        policy_read(fd, report_fault);
+    if (rules.errors)
+        say_verdict();
+    if (found == ZC_POLICY_REFUSED)
+        zc_message(ZC_ERROR, "rules", "%s: %s; going on without a policy", rules.path, why);
+    if (found != ZC_POLICY_FOUND)
         rules.path[0] = '\0';
+}
+
+/* Without a profile, or with one that is damaged, which costs speed alone, the rules are BASE. */
+static void profile_load(void)
+{
+    int fd = -1;
+    char why[256];
+    const char *own = zc_profile_find();
+    enum zc_policy_find_result found = ZC_POLICY_NONE;
+    size_t bytes;
+    if (own)
+        found = zc_policy_open_own(strcpy(rules.path, own), &fd, why, sizeof(why));
     if (found == ZC_POLICY_FOUND) {
-        policy_read(fd);
-        close(fd);
-        if (rules.text)
-            policy_parse();
+        policy_read(fd, ignore_fault);
+        if (!rules.errors)
+            return;
+        strcpy(why, "it is damaged");
     }
-    if (taught && (found != ZC_POLICY_FOUND || rules.errors))
-        base_load();
+    if (found != ZC_POLICY_NONE)
+        zc_message(ZC_ERROR, "rules", "%s: %s; going on with " BASE, rules.path, why);
+    strcpy(rules.path, BASE);
+    const char *text = zc_profile_base(&bytes);
+    policy_parse(text, bytes, ignore_fault);
 }
 
 bool zc_rules_load(void)
@@ -156,7 +156,8 @@ bool zc_rules_load(void)
     bool mine = zc_lock_take(&rules_lock);
     if (mine && rules.state != READ) {
         __atomic_store_n(&rules.state, READING, __ATOMIC_RELEASE);
-        policy_load();
+        if (!zc_options_read()->secure)
+            (zc_profile_asked() ? profile_load : policy_load)();
         __atomic_store_n(&rules.state, READ, __ATOMIC_RELEASE);
     }
     if (mine)
@@ -164,44 +165,6 @@ bool zc_rules_load(void)
     pthread_setcancelstate(cancelled, NULL);
     errno = saved;
     return mine;
-}
-
-/* Reports what happens to a file with errors; first, because only so many messages are printed. */
-static void say_verdict(void)
-{
-    if (zc_option_on(zc_options()->strict))
-        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d error%s (ZC_STRICT)",
-                   rules.path, rules.errors, rules.errors == 1 ? "" : "s");
-    else
-        zc_message(ZC_ERROR, "policy",
-                   "%s: going on without what is at fault: %U rule%s of the file %s used",
-                   rules.path, (uint64_t)rules.policy.rule_count,
-                   rules.policy.rule_count == 1 ? "" : "s",
-                   rules.policy.rule_count == 1 ? "is" : "are");
-}
-
-static void say_faults(void)
-{
-    struct zc_policy again;
-    struct zc_policy_memory memory = {.size = zc_policy_memory_for(rules.text_bytes)};
-    memory.base = map_memory(memory.size);
-    if (rules.errors)
-        say_verdict();
-    if (memory.base) {
-        zc_policy_parse(rules.path, rules.text, rules.text_bytes, &memory, report_fault, NULL,
-                        &again);
-        zc_memory_unmap(memory.base, memory.size);
-    }
-    policy_drop_text();
-}
-
-void zc_rules_announce(void)
-{
-    if (rules.refusal[0])
-        zc_message(ZC_ERROR, "policy", "%s: %s; going on %s", rules.path, rules.refusal,
-                   rules.based ? "with " BASE : "without a policy");
-    if (rules.text)
-        say_faults();
 }
 
 bool zc_rules_in_use(void)

@@ -7,15 +7,12 @@
 #include "policy/policy.h"
 
 /*
- * Reads the environment variables and the policy file, unless that was done.  Says nothing, creates
- * nothing, starts nothing, and allocates by mmap(2) alone: it runs inside malloc.  Waits for
- * another thread that is at it.  False in a signal handler that interrupted it; then there are no
- * rules yet.
+ * Reads the environment variables and the policy file, unless that was done.  What it faults is
+ * held until libzc starts (base/message.h).  Creates nothing, starts nothing, and allocates by
+ * mmap(2) alone: it runs inside malloc.  Waits for another thread that is at it.  False in a signal
+ * handler that interrupted it; then there are no rules yet.
  */
 bool zc_rules_load(void);
-
-/* Reports the faults of the policy that was read. */
-void zc_rules_announce(void);
 
 /* The policy; without a file one without rules.  Constant once zc_rules_load() was true. */
 const struct zc_policy *zc_rules(void);

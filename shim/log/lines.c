@@ -269,14 +269,15 @@ void zc_log_site(uint32_t site_index)
     write_site(site, zc_site_python(site_index));
 }
 
-void zc_log_warn(enum zc_severity severity, const char *code, const char *text)
+bool zc_log_warn(enum zc_severity severity, const char *code, const char *text)
 {
     static const char *const names[] = {"note", "warning", "error"};
     struct zc_line line;
     if (!zc_log_begin(&line, ZC_LOG_SUMMARY, "warn"))
-        return;
+        return false;
     zc_line_str(&line, "severity", names[severity]);
     zc_line_str(&line, "code", code);
     zc_line_str(&line, "text", text);
     zc_log_write(&line);
+    return true;
 }

@@ -128,5 +128,6 @@ extern struct zc_pair_counts zc_log_pairs;
 /* Writes a `block` line for a block that is still live: its traffic so far. */
 void zc_log_live_block(const struct zc_block *block);
 
-/* Appends a `warn` line.  From zc_log_meta() on it is the sink of base/message.h. */
-void zc_log_warn(enum zc_severity severity, const char *code, const char *text);
+/* Appends a `warn` line; false without a log.  From zc_log_meta() on it is the sink of
+ * base/message.h. */
+bool zc_log_warn(enum zc_severity severity, const char *code, const char *text);

@@ -73,7 +73,7 @@ struct zc_log_meta {
     struct zc_log_gpu gpus[ZC_LOG_GPUS]; /* Of the first `devices`. */
 };
 
-/* Writes the first line.  Earlier messages follow as `warn` lines. */
+/* Writes the first line.  Messages that were held follow, on stderr and as `warn` lines. */
 void zc_log_meta(const struct zc_log_meta *meta);
 
 /* For the child of fork(2): closes the inherited descriptor. */

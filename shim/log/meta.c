@@ -102,9 +102,8 @@ static void policy_field(struct zc_line *line, const struct zc_log_meta *meta)
     zc_line_close(line, '}');
 }
 
-void zc_log_meta(const struct zc_log_meta *meta)
+static void write_meta(const struct zc_log_meta *meta)
 {
-    int saved = errno;
     struct zc_line line;
     if (!zc_log_begin(&line, ZC_LOG_SUMMARY, "meta"))
         return;
@@ -127,6 +126,12 @@ void zc_log_meta(const struct zc_log_meta *meta)
     program_path(&line);
     argv_field(&line); /* Last, because it may be cut. */
     zc_log_write(&line);
+}
+
+void zc_log_meta(const struct zc_log_meta *meta)
+{
+    int saved = errno;
+    write_meta(meta);
     zc_message_set_sink(zc_log_warn);
     errno = saved;
 }

@@ -26,14 +26,9 @@
 #include "shared/backing.h"
 #include "shared/early.h"
 
-/* Most different reasons why requests stay pageable; a reason is a string constant. */
-#define CAUSES 8
-
 static ZC_LOCK(opening, ZC_RANK_OPENING);
 static struct {
-    uint32_t ready;                          /* 1: the threshold is the policy's; atomic. */
-    const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
-    const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
+    uint32_t ready;       /* 1: the threshold is the policy's; atomic. */
     size_t least;         /* Smaller requests match no rule; set before `ready`, as is `shares`. */
     bool shares;          /* Device blocks may be one with host blocks. */
     const char *disabled; /* Why this process converts nothing, or NULL.  Atomic. */
@@ -87,34 +82,12 @@ static size_t smallest(const struct zc_policy *policy, bool (*kind)(const struct
     return least == SIZE_MAX || least > ZC_HOST_MIN ? least : ZC_HOST_MIN;
 }
 
-static void announce(void)
-{
-    for (unsigned i = 0; i < CAUSES; i++) {
-        const char *why = __atomic_load_n(&hostrules.causes[i], __ATOMIC_ACQUIRE);
-        const struct zc_rule *rule =
-            __atomic_exchange_n(&hostrules.caused_by[i], NULL, __ATOMIC_ACQ_REL);
-        if (why && rule)
-            zc_message(ZC_WARN, "fallback", "requests of rule %s (%s:%u) stay pageable: %s",
-                       rule->name, zc_rules()->file, rule->line, why);
-    }
-}
-
-/* Stores why a request of the rule stayed pageable, to report it once CUDA is up; each reason once.
- * `why` is a string constant. */
+/* Tells why a request of the rule stayed pageable; each reason, a string constant, once. */
 static void note_cause(const char *why, const struct zc_rule *rule)
 {
-    for (unsigned i = 0; i < CAUSES; i++) {
-        const char *there = NULL;
-        if (__atomic_compare_exchange_n(&hostrules.causes[i], &there, why, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE)) {
-            __atomic_store_n(&hostrules.caused_by[i], rule, __ATOMIC_RELEASE);
-            if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
-                announce();
-            return;
-        }
-        if (there == why)
-            return;
-    }
+    if (zc_message_first(why))
+        zc_message(ZC_WARN, "fallback", "requests of rule %s (%s:%u) stay pageable: %s", rule->name,
+                   zc_rules()->file, rule->line, why);
 }
 
 void zc_hostmem_disable(const char *why)
@@ -265,7 +238,6 @@ void zc_hostmem_start(void)
     const char *why = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
     if (rule && why)
         note_cause(why, rule);
-    announce();
     zc_hostblock_list();
     if (zc_lessons_start() && zc_hostmem_ready() && hostrules.least != SIZE_MAX &&
         hostrules.least > ZC_LESSONS_LEAST)
@@ -339,7 +311,7 @@ void zc_hostmem_put(void *p)
     int saved = errno;
     const struct zc_slot *slot = zc_hostblock_slot(p);
     if (!slot) {
-        zc_message(ZC_ERROR, "free", "free(): %p is no block of libc's", p);
+        zc_message_urgent("free", "free(): %p is no block of libc's", p);
         abort();
     }
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);

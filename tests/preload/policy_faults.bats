@@ -63,7 +63,7 @@ rules_used() {
     [ "$(rules_used)" = "" ]
 }
 
-@test "what becomes of a file is said before more faults than are printed" {
+@test "what becomes of a file is said behind more faults than are printed" {
     for i in $(seq 40); do printf '[rule r%d]\nplcae = mapped\n' "$i"; done >p.conf
     under_libzc ZC_POLICY=p.conf
     says "p.conf: going on without what is at fault: 0 rules of the file are used"
@@ -77,7 +77,7 @@ rules_used() {
     mkdir "$folder"
     for i in {1..40}; do printf '[rule r%d]\nplcae = mapped\n' "$i"; done >"$folder/$folder"
     under_libzc ZC_POLICY="$folder/$folder"
-    [ "$(grep -c '^libzc: .*unknown key' <<<"$stderr")" -eq 15 ]
+    [ "$(grep -c "^libzc: .*unknown key" <<<"$stderr")" -eq 16 ]
     grep -q 'nearest: place) (more of this kind follow only in the log)$' <<<"$stderr"
     head -n 1 "$ZC_LOG" | grep -q '"type":"meta"'
     [ "$(grep -c '"code":"policy".*unknown key .plcae. (nearest: place)"' "$ZC_LOG")" -eq 40 ]

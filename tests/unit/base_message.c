@@ -19,6 +19,12 @@
 
 static char printed[65536];
 
+static bool no_log(enum zc_severity severity, const char *code, const char *text)
+{
+    (void)severity, (void)code, (void)text;
+    return false;
+}
+
 /* Runs body in a child whose stderr is a pipe, whose bytes `printed` then holds. */
 static int run_with_stderr(void (*body)(void))
 {
@@ -35,6 +41,7 @@ static int run_with_stderr(void (*body)(void))
         close(pipes[1]);
         zc_message_reset();
         zc_message_init();
+        zc_message_set_sink(no_log);
         body();
         _exit(0);
     }
@@ -122,10 +129,14 @@ static void a_long_message_is_cut_and_still_a_line(void **state)
 static void first_is_true_once_a_code(void **state)
 {
     (void)state;
+    zc_message_set_sink(no_log);
     zc_message_reset();
     assert_true(zc_message_first("a"));
     assert_false(zc_message_first("a"));
     assert_true(zc_message_first("b"));
+    zc_message_reset(); /* A child that has not started libzc has what its parent holds. */
+    assert_false(zc_message_first("b"));
+    zc_message_set_sink(no_log);
     zc_message_reset();
     assert_true(zc_message_first("a"));
 }
@@ -246,13 +257,32 @@ static void a_write_that_takes_nothing_is_not_tried_for_ever(void **state)
     assert_int_equal(status, 0);
 }
 
+static void say_before_a_sink(void)
+{
+    zc_message_set_sink(NULL);
+    zc_message(ZC_WARN, "test", "held");
+    zc_message_urgent("test", "at once");
+    zc_message_reset();
+    zc_message_raw("start\n", 6);
+    zc_message_set_sink(no_log);
+    zc_message_set_sink(no_log);
+}
+
+static void a_message_is_held_until_there_is_a_sink_unless_it_is_urgent(void **state)
+{
+    (void)state;
+    run_with_stderr(say_before_a_sink);
+    assert_string_equal(printed, "libzc: at once\nstart\nlibzc: held\n");
+}
+
 static char sunk[1000];
 
-static void sink(enum zc_severity severity, const char *code, const char *text)
+static bool sink(enum zc_severity severity, const char *code, const char *text)
 {
     size_t have = strlen(sunk);
 
     snprintf(sunk + have, sizeof(sunk) - have, "%d %s %s\n", severity, code, text);
+    return true;
 }
 
 static void the_log_gets_earlier_messages_too(void **state)
@@ -260,6 +290,7 @@ static void the_log_gets_earlier_messages_too(void **state)
     (void)state;
     zc_message_reset();
     zc_message(ZC_ERROR, "early", "before");
+    assert_string_equal(sunk, "");
     zc_message_set_sink(sink);
     zc_message(ZC_NOTE, "late", "after");
     assert_string_equal(sunk, "2 early before\n0 late after\n");
@@ -281,6 +312,7 @@ int main(void)
         cmocka_unit_test(a_pipe_without_reader_does_not_kill_the_program),
         cmocka_unit_test(a_file_at_its_size_limit_does_not_kill_the_program),
         cmocka_unit_test(a_write_that_takes_nothing_is_not_tried_for_ever),
+        cmocka_unit_test(a_message_is_held_until_there_is_a_sink_unless_it_is_urgent),
         cmocka_unit_test(the_log_gets_earlier_messages_too),
     };
 
