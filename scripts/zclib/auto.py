@@ -22,6 +22,7 @@ from .logs import Log, Record, number, rows, string
 NAMES = ("auto", "auto-frozen")  # What they are called where a policy is named.
 MOST_BYTES = 64 << 10            # Of a profile.
 MOST_LOG_BYTES = 16 << 20        # Of a log that waits to be read.
+PROGRAM = "# Program: "          # The line with the arguments of the last run.
 PROFILE = re.compile(r"(?P<program>.+)-[0-9a-f]{16}\.conf")
 WAITING = re.compile(r".+-[0-9a-f]{16}\.[0-9]+(\.[0-9]+){0,2}\.(jsonl|counters)")
 WORTH_A_WORD = 64 << 20          # Of memory.
@@ -33,6 +34,7 @@ class Learned(NamedTuple):
 
     line: str       # For people, "" where the run taught nothing.
     problem: str    # Why nothing could be kept, "" where it was.
+    unread: list[str] = []  # Files that are no logs of this user's.
 
 
 def folder() -> str:
@@ -40,13 +42,25 @@ def folder() -> str:
 
 
 def profiles(program: str = "") -> list[str]:
-    """The profiles of programs of that name, or the one with that file name; all without one."""
+    """The profiles of programs or scripts of that name, or the one with that file name; all
+    without one."""
     try:
         found = sorted(os.listdir(folder()))
     except OSError:
         return []
     return [os.path.join(folder(), name) for name in found if (match := PROFILE.fullmatch(name))
-            and (not program or program in (match["program"], name, name[:-len(".conf")]))]
+            and (not program or program in (match["program"], name, name[:-len(".conf")],
+                                            _script(os.path.join(folder(), name))))]
+
+
+def _script(profile: str) -> str:
+    """The script that an interpreter ran, by its file name."""
+    for line in text_of(profile).splitlines():
+        if line.startswith(PROGRAM):
+            words = line[len(PROGRAM):].split()
+            return names.program(os.path.basename(words[0]), words).partition(" (")[0] \
+                if words else ""
+    return ""
 
 
 def one(program: str = "") -> str:
@@ -130,7 +144,9 @@ def _read(path: str) -> _Process | None:
 def learn(paths: Iterable[str]) -> Learned:
     """Adds a run to the profiles of its programs: of its logs those count whose process ended
     well."""
-    return _teach(process for path in paths if (process := _read(path)))
+    processes = {path: _read(path) for path in paths}
+    learned = _teach(filter(None, processes.values()))
+    return learned._replace(unread=[path for path, one in processes.items() if one is None])
 
 
 def _teach(processes_of_run: Iterable[_Process]) -> Learned:
@@ -199,7 +215,7 @@ def _write(path: str, meta: Record, state: State, run: Run) -> None:
     argv = " ".join(logs.strings(meta, "argv"))
     about = [head(state, run),
              "Written by zc; used by ZC_POLICY=auto. What kernels do to memory is never learned.",
-             f"Program: {names.shown(argv)[:400]}",
+             f"{PROGRAM[2:]}{names.shown(argv)[:400]}",
              f"GPU: {names.shown(string(meta, 'gpu', 'unknown'))[:100]}, driver "
              f"{number(meta, 'driver')}, libzc {names.shown(string(meta, 'libzc'))[:40]}"]
     with open(presets.path("@everyday"), encoding="utf-8") as file:

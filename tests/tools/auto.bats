@@ -329,7 +329,8 @@ not_used() {
         log.jsonl >odd.jsonl
     printf '{"type":"summary","flows":7,"sites":[{"site":"x\\ny","rule":"host-buffers"}]}\n' \
         >bad.jsonl
-    run -0 "$ZC" auto --learn odd.jsonl bad.jsonl /dev/null none.jsonl
+    run -1 "$ZC" auto --learn odd.jsonl bad.jsonl /dev/null none.jsonl
+    [[ $output == "zc: none.jsonl: no log of this user's that can be read" ]]
     run -0 "$ZC" check "$PROFILES"/lessons-*.conf
     [[ $output == *" 0 errors, 0 warnings" ]]
 }
@@ -398,6 +399,9 @@ PYTHON
         auto python3 -u "$script" </dev/null
     done
     [[ $(ls "$PROFILES" | grep -c '^python3.*\.conf$') == 2 ]]
+    run -0 "$ZC" auto --show other.py
+    [[ $output == *"# Program: python3 -u other.py"* ]]
+    run -1 "$ZC" auto --show er.py
     cp -L lessons twin
     auto ./lessons 1 idle
     auto ./twin 1 idle

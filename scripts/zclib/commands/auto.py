@@ -12,9 +12,9 @@ from .. import auto, screen
 from ..tune import write
 
 EPILOG = """\
-Programs are named by their file, or by a profile's name where there are several of one. Every \
-call reads the logs that runs under ZC_POLICY=auto have left.
-Exit status: 0; 1 where there is no such profile, or one can't be written.
+Programs are named by their file or Python script, or by a profile's name where there are several \
+of one. Every call reads the logs that runs under ZC_POLICY=auto have left.
+Exit status: 0; 1 where there is no such profile, a log can't be read or a profile not be written.
 """
 
 
@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     problems = auto.fold()
     if args.learn:
-        problems += filter(None, [auto.learn(args.name).problem])
+        learned = auto.learn(args.name)
+        problems += filter(None, [learned.problem])
+        problems += [f"{path}: no log of this user's that can be read" for path in learned.unread]
     for problem in problems:
         screen.message(problem)
     if args.learn:
