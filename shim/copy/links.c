@@ -7,6 +7,9 @@
  * A link's chunks take turns in its slots: a stream and a buffer each, so that the order of the
  * stream alone keeps a buffer from being written before it was read.  A link works for one stream
  * of the program at a time; work of another one queued behind it would have to wait for the first.
+ *
+ * All chunks are queued before the first has begun, so that which link is free first is not known
+ * then: each gets as much as its parts of earlier copies took time, by events.
  */
 #include "copy/links.h"
 
@@ -39,7 +42,14 @@
 #define ALONE ((size_t)1 << 30)
 #define ASKED_AGAIN_NS UINT64_C(100000000)
 
-/* The link of a peer.  Fields belong to the thread that has claimed it. */
+/* The last part of a copy that a link was given, between two events. */
+struct timed {
+    CUevent from, to;
+    size_t bytes; /* 0: there is nothing to learn. */
+    float *rate;  /* KiB a millisecond; 0: not known. */
+};
+
+/* The link of a device.  Fields belong to the thread that has claimed it. */
 struct link {
     uint32_t claimed;  /* Atomic. */
     bool lost;         /* It can't be made, or the driver has refused to use it. */
@@ -51,6 +61,13 @@ struct link {
     struct zc_stream_ident served; /* The stream of the last copy. */
     uint64_t port;                 /* zc_port(); 0: not asked yet.  Atomic. */
     uint64_t asked;                /* When it was asked whether other processes are there. */
+    size_t at, bytes;              /* The part of a copy. */
+    size_t sent, chunk;            /* How much of it is queued, and at a time. */
+    bool joined;                   /* passed[0] is behind it. */
+    struct timed last;             /* To passed[0]. */
+    float rate[2][ZC_LINKS_MAX];   /* From the device of the copies, or to it; that device. */
+    struct timed own;              /* In copies of the device itself, whose stream begins there. */
+    CUcontext timed;               /* Of the events of `own`; NULL: there are none.  Atomic. */
 };
 
 static ZC_OWN struct {
@@ -64,7 +81,6 @@ struct job {
     CUdeviceptr host, device;
     CUcontext context; /* The current one, of the copy and its device block. */
     struct zc_stream_ident stream;
-    CUevent begin;   /* Behind what the stream had to do before the copy. */
     bool in;         /* To the device. */
     int8_t own;      /* The device. */
     const char *why; /* Why a peer is not used. */
@@ -84,7 +100,8 @@ static bool is_allocated(const struct zc_operand *b, uint64_t bytes)
     CUcontext current;
     return zc_operand_on_device(b, bytes) && !(b->block->flags & other) &&
            (b->block->api == ZC_API_cuMemAlloc || b->block->api == ZC_API_cuMemAllocPitch) &&
-           zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == b->block->context;
+           b->block->device < ZC_LINKS_MAX && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+           current == b->block->context;
 }
 
 uint32_t zc_links_facts(const struct zc_copy *c)
@@ -100,23 +117,27 @@ static void link_end(struct link *link)
     if (link->context)
         zc_real.cuCtxDestroy_v2(link->context);
     link->context = NULL;
+    link->last.bytes = 0;
     link->lost = true;
 }
 
-static void link_lose(struct link *link, int peer, const char *call)
+static void link_lose(struct link *link, const char *call)
 {
-    zc_message(ZC_WARN, "links", "the link of device %d is not used any more: %s failed", peer,
-               call);
+    if (!link->lost)
+        zc_message(ZC_WARN, "links", "the link of device %d is not used any more: %s failed",
+                   (int)(link - links.of), call);
     link->lost = true;
 }
 
 /* Makes the buffer, streams and events of a link, in its context, which is current. */
 static bool link_furnish(struct link *link)
 {
-    bool made = zc_real.cuMemAlloc_v2(&link->buffer, SLOTS * CHUNK) == CUDA_SUCCESS;
+    bool made = zc_real.cuMemAlloc_v2(&link->buffer, SLOTS * CHUNK) == CUDA_SUCCESS &&
+                zc_real.cuEventCreate(&link->last.from, CU_EVENT_DEFAULT) == CUDA_SUCCESS;
     for (unsigned i = 0; i < SLOTS && made; i++)
         made = zc_real.cuStreamCreate(&link->stream[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
-               zc_real.cuEventCreate(&link->passed[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
+               zc_real.cuEventCreate(&link->passed[i], CU_EVENT_DEFAULT) == CUDA_SUCCESS;
+    link->last.to = link->passed[0];
     return made;
 }
 
@@ -133,7 +154,7 @@ static bool link_make(struct link *link, int peer)
     if (made)
         zc_real.cuCtxPopCurrent_v2(&popped);
     if (!furnished) {
-        link_lose(link, peer, made ? "making a buffer and streams there" : "cuCtxCreate");
+        link_lose(link, made ? "making a buffer and streams there" : "cuCtxCreate");
         link_end(link);
         return false;
     }
@@ -190,11 +211,11 @@ static bool peer_rests(int peer)
 }
 
 /* True if the link has nothing to do, or something for the same stream. */
-static bool link_free(const struct job *job, struct link *link, int peer)
+static bool link_free(const struct job *job, struct link *link)
 {
     CUresult state = zc_real.cuEventQuery(link->passed[0]);
     if (state != CUDA_SUCCESS && state != CUDA_ERROR_NOT_READY)
-        link_lose(link, peer, "cuEventQuery");
+        link_lose(link, "cuEventQuery");
     return !link->lost && (state == CUDA_SUCCESS || zc_stream_same(&link->served, &job->stream));
 }
 
@@ -236,7 +257,7 @@ static bool link_usable(struct job *job, struct link *link, int peer)
     if (link->lost || refusal || (idle && !peer_rests(peer)))
         return false;
     if (link->context)
-        return link_free(job, link, peer) && (!idle || link_alone(link, peer));
+        return link_free(job, link) && (!idle || link_alone(link, peer));
     bool pays = !idle || __atomic_load_n(&links.bytes, __ATOMIC_RELAXED) >=
                              PAYS * (1 + __atomic_load_n(&links.made, __ATOMIC_RELAXED));
     return pays && link_make(link, peer) && (!idle || link_alone(link, peer));
@@ -244,8 +265,6 @@ static bool link_usable(struct job *job, struct link *link, int peer)
 
 static uint64_t port_of(int device)
 {
-    if (device >= ZC_LINKS_MAX)
-        return zc_port(device);
     uint64_t *known = &links.of[device].port, port = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (!port)
         __atomic_store_n(known, port = zc_port(device), __ATOMIC_RELAXED);
@@ -298,6 +317,63 @@ static unsigned claim_links(struct job *job, uint8_t peers[ZC_LINKS_MAX])
     return count;
 }
 
+/* Learns from a part that has arrived. */
+static void learn(struct timed *part)
+{
+    float ms = 0;
+    if (!part->bytes || zc_real.cuEventElapsedTime(&ms, part->from, part->to) != CUDA_SUCCESS ||
+        ms <= 0)
+        return;
+    float now = (float)part->bytes / 1024 / ms;
+    *part->rate = *part->rate > 0 ? (*part->rate + now) / 2 : now;
+    part->bytes = 0;
+}
+
+/* Learns from the last copy, and puts an event before this one. */
+static bool own_open(const struct job *job, struct link *own)
+{
+    struct timed *last = &own->own;
+    CUcontext made = __atomic_exchange_n(&own->timed, NULL, __ATOMIC_RELAXED);
+    if (made)
+        learn(last);
+    if (made && made != job->context) {
+        zc_real.cuEventDestroy_v2(last->from);
+        zc_real.cuEventDestroy_v2(last->to);
+    }
+    if (made != job->context &&
+        (zc_real.cuEventCreate(&last->from, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+         zc_real.cuEventCreate(&last->to, CU_EVENT_DEFAULT) != CUDA_SUCCESS))
+        return false;
+    __atomic_store_n(&own->timed, job->context, __ATOMIC_RELAXED);
+    return ZC_FLAVOURED(job->c->flavour, cuEventRecord)(last->from, job->c->stream) == CUDA_SUCCESS;
+}
+
+/* Divides a copy; returns the bytes of the own link's part, which comes first.  A link that was not
+ * timed yet gets as much as the own one. */
+static size_t divide(const struct job *job, const uint8_t *peers, unsigned count)
+{
+    float own = links.of[job->own].rate[job->in][job->own], sum = own > 0 ? own : 1;
+    float weight[ZC_LINKS_MAX];
+    size_t at = job->c->bytes;
+    for (unsigned i = 0; i < count; i++) {
+        struct link *link = &links.of[peers[i]];
+        learn(&link->last);
+        float rate = link->rate[job->in][job->own];
+        sum += weight[i] = own > 0 && rate > 0 ? rate : own > 0 ? own : 1;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct link *link = &links.of[peers[i]];
+        double share = (double)job->c->bytes * weight[i] / sum;
+        size_t bytes = (size_t)share / CHUNK_LEAST * CHUNK_LEAST;
+        size_t chunk = bytes / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST;
+        link->chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
+        link->at = at -= link->bytes = bytes;
+        link->sent = 0;
+        link->joined = false;
+    }
+    return at;
+}
+
 /* Bytes of the copy between host memory and the device's, or a peer's buffer. */
 static CUresult over_link(const struct job *job, enum zc_flavour flavour, CUdeviceptr device,
                           size_t at, size_t n, CUstream stream)
@@ -314,8 +390,10 @@ static CUresult send_own(struct job *job, size_t at, size_t n)
     return over_link(job, job->c->flavour, job->device + at, at, n, job->c->stream);
 }
 
-static bool send_chunk(struct job *job, struct link *link, unsigned slot, size_t at, size_t n)
+static bool send_chunk(struct job *job, const struct link *link, size_t n)
 {
+    unsigned slot = (unsigned)(link->sent / link->chunk) % SLOTS;
+    size_t at = link->at + link->sent;
     CUdeviceptr device = job->device + at, buffer = link->buffer + slot * CHUNK;
     CUcontext near = job->context, far = link->context;
     CUstream stream = link->stream[slot];
@@ -339,12 +417,17 @@ static bool link_open(const struct job *job, struct link *link)
     CUresult result = known ? CUDA_SUCCESS : zc_real.cuCtxEnablePeerAccess(job->context, 0);
     bool open = result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     __atomic_store_n(&link->reached, open ? job->context : NULL, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < SLOTS && open; i++)
-        open = zc_real.cuStreamWaitEvent(link->stream[i], job->begin, 0) == CUDA_SUCCESS;
+    link->served = job->stream;
+    open = open &&
+           zc_real.cuStreamWaitEvent(link->stream[0], links.of[job->own].own.from, 0) ==
+               CUDA_SUCCESS &&
+           zc_real.cuEventRecord(link->last.from, link->stream[0]) == CUDA_SUCCESS;
+    for (unsigned i = 1; i < SLOTS && open; i++)
+        open = zc_real.cuStreamWaitEvent(link->stream[i], link->last.from, 0) == CUDA_SUCCESS;
     return open;
 }
 
-/* Puts an event behind all that a link's slots have to do. */
+/* Puts an event behind all that a link's slots have to do.  Its context is current. */
 static bool link_join(struct link *link)
 {
     bool joined = true;
@@ -363,49 +446,62 @@ static bool link_drain(struct link *link)
     return arrived;
 }
 
-/* Gives a part of the copy to a peer's link; returns how many of its bytes the own link has not to
- * carry, from its beginning on. */
-static size_t send_part(struct job *job, int peer, size_t at, size_t n)
+/* Gives a peer's link the next chunk of its part.  False once there is none. */
+static bool send_next(struct job *job, struct link *link)
+{
+    size_t left = link->bytes - link->sent, n = left < link->chunk ? left : link->chunk;
+    bool entered;
+    if (!left || link->lost)
+        return false;
+    bool right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS;
+    if (right) {
+        right = (link->sent || link_open(job, link)) && send_chunk(job, link, n);
+        link->sent += right ? n : 0;
+        link->joined = (!right || n == left) && link_join(link);
+        zc_context_leave(entered);
+    }
+    if (!right)
+        link_lose(link, "a call about a part of a copy");
+    return right;
+}
+
+/* Lets the copy's stream wait for a peer's link; returns how many bytes of its part the own link
+ * has not to carry, from its beginning on. */
+static size_t link_close(struct job *job, struct link *link)
 {
     const struct zc_copy *c = job->c;
-    struct link *link = &links.of[peer];
-    size_t chunk = n / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST, sent = 0;
-    chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
-    bool entered, right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS;
-    if (!right)
-        return 0;
-    link->served = job->stream;
-    right = link_open(job, link);
-    for (unsigned i = 0; right && sent < n; i++) {
-        size_t bytes = n - sent < chunk ? n - sent : chunk;
-        right = send_chunk(job, link, i % SLOTS, at + sent, bytes);
-        sent += right ? bytes : 0;
-    }
-    bool joined = link_join(link);
-    zc_context_leave(entered);
-    joined = joined && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(c->stream, link->passed[0], 0) ==
-                           CUDA_SUCCESS;
-    if (!right || !joined)
-        link_lose(link, peer, "a call about a part of a copy");
-    return joined || link_drain(link) ? sent : 0;
+    bool waits = link->joined && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(
+                                     c->stream, link->passed[0], 0) == CUDA_SUCCESS;
+    if (!waits)
+        link_lose(link, "a call about a part of a copy");
+    link->last.bytes = link->lost ? 0 : link->bytes;
+    link->last.rate = &link->rate[job->in][job->own];
+    return waits || link_drain(link) ? link->sent : 0;
 }
 
 /* The own link's part comes first: what the driver objects to in the copy it says there, before a
- * byte has moved. */
-static void send_all(struct job *job, const uint8_t *peers, unsigned count)
+ * byte has moved.  The peers' links get their chunks by turns, so that all begin at once. */
+static void send_all(struct job *job, struct link *own, const uint8_t *peers, unsigned count)
 {
     struct zc_copy *c = job->c;
-    size_t part = c->bytes / (count + 1) / CHUNK_LEAST * CHUNK_LEAST;
-    size_t at = c->bytes - part * count;
+    size_t at = divide(job, peers, count);
     c->copies = 0;
     c->result = send_own(job, 0, at);
-    for (unsigned i = 0; i < count && c->result == CUDA_SUCCESS; i++, at += part) {
-        size_t sent = send_part(job, peers[i], at, part);
-        if (sent < part)
-            c->result = send_own(job, at + sent, part - sent);
+    bool timed = ZC_FLAVOURED(c->flavour, cuEventRecord)(own->own.to, c->stream) == CUDA_SUCCESS;
+    own->own.bytes = timed ? at : 0;
+    own->own.rate = &own->rate[job->in][job->own];
+    for (bool more = c->result == CUDA_SUCCESS; more;) {
+        more = false;
+        for (unsigned i = 0; i < count; i++)
+            more |= send_next(job, &links.of[peers[i]]);
+    }
+    for (unsigned i = 0; i < count && c->result == CUDA_SUCCESS; i++) {
+        struct link *link = &links.of[peers[i]];
+        size_t sent = link->bytes ? link_close(job, link) : 0;
+        if (sent < link->bytes)
+            c->result = send_own(job, link->at + sent, link->bytes - sent);
         c->links += sent > 0;
     }
-    zc_real.cuEventDestroy_v2(job->begin);
 }
 
 /* The call waits where the driver's own copy would, or one of pageable memory.  A policy whose key
@@ -420,23 +516,27 @@ bool zc_links_copy(struct zc_copy *c)
                       .context = device->block->context,
                       .own = device->block->device,
                       .in = in};
+    struct link *own = &links.of[job.own];
     uint8_t peers[ZC_LINKS_MAX];
     CUstreamCaptureMode before = zc_capture_relax();
     zc_stream_identify(c->stream, c->flavour, &job.stream);
     __atomic_fetch_add(&links.bytes, c->bytes, __ATOMIC_RELAXED);
-    unsigned count = claim_links(&job, peers);
-    job.begin = count ? zc_stream_mark_here(c->stream, c->flavour) : NULL;
-    if (job.begin)
-        send_all(&job, peers, count);
+    bool first = link_claim(own);
+    unsigned count = first ? claim_links(&job, peers) : 0;
+    bool open = count && own_open(&job, own);
+    if (open)
+        send_all(&job, own, peers, count);
     for (unsigned i = 0; i < count; i++)
         link_release(&links.of[peers[i]]);
+    if (first)
+        link_release(own);
     zc_capture_restore(before);
     if (!count && job.why && zc_message_first("links"))
         zc_message(ZC_NOTE, "links", "large copies of device %d keep to its own link: %s", job.own,
                    job.why);
-    if (job.begin && c->result == CUDA_SUCCESS && (!c->async || c->dst.staged || c->src.staged))
+    if (open && c->result == CUDA_SUCCESS && (!c->async || c->dst.staged || c->src.staged))
         c->result = zc_staged_wait(c);
-    return job.begin;
+    return open;
 }
 
 /* The current device is short of memory: gives the context there back, with all that it has, and
@@ -456,12 +556,15 @@ static unsigned links_reclaim(int place)
     return given;
 }
 
-/* Peer access goes with a context; the next one may have the same handle. */
+/* Peer access and events go with a context; the next one may have the same handle. */
 static void links_context_gone(CUcontext gone)
 {
-    for (int i = 0; i < ZC_LINKS_MAX; i++)
-        if (__atomic_load_n(&links.of[i].reached, __ATOMIC_RELAXED) == gone)
-            __atomic_store_n(&links.of[i].reached, NULL, __ATOMIC_RELAXED);
+    for (int i = 0; i < ZC_LINKS_MAX; i++) {
+        CUcontext *known[] = {&links.of[i].reached, &links.of[i].timed};
+        for (int k = 0; k < 2; k++)
+            if (__atomic_load_n(known[k], __ATOMIC_RELAXED) == gone)
+                __atomic_store_n(known[k], NULL, __ATOMIC_RELAXED);
+    }
 }
 
 const struct zc_module zc_module_links = {.reclaim = links_reclaim,

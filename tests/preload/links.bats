@@ -41,6 +41,21 @@ relayed() {
     run ! grep -q '^cuCtxEnablePeerAccess 704' "$SIM_TRACE"
 }
 
+@test "a link gets of a copy what it carried of those before, to the GPU and from it" {
+    SIM_DEVICES=3 linked uneven 3
+    [[ -z $stderr ]]
+}
+
+@test "a slow link gets little of a copy, and more once it carries more" {
+    linked slow 2
+    [[ -z $stderr ]]
+}
+
+@test "what copies of a context that has gone took is asked no more" {
+    scene anew 2
+    run ! grep -q '^cuEvent.* [1-9]' <(grep -v '^cuEvent.* 600' "$SIM_TRACE")
+}
+
 @test "memory that is registered in parts comes over several links as well" {
     run -0 --separate-stderr under_policy $'[defaults]\nlinks = 2\n[rule a]
 api = cudaHostAlloc\nplace = pinned' timeout 60 "$program" parts

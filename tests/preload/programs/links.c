@@ -319,6 +319,89 @@ static void many(void)
     EXPECT(came_back(&p));
 }
 
+/* MiB of a copy that came over the links of devices 0, 1 and 2. */
+struct over {
+    unsigned mib[3];
+};
+
+static struct over one_copy(const struct pair *p, bool in)
+{
+    struct over over;
+    for (int i = 0; i < 3; i++)
+        over.mib[i] = (unsigned)(sim_link_bytes(i) >> 20);
+    CHECK(in ? cuMemcpyHtoD(p->device, p->from, p->n) : cuMemcpyDtoH(p->to, p->device, p->n));
+    for (int i = 0; i < 3; i++)
+        over.mib[i] = (unsigned)(sim_link_bytes(i) >> 20) - over.mib[i];
+    EXPECT(over.mib[0] + over.mib[1] + over.mib[2] == p->n >> 20);
+    return over;
+}
+
+static bool near(unsigned mib, unsigned expected)
+{
+    return mib + 4 >= expected && mib <= expected + 4;
+}
+
+/* The last of ten copies: what was timed has come to rest. */
+static struct over tenth_copy(const struct pair *p, bool in)
+{
+    for (int i = 0; i < 9; i++)
+        one_copy(p, in);
+    return one_copy(p, in);
+}
+
+/* Each link gets what it carried of the copies before. */
+static void uneven(void)
+{
+    start_gpu(0);
+    struct pair p = make_pair(120 * MIB, 1);
+    sim_link_takes(0, 20);
+    sim_link_takes(1, 20);
+    sim_link_takes(2, 40);
+    struct over first = one_copy(&p, true), in = tenth_copy(&p, true);
+    EXPECT(first.mib[0] == 40 && first.mib[1] == 40 && first.mib[2] == 40);
+    EXPECT(near(in.mib[0], 48) && near(in.mib[1], 48) && near(in.mib[2], 24));
+    sim_link_takes(1, 50);
+    first = one_copy(&p, false);
+    EXPECT(first.mib[0] == 40 && first.mib[1] == 40 && first.mib[2] == 40);
+    struct over out = tenth_copy(&p, false), again = one_copy(&p, true);
+    EXPECT(near(out.mib[0], 63) && near(out.mib[1], 25) && near(out.mib[2], 32));
+    EXPECT(near(again.mib[0], 48) && near(again.mib[1], 48) && near(again.mib[2], 24));
+    EXPECT(came_back(&p));
+    end_pair(&p);
+}
+
+/* A slow link gets little, or nothing of a small copy, and more once it carries more. */
+static void slow(void)
+{
+    start_gpu(0);
+    struct pair p = make_pair(120 * MIB, 1), small = make_pair(LARGE, 2);
+    sim_link_takes(0, 20);
+    sim_link_takes(1, 400);
+    EXPECT(tenth_copy(&p, true).mib[1] == 4);
+    EXPECT(one_copy(&small, true).mib[1] == 0);
+    there_and_back(&small, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&small));
+    sim_link_takes(1, 20);
+    EXPECT(near(tenth_copy(&p, true).mib[1], 60));
+    there_and_back(&p, NULL);
+    CHECK(cuCtxSynchronize());
+    EXPECT(came_back(&p));
+}
+
+/* The events of a copy go with its context, and the next context has its own. */
+static void anew(void)
+{
+    for (int i = 0; i < 3; i++) {
+        start_gpu(0);
+        struct pair p = make_pair(LARGE, 1);
+        there_and_back(&p, NULL);
+        CHECK(cuCtxSynchronize());
+        EXPECT(came_back(&p));
+        CHECK(cuDevicePrimaryCtxReset(0));
+    }
+}
+
 /* The peer has work of the program's. */
 static void busy(void)
 {
@@ -516,6 +599,9 @@ int main(int argc, char **argv)
                                           {"others", others},
                                           {"captured", captured},
                                           {"many", many},
+                                          {"uneven", uneven},
+                                          {"slow", slow},
+                                          {"anew", anew},
                                           {"busy", busy},
                                           {"lanes_in_turns", lanes_in_turns},
                                           {"lanes_failing", lanes_failing},
