@@ -43,7 +43,7 @@ ROWS = (
         "", "--mib 16 --copied 32 --steps 20",
         ways("reduce_beside", FOUR, IDLE),
         (Metric("a reduce beside copies", ("reduce_beside_ms",),
-                goals=(Goal("everyday", 1 / 0.95, FOUR), Goal("everyday", 1 / 0.95, IDLE))),
+                goals=(Goal("everyday", 1 / 0.95, IDLE),)),
          Metric("a reduce without", ("reduce_alone_ms",)),
          Metric("a copy beside reduces", ("copy_beside_ms",)),
          Metric("a copy without", ("copy_alone_ms",))), most_rounds=1, host_gib=16),
