@@ -26,7 +26,6 @@
 #include "ledger/block.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
-#include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/nodes.h"
@@ -47,11 +46,6 @@
 /* Threads bring in no more than this before the host is asked again whether it has the rest. */
 #define AHEAD (16 * ZC_BLOCK_PART)
 
-/* How often the pool is looked through, and how long and how often a busy device is waited for. */
-#define TIDY_NS UINT64_C(1000000)
-#define TIDY_MS 1
-#define TIDY_BUSY_NS UINT64_C(250000000)
-
 /* Of a private view the kernel copies each page first that was not written: registering 256 MiB
  * took 162 ms, and 121 since as many threads as help bring the pages in before.  A copy of it as
  * pageable memory takes 36, or 17 by threads (one H100). */
@@ -67,11 +61,6 @@
  * Registering itself never returns them. */
 #define FULL CUDA_ERROR_MAP_FAILED
 #define SHORT CUDA_ERROR_NOT_READY
-
-/* How long a fork waits for a busy device: a millisecond for so many registered bytes, which is
- * what Linux takes to copy them, up to a tenth of a second. */
-#define FORK_BYTES_MS ((uint64_t)2 << 20)
-#define FORK_MS 100u
 
 /* How long a call that can't go on beside a registration waits for the GPU where streams may wait
  * for the program. */
@@ -280,7 +269,7 @@ static CUresult make_registrations(struct zc_extent *e, size_t bytes)
     e->pinned = 0;
     while (result == CUDA_SUCCESS && e->pinned < bytes) {
         size_t left = bytes - e->pinned, next = fresh && left > AHEAD ? AHEAD : left;
-        result = asks && zc_available() < left ? SHORT : make_parts(e, next, fresh);
+        result = asks && !zc_pinned_host_has(left) ? SHORT : make_parts(e, next, fresh);
     }
     if (result != CUDA_SUCCESS)
         end_parts(e);
@@ -421,7 +410,7 @@ void zc_pinned_bring_in(const void *memory, size_t bytes)
     uintptr_t end = zc_page_end((uintptr_t)memory + bytes), huge = zc_pages_span(first);
     unsigned cpu, node = 0;
     if (bytes < LARGE || end < first || !missing_pages(first, end - first) ||
-        zc_available() < bytes || zc_maps_ask((void *)first, end - first, true) != ZC_MAPS_YES)
+        !zc_pinned_host_has(bytes) || zc_maps_ask((void *)first, end - first, true) != ZC_MAPS_YES)
         return;
     /* The driver would take pages that are near the thread. */
     syscall(SYS_getcpu, &cpu, &node, NULL);
@@ -474,7 +463,7 @@ static const struct zc_rule *rule_in(const struct zc_extent *e, bool staged)
  * none left, Linux ends the process. */
 static bool has_room(const struct zc_extent *e)
 {
-    return !__atomic_load_n(&e->apart, __ATOMIC_ACQUIRE) || zc_available() >= zc_extent_span(e);
+    return !__atomic_load_n(&e->apart, __ATOMIC_ACQUIRE) || zc_pinned_host_has(zc_extent_span(e));
 }
 
 static bool may_register(const struct zc_extent *e, uint64_t copied)
@@ -650,22 +639,6 @@ void zc_pinned_return(uint64_t address, size_t bytes)
     }
 }
 
-void zc_pinned_trim(void)
-{
-    struct zc_extent *e;
-    if (!zc_hostheap.bytes || zc_capture_any() || zc_life_closing())
-        return;
-    while ((e = zc_hostheap_surplus(true, false))) {
-        if (!zc_pinned_unregister(e)) {
-            e->use = ZC_EXTENT_LIMBO;
-            zc_hostheap_revive(e);
-            return;
-        }
-        zc_pinned_let_go(e, ZC_PIN_NONE);
-        zc_hostheap_drop(e);
-    }
-}
-
 /* Free memory in the pool, too: its next block would be registered. */
 static bool is_staged(const struct zc_extent *e)
 {
@@ -707,77 +680,6 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
         from = zc_extent_base(e) + zc_extent_span(e);
     }
     return result;
-}
-
-static uint64_t tidied;   /* Ticks of the last time.  Atomic. */
-static uint64_t tidy_not; /* Nanoseconds from then on in which it is not tried again.  Atomic. */
-
-/* Unregistering waits for the device, which may wait for something that the program does next: so
- * this only looks for a moment whether the device has nothing to do. */
-void zc_pinned_tidy_slow(void)
-{
-    uint64_t before = __atomic_load_n(&tidied, __ATOMIC_RELAXED), now = zc_ticks();
-    CUcontext context = NULL;
-    if (zc_ticks_to_ns(now - before) <= __atomic_load_n(&tidy_not, __ATOMIC_RELAXED) ||
-        !__atomic_compare_exchange_n(&tidied, &before, now, false, __ATOMIC_RELAXED,
-                                     __ATOMIC_RELAXED))
-        return;
-    zc_hostheap_tidy(false);
-    __atomic_store_n(&tidy_not, TIDY_NS, __ATOMIC_RELAXED);
-    void *registrar = zc_hostheap_surplus_context();
-    if (!registrar || zc_capture_any() || zc_life_closing() ||
-        zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != registrar ||
-        !zc_driver_lock())
-        return;
-    if (zc_stream_all_rest(context, TIDY_MS))
-        zc_pinned_trim();
-    else
-        __atomic_store_n(&tidy_not, TIDY_BUSY_NS, __ATOMIC_RELAXED);
-    zc_driver_unlock();
-}
-
-/* Blocks that graphs rely on stay the device's.  Linux copies nothing of cuMemHostAlloc's, which is
- * shared memory. */
-static bool is_copied_by_fork(const struct zc_extent *e)
-{
-    return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !e->owner &&
-           !(e->live && zc_pinned_lasts(e)) && !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
-}
-
-/* Waits no longer than Linux would take for the copies. */
-static unsigned fork_ms(void)
-{
-    uint64_t bytes = 0;
-    uintptr_t from = 0;
-    for (const struct zc_extent *e; (e = zc_hostheap_next(from, is_copied_by_fork));) {
-        bytes += zc_extent_span(e);
-        from = zc_extent_base(e) + zc_extent_span(e);
-    }
-    return bytes / FORK_BYTES_MS < FORK_MS ? (unsigned)(bytes / FORK_BYTES_MS) : FORK_MS;
-}
-
-static void end_before_fork(void)
-{
-    struct zc_extent *e = zc_hostheap_next(0, is_copied_by_fork);
-    if (!e || !zc_stream_all_rest(e->context, fork_ms()))
-        return;
-    for (uintptr_t from = 0; (e = zc_hostheap_next(from, is_copied_by_fork));) {
-        from = zc_extent_base(e) + zc_extent_span(e);
-        enum zc_extent_pin pin = zc_pinned_hold(e);
-        bool ended = pin == ZC_PIN_DONE && zc_pinned_unregister(e);
-        zc_pinned_let_go(e, ended ? ZC_PIN_NONE : pin);
-    }
-}
-
-void zc_pinned_before_fork(void)
-{
-    bool any = __atomic_load_n(&registrations, __ATOMIC_RELAXED) != 0;
-    if (any && !zc_life_closing() && zc_driver_lock()) {
-        if (!zc_capture_any())
-            end_before_fork();
-        zc_driver_unlock();
-    }
-    zc_hostheap_tidy(true);
 }
 
 static void forget_registration(struct zc_extent *e, void *context)

@@ -137,9 +137,14 @@ void zc_pinned_return(uint64_t address, size_t bytes);
  */
 void zc_pinned_before_fork(void);
 
-/* Gives back surplus memory of the pool.  Only for calls in which the program itself waits for the
- * device, because unregistering waits, too. */
-void zc_pinned_trim(void);
+/* Gives back surplus memory of the pool, or with `all` the registered part of it.  Only where
+ * devices have nothing to do, or in calls in which the program itself waits for the device, because
+ * unregistering waits, too. */
+void zc_pinned_trim(bool all);
+
+/* True if the host has so much memory left.  What the pool keeps stands in nobody's way, but where
+ * a device has something to do, which ending a registration waits for. */
+bool zc_pinned_host_has(size_t bytes);
 
 /* Gives back what the pool has kept for too long, the registered part where the device has nothing
  * to do.  Behind calls that give the program its results; holds no lock of the caller's. */

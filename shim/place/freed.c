@@ -180,7 +180,7 @@ void zc_freed_reap(bool waited)
 {
     if (waited && may_trim()) {
         zc_early_trim();
-        zc_pinned_trim();
+        zc_pinned_trim(false);
     }
     freed_reap(waited ? ANY_PLACE : ZC_PLACE_COUNT, 0);
 }

@@ -99,7 +99,7 @@ static void step(struct worker *w)
         resize(w, i);
         break;
     case 1:
-        zc_pinned_trim();
+        zc_pinned_trim(false);
         break;
     case 2:
         if (draw(w) % 64 == 0)

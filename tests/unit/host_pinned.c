@@ -16,13 +16,16 @@
 static unsigned registered, unregistered; /* Calls that succeeded. */
 static CUresult answer;                   /* What registering returns. */
 static int node;                          /* That device 3 is next to. */
-static CUcontext current = (CUcontext)0x1000;
+static CUcontext current = (CUcontext)0x1000, pushed_over;
+static bool untold; /* Whether the device has nothing to do. */
 
 static uint64_t available = UINT64_MAX; /* What the host and control groups leave. */
 
+static bool pool_is_used; /* What the pool keeps is not left. */
+
 uint64_t zc_available(void)
 {
-    return available;
+    return available - (pool_is_used ? zc_hostheap_pooled() : 0);
 }
 
 uint64_t zc_cgroup_processors(void)
@@ -102,6 +105,26 @@ static CUresult CUDAAPI get_attribute(int *value, CUdevice_attribute attribute, 
     return CUDA_SUCCESS;
 }
 
+static CUresult CUDAAPI query(CUstream stream)
+{
+    (void)stream;
+    return untold ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI push(CUcontext context)
+{
+    pushed_over = current;
+    current = context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI pop(CUcontext *context)
+{
+    *context = current;
+    current = pushed_over;
+    return CUDA_SUCCESS;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -113,6 +136,9 @@ static int setup(void **state)
     zc_real.cuMemHostRegister_v2 = do_register;
     zc_real.cuMemHostUnregister = do_unregister;
     zc_real.cuCtxGetDevice = get_device;
+    zc_real.cuStreamQuery = query;
+    zc_real.cuCtxPushCurrent_v2 = push;
+    zc_real.cuCtxPopCurrent_v2 = pop;
     zc_real.cuDeviceGetAttribute = get_attribute;
     return 0;
 }
@@ -490,6 +516,29 @@ static unsigned char *mapped(size_t bytes, int rights, int flags, int fd)
 #define OWN (MAP_PRIVATE | MAP_ANONYMOUS)
 #define WRITABLE (PROT_READ | PROT_WRITE)
 
+/* Without libzc nobody would keep it.  Where a device may work, ending a registration may wait. */
+static void what_the_pool_keeps_leaves_room_for_a_request(void **state)
+{
+    (void)state;
+    zc_hostheap_put(asked_in((CUcontext)0x5000, 60 * MIB));
+    pool_is_used = untold = true;
+    available = zc_hostheap_pooled() + 60 * MIB;
+    void *p = asked_by_parts(80 * MIB, 8, CUDA_ERROR_NOT_READY);
+    zc_hostheap_put(p);
+    untold = false;
+    available = zc_hostheap_pooled() + 60 * MIB;
+    p = asked_by_parts(80 * MIB, 8, CUDA_SUCCESS);
+    zc_hostheap_put(asked_in((CUcontext)0x5000, 60 * MIB));
+    available = zc_hostheap_pooled() + 39 * MIB;
+    unsigned char *own = mapped(40 * MIB, WRITABLE, OWN, -1);
+    zc_pinned_bring_in(own, 40 * MIB);
+    assert_true(is_there(own + 39 * MIB));
+    munmap(own, 40 * MIB);
+    available = UINT64_MAX;
+    pool_is_used = false;
+    zc_hostheap_put(p);
+}
+
 /* All that is registered, and nothing beside; what the program wrote stays. */
 static void the_programs_pages_come_in_and_no_others(void **state)
 {
@@ -657,6 +706,7 @@ int main(void)
                                fresh),
         cmocka_unit_test_setup(a_part_that_is_refused_ends_the_others, fresh),
         cmocka_unit_test_setup(memory_that_the_host_does_not_have_is_not_brought_in, fresh),
+        cmocka_unit_test_setup(what_the_pool_keeps_leaves_room_for_a_request, fresh),
         cmocka_unit_test_setup(the_programs_pages_come_in_and_no_others, fresh),
         cmocka_unit_test_setup(pages_that_the_driver_may_refuse_are_left_to_it, fresh),
         cmocka_unit_test_setup(slots_get_nothing_that_is_not_registered_whole, fresh),
