@@ -309,7 +309,9 @@ def _text(state: State, head: str, base: str) -> str:
     small = f"api = {HOST_APIS}\nsize = {SMALL >> 20}M..{LARGE >> 20}M\n"
     large = f"api = {HOST_APIS}\nsize = {LARGE >> 20}M..\n"
     for keys, which, end in ((large, False, ""), (small, True, "-small")):
-        left = [name for name, site in state.sites.items() if site.left and site.small == which]
+        # A call path with fewer blocks than SAMPLED has no sample but a whole run.
+        left = [name for name, site in state.sites.items() if site.left and site.small == which
+                and state.runs % SAMPLED]
         for names, at in _lines(left):
             at, where = end + at, f"{keys}site = {names}\n"
             parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{_nth(RARELY)}"

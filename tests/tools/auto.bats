@@ -512,6 +512,16 @@ PYTHON
     grep -q '^# site: .* small left ' "$PROFILES"/lessons-*.conf
 }
 
+@test "each 16th run tries what is left, so that a path of few blocks is found when it pays" {
+    auto ./lessons 1 kept
+    cp logs/*.jsonl log.jsonl
+    for _ in {2..16}; do "$ZC" auto --learn log.jsonl; done
+    auto ./lessons 1 kept turned
+    [[ $output == 56 && $(taken) == "host-buffers=2" && $(runs) == 17 ]]
+    auto ./lessons 1 kept turned
+    [[ $output == 56 && $(taken) == "learned-small=8" ]]
+}
+
 @test "what was saved is said in seconds once the machine's rates are known, and for what memory" {
     timed 40 0
     grep -q '^# auto: 1 GiB of 1 GiB from or to pageable memory did not move as such in this ' \

@@ -7,8 +7,8 @@
  * eight of 3 MiB that are copied once, one after the other, and `kept` the same, which stay until
  * the end, and `moody` 32 of 1 MiB, of which the first, second, fourth and so on are copied. Each
  * kind has a call path of its own; without any it is the first five. With `turned` as the last word
- * those of `vain` and `ragged` are copied four times, whole or 32 MiB, with `midway` from the
- * middle of the rounds on, with `odd` in each odd round; `fail` ends with status 3, `kill` by
+ * those of `vain`, `ragged` and `kept` are copied four times, whole or 32 MiB, with `midway` from
+ * the middle of the rounds on, with `odd` in each odd round; `fail` ends with status 3, `kill` by
  * SIGKILL. Prints the sum of bytes that came back. */
 #include <cuda.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ KIND(served, THREE, THREE, 1, 8)
 __attribute__((noinline)) static void kept(void)
 {
     for (int i = 0; i < 8; i++)
-        use(malloc(THREE), THREE, THREE, 1);
+        use(malloc(THREE), THREE, THREE, turned ? 4 : 1);
 }
 
 int main(int argc, char **argv)
