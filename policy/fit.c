@@ -251,9 +251,9 @@ static void check_contradictions(struct zc_parser *parser, const struct zc_rule 
     if (rule->grow && has(rule, ZC_KEY_COMMIT) && rule->commit == ZC_COMMIT_EAGER)
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_COMMIT,
                  "'eager' has no effect beside 'grow = yes', which implies 'lazy'", "");
-    if (rule->grow && rule->spill == ZC_SPILL_MOVE)
+    if (rule->grow && rule->spill >= ZC_SPILL_MOVE)
         complain(parser, ZC_SEVERITY_ERROR, ZC_KEY_SPILL,
-                 "'move' is not possible beside 'grow = yes': ",
+                 "'move' and 'fetch' are not possible beside 'grow = yes': ",
                  "an array that grows hands on the device's memory");
     if (rule->parts && zc_rule_has_place(rule, ZC_PLACE_PINNED) &&
         !(rule->apis & ((uint64_t)1 << ZC_API_cuMemHostRegister)))

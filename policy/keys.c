@@ -53,6 +53,7 @@ const struct zc_word zc_spill_words[] = {
     {"none", ZC_SPILL_NONE},
     {"host", ZC_SPILL_HOST},
     {"move", ZC_SPILL_MOVE},
+    {"fetch", ZC_SPILL_FETCH},
     {NULL, 0},
 };
 

@@ -130,7 +130,7 @@ enum zc_commit { ZC_COMMIT_EAGER, ZC_COMMIT_LAZY };
 /* Whether a free waits for the work that may still use a vmm block. */
 
 /* Place of the part of a vmm block that does not fit. */
-enum zc_spill { ZC_SPILL_NONE, ZC_SPILL_HOST, ZC_SPILL_MOVE };
+enum zc_spill { ZC_SPILL_NONE, ZC_SPILL_HOST, ZC_SPILL_MOVE, ZC_SPILL_FETCH };
 
 /* Whether other devices of the bus reach a vmm block where they reach cudaMalloc's memory. */
 enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };

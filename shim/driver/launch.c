@@ -21,7 +21,7 @@ static struct {
 
 /* The calling thread's launch. */
 static __thread __attribute__((tls_model("initial-exec"))) struct {
-    void (*done)(const struct zc_launch *);
+    void (*done[2])(const struct zc_launch *);
     uint32_t under_way; /* More than one in signal handlers. */
     bool again;         /* The launch was prepared before. */
 } mine;
@@ -110,15 +110,16 @@ bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void
 
 void zc_launch_when_done(void (*then)(const struct zc_launch *launch))
 {
-    mine.done = then;
+    mine.done[mine.done[0] && mine.done[0] != then] = then;
 }
 
 void zc_launch_done(const struct zc_launch *launch)
 {
-    void (*then)(const struct zc_launch *) = mine.done;
-    mine.done = NULL;
-    if (then)
+    for (unsigned i = 0; i < 2 && mine.done[i]; i++) {
+        void (*then)(const struct zc_launch *) = mine.done[i];
+        mine.done[i] = NULL;
         then(launch);
+    }
 }
 
 void zc_launch_leave(void)

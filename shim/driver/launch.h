@@ -73,7 +73,8 @@ CUresult zc_launch_begin(const struct zc_launch *launch);
 bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t word, void *arg),
                      void *arg);
 
-/* Called by a party: the thread's launch calls the function once more after the driver. */
+/* Called by a party: the thread's launch calls the function once more after the driver, and one
+ * other at most. */
 void zc_launch_when_done(void (*done)(const struct zc_launch *launch));
 
 /* After the driver has answered the launch of zc_launch_prepare(), or a party refused it. */

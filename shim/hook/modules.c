@@ -14,6 +14,7 @@
     X(ranges)                                                                                      \
     X(launch)                                                                                      \
     X(streams)                                                                                     \
+    X(marks)                                                                                       \
     X(regret)                                                                                      \
     X(limits)                                                                                      \
     X(hostheap)                                                                                    \

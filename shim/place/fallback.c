@@ -146,7 +146,7 @@ bool zc_place_hosts(const struct zc_rule *rule)
 {
     for (unsigned i = 0; i < rule->place.count; i++)
         if (rule->place.item[i] != ZC_PLACE_DEVICE &&
-            (rule->place.item[i] != ZC_PLACE_VMM || rule->spill == ZC_SPILL_MOVE))
+            (rule->place.item[i] != ZC_PLACE_VMM || rule->spill >= ZC_SPILL_MOVE))
             return true;
     return false;
 }

@@ -10,11 +10,13 @@
 #include "base/own.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
+#include "driver/marks.h"
 #include "driver/stream.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
 #include "memory/regret.h"
 #include "place/room.h"
+#include "vmm/lazy.h"
 #include "vmm/move.h"
 
 #define RATES 256 /* Kernels and graphs whose times are known, */
@@ -36,6 +38,10 @@
 
 /* Launches that leave a block where it is after one could not move it: each try holds them up. */
 #define AGAIN 64u
+
+/* A block that leaves for the first time has host memory made, which takes as long as so many
+ * copies from there (23 to 30 ms, and 2.4, were measured of 128 MiB). */
+#define DEAR 12
 
 /* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
  * given. */
@@ -73,10 +79,27 @@ _Static_assert(sizeof(struct noted) <= ZC_REGRET_NOTED, "a launch can be noted")
 
 /* Blocks that a launch names. */
 struct named {
-    struct noted note;
+    struct noted note; /* Of those that are not fetched. */
+    enum zc_fn fn;
     unsigned count;
     struct zc_block *of[ZC_LAUNCH_NAMED];
+    CUresult result; /* The first refusal. */
 };
+
+static bool migrate_fetches(void)
+{
+    return __atomic_load_n(&zc_vmm_fetched, __ATOMIC_RELAXED);
+}
+
+static bool may_fetch(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_move_of(block);
+    return v && zc_vmm_may_fetch(v);
+}
+static bool is_fetched(const struct zc_block *block)
+{
+    return may_fetch(block) && zc_vmm_of(block)->filled;
+}
 
 /* The entry of a kernel, new if there was none.  With the lock. */
 static struct rate *rate_entry(uint64_t kernel)
@@ -171,6 +194,35 @@ static void migrate_timed(const void *noted, uint64_t microseconds)
     zc_lock_drop(&rates_lock);
 }
 
+/* A block that is fetched stays mapped from now on. */
+static void keep_fetched(const struct zc_block *block, struct named *n)
+{
+    CUresult result = may_fetch(block) ? zc_move_never(block, n->fn) : CUDA_SUCCESS;
+    n->result = n->result == CUDA_SUCCESS ? result : n->result;
+}
+
+static bool find_unkept(struct zc_block *block, void *arg)
+{
+    const struct zc_block **found = arg;
+    if (block->place == ZC_PLACE_VMM && may_fetch(block) &&
+        !__atomic_load_n(&zc_movable(zc_vmm_of(block))->stays, __ATOMIC_ACQUIRE))
+        *found = block;
+    return !*found;
+}
+
+static void keep_all(struct named *n)
+{
+    const struct zc_block *found = NULL;
+    if (!migrate_fetches())
+        return;
+    do {
+        found = NULL;
+        zc_block_each(find_unkept, &found);
+        if (found)
+            keep_fetched(found, n);
+    } while (found);
+}
+
 static void add_named(uint64_t word, void *arg)
 {
     struct named *n = arg;
@@ -179,28 +231,39 @@ static void add_named(uint64_t word, void *arg)
     for (unsigned i = 0; v && i < n->count; i++)
         if (n->of[i] == block)
             return;
+    if (v && n->count == ZC_LAUNCH_NAMED)
+        keep_fetched(block, n);
     if (!v || n->count == ZC_LAUNCH_NAMED)
         return;
     n->of[n->count++] = block;
+    if (zc_vmm_is_fetched(v))
+        return;
     n->note.bytes += block->size;
     n->note.hosted += zc_block_spilled(block);
 }
 
+/* A kernel whose arguments nobody knows may use every block. */
 static void name_blocks(const struct zc_launch *launch, struct named *n)
 {
     const struct zc_launch_graph *graph = launch->graph;
     n->note = (struct noted){graph ? graph->kernels : (uintptr_t)launch->function, 0, 0};
+    n->fn = launch->fn;
     n->count = 0;
+    n->result = CUDA_SUCCESS;
     for (unsigned i = 0; graph && i < graph->count; i++)
         add_named(graph->address[i], n);
-    zc_launch_words(launch, add_named, n);
+    if (!zc_launch_words(launch, add_named, n) && launch->fn != ZC_FN_cuGraphLaunch &&
+        launch->fn != ZC_FN_cuGraphLaunch_ptsz)
+        keep_all(n);
 }
 
 static void add_address(uint64_t word, void *arg)
 {
     struct zc_launch_graph *g = arg;
     const struct zc_block *block = zc_block_find(word);
-    if (!zc_move_of(block) || g->count == ZC_LAUNCH_NAMED)
+    if (may_fetch(block))
+        zc_move_never(block, ZC_FN_cuGraphLaunch);
+    else if (!zc_move_of(block) || g->count == ZC_LAUNCH_NAMED)
         return;
     for (unsigned i = 0; i < g->count; i++)
         if (g->address[i] == block->base)
@@ -237,6 +300,7 @@ struct search {
     const struct zc_block *for_block;
     uint64_t now, from; /* This launch; launches in which they are not due. */
     uint64_t period;    /* Launches between two uses of that block; 0: unknown. */
+    uint64_t used;      /* The last launch that may have used them. */
     uint64_t bytes;     /* Of all that were found. */
     struct zc_block *farthest;
     uint64_t farthest_due;
@@ -246,7 +310,8 @@ struct search {
 static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
 {
     return !__atomic_load_n(&moving.elsewhere, __ATOMIC_ACQUIRE) &&
-           !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_EXPORTED)) && !v->lazy &&
+           !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_EXPORTED)) &&
+           (!v->lazy || zc_vmm_may_fetch(v)) &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
            v->va.context == migrate_home() && v->va.devices == UINT64_C(1) << v->va.device;
@@ -260,7 +325,9 @@ static bool look_at(struct zc_block *block, void *arg)
         !__atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED) || !may_move(block, v))
         return true;
     uint64_t due = due_in(v, s->now, s->period);
-    if (zc_movable(v)->last == s->now || due < s->from)
+    if (v->va.reads)
+        due *= DEAR;
+    if (zc_movable(v)->last > s->used || due < s->from)
         return true;
     s->bytes += block->size;
     if (due > s->farthest_due) {
@@ -272,9 +339,15 @@ static bool look_at(struct zc_block *block, void *arg)
 
 static struct search find_leaver(const struct zc_block *block, uint64_t now, uint64_t from)
 {
-    struct search s = {.for_block = block, .now = now, .from = from};
+    /* The kernel of the launch before runs while one is fetched. */
+    bool running = is_fetched(block) && now > 2;
+    struct search s = {.for_block = block, .now = now, .from = from, .used = now - 1 - running};
     s.period = __atomic_load_n(&zc_movable(zc_vmm_of(block))->apart, __ATOMIC_RELAXED);
     zc_block_each(look_at, &s);
+    if (running && !s.farthest) {
+        s.used = now - 1;
+        zc_block_each(look_at, &s);
+    }
     return s;
 }
 
@@ -316,13 +389,54 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
     return moved;
 }
 
-/* With the driver lock, while nothing runs. */
+/* Waits for the GPU as long as launches have patience: `rests` says whether it has come to rest. */
+static bool wait_for(bool (*rests)(const struct zc_block *block, unsigned most_ms),
+                     const struct zc_block *block)
+{
+    bool waits = !__atomic_load_n(&moving.impatient, __ATOMIC_RELAXED), known = zc_streams_known();
+    unsigned most_ms = waits ? patience() : 0;
+    uint64_t start = zc_ticks();
+    bool rested = rests(block, most_ms);
+    uint64_t took_ms = zc_ticks_to_ns(zc_ticks() - start) / 1000000;
+    count_wait(start);
+    if (!rested && waits && (!known || took_ms >= most_ms)) {
+        __atomic_store_n(&moving.impatient, true, __ATOMIC_RELAXED);
+        zc_message(ZC_NOTE, "move",
+                   "%s before launches, one of which has waited %U ms for that: they wait no more, "
+                   "and blocks move only where it rests",
+                   known ? "the GPU does not come to rest" : "too many streams may use the GPU",
+                   took_ms);
+    }
+    return rested;
+}
+
+/* Nothing uses a block that is mapped nowhere. */
+static bool needs_rest(const struct zc_block *comes)
+{
+    return !is_fetched(comes) || !zc_lazy_pending(zc_vmm_of(comes));
+}
+
+/* As zc_move_begin(). */
+static bool begin_moves(const struct zc_block *comes, unsigned most_ms)
+{
+    return zc_move_begin(most_ms, needs_rest(comes));
+}
+
+/* Nothing uses a block any more: only launches that name it do where it is read-only. */
+static bool use_ended(const struct zc_block *block, unsigned most_ms)
+{
+    const struct zc_vmm *v = zc_vmm_of(block);
+    return v->va.reads ? zc_mark_passed(zc_movable(v)->mark, most_ms) : zc_stream_rests(most_ms);
+}
+
+/* With the driver lock, after begin_moves(). */
 static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
     struct zc_block *leaves = NULL;
+    bool rested = needs_rest(block);
     while (!leaves && migrate_room(block) < block->size) {
         leaves = find_leaver(block, now, from).farthest;
-        if (!leaves)
+        if (!leaves || !(rested || wait_for(use_ended, leaves)))
             return;
         if (zc_move_fits(leaves, block))
             break;
@@ -340,26 +454,6 @@ static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
            find_leaver(block, now, from).bytes >= block->size - free_bytes;
 }
 
-/* As zc_move_begin(). */
-static bool begin_moves(void)
-{
-    bool waits = !__atomic_load_n(&moving.impatient, __ATOMIC_RELAXED), known = zc_streams_known();
-    unsigned most_ms = waits ? patience() : 0;
-    uint64_t start = zc_ticks();
-    bool rests = zc_move_begin(most_ms);
-    uint64_t took_ms = zc_ticks_to_ns(zc_ticks() - start) / 1000000;
-    count_wait(start);
-    if (!rests && waits && (!known || took_ms >= most_ms)) {
-        __atomic_store_n(&moving.impatient, true, __ATOMIC_RELAXED);
-        zc_message(ZC_NOTE, "move",
-                   "%s before launches, one of which has waited %U ms for that: they wait no more, "
-                   "and blocks move only where it rests",
-                   known ? "the GPU does not come to rest" : "too many streams may use the GPU",
-                   took_ms);
-    }
-    return rests;
-}
-
 /* With the driver lock, in the blocks' context.  Others may have begun to use a block until
  * begin_moves() has returned.  Returns the microseconds that moves have taken. */
 static uint64_t try_to(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
@@ -371,9 +465,10 @@ static uint64_t try_to(struct zc_block *block, uint64_t now, uint64_t from, cons
         current != migrate_home())
         return 0;
     bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, now, from);
-    if (may && begin_moves()) {
+    if (may && wait_for(begin_moves, block)) {
         uint64_t start = clock_us();
-        __atomic_store_n(&moving.idle_at, 0, __ATOMIC_RELAXED);
+        if (!is_fetched(block))
+            __atomic_store_n(&moving.idle_at, 0, __ATOMIC_RELAXED);
         if (may_move(block, v))
             bring_in(block, now, from, reason);
         zc_move_end();
@@ -421,6 +516,36 @@ static bool untimed(const void *kernel)
     return !rate_of(*(const uint64_t *)kernel).time_of_them;
 }
 
+/* A block comes before the launch, or if it can't is mapped to its host memory. */
+static void fetch(struct zc_block *block, uint64_t now, struct named *n)
+{
+    struct zc_vmm *v = zc_vmm_of(block);
+    const char *why = "";
+    uint64_t mark = zc_mark_launch();
+    bool tries = now >= __atomic_load_n(&zc_movable(v)->again, __ATOMIC_RELAXED) && mark;
+    if (zc_block_spilled(block) && v->filled && tries && !zc_launch_again())
+        try_to(block, now, 0, "a kernel will read it");
+    zc_movable(v)->mark = mark;
+    CUresult result = CUDA_SUCCESS;
+    if (!zc_vmm_whole(v))
+        result = zc_lazy_attach(v, 0, v->span, &why);
+    if (result != CUDA_SUCCESS)
+        n->result = zc_lazy_diagnose(v, n->fn, result, why);
+}
+
+static void use_timed(struct named *n, uint64_t now)
+{
+    struct rate r = rate_of(n->note.kernel);
+    uint64_t before = r.spent;
+    for (unsigned i = 0; i < n->count; i++)
+        if (zc_block_spilled(n->of[i]) && !is_fetched(n->of[i]))
+            consider(n->of[i], &r, n->note.bytes, now);
+    n->note.hosted = 0;
+    for (unsigned i = 0; i < n->count; i++)
+        n->note.hosted += is_fetched(n->of[i]) ? 0 : zc_block_spilled(n->of[i]);
+    migrate_launched(&n->note, r.spent - before);
+}
+
 /* Blocks stay while the driver lock is held, because a free claims its block with that lock. */
 static void use_named(const struct zc_launch *launch, struct named *n)
 {
@@ -431,18 +556,14 @@ static void use_named(const struct zc_launch *launch, struct named *n)
     uint64_t now = __atomic_add_fetch(&moving.launches, !again, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < n->count && !again; i++)
         note_use(zc_vmm_of(n->of[i]), now);
-    struct rate r = rate_of(n->note.kernel);
-    uint64_t before = r.spent;
     for (unsigned i = 0; i < n->count; i++)
-        if (zc_block_spilled(n->of[i]))
-            consider(n->of[i], &r, n->note.bytes, now);
-    n->note.hosted = 0;
-    for (unsigned i = 0; i < n->count; i++)
-        n->note.hosted += zc_block_spilled(n->of[i]);
-    migrate_launched(&n->note, r.spent - before);
+        if (may_fetch(n->of[i]))
+            fetch(n->of[i], now, n);
+    if (n->note.bytes)
+        use_timed(n, now);
 }
 
-static void migrate_use(const struct zc_launch *launch)
+static CUresult migrate_use(const struct zc_launch *launch)
 {
     struct named n;
     name_blocks(launch, &n);
@@ -451,11 +572,49 @@ static void migrate_use(const struct zc_launch *launch)
         zc_regret_wait(untimed, &n.note.kernel, patience());
     count_wait(start);
     if (!n.count || !zc_driver_lock())
-        return;
+        return n.result;
     use_named(launch, &n);
     zc_driver_unlock();
-    if (n.count)
+    if (n.note.bytes && n.result == CUDA_SUCCESS)
         zc_regret_time(launch, migrate_timed, &n.note, sizeof(n.note));
+    return n.result;
+}
+
+/* If nothing moves now, what the launch names stays as it is, mapped: a graph's kernels run later,
+ * and those of another context unseen. */
+static CUresult migrate_keeps(const struct zc_launch *launch)
+{
+    struct named n = {.count = 0};
+    if (migrate_fetches())
+        name_blocks(launch, &n);
+    for (unsigned i = 0; i < n.count; i++)
+        keep_fetched(n.of[i], &n);
+    return n.result;
+}
+
+CUresult zc_migrate_keep_all(enum zc_fn fn)
+{
+    struct named n = {.fn = fn, .result = CUDA_SUCCESS};
+    keep_all(&n);
+    return n.result;
+}
+
+CUresult zc_migrate_home(struct zc_block *block, enum zc_fn fn, bool fills)
+{
+    CUresult result = CUDA_SUCCESS;
+    struct zc_vmm *v = zc_vmm_of(block);
+    if (!may_fetch(block) || !zc_driver_lock())
+        return result;
+    v->filled |= fills;
+    CUstreamCaptureMode before = zc_capture_relax();
+    if (v->va.reads && !zc_life_closing() && zc_launch_drain_briefly() &&
+        wait_for(use_ended, block))
+        migrate_move(block, NULL, NULL);
+    if (v->va.reads)
+        result = zc_move_stays(block, fn);
+    zc_capture_restore(before);
+    zc_driver_unlock();
+    return result;
 }
 
 /* Whether a call is made in the context whose blocks move.  Another one of its device might use
@@ -474,8 +633,10 @@ bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
 static CUresult migrate_before_launch(const struct zc_launch *launch)
 {
     zc_move_leave(zc_move_enter()); /* Waits for blocks that are being moved. */
-    if (!launch->kernels || zc_life_closing())
+    if (!launch->kernels)
         return CUDA_SUCCESS;
+    if (zc_life_closing())
+        return migrate_keeps(launch);
     if (!__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED)) {
         zc_launch_call(ZC_LAUNCH_MOVE, NULL);
         if (__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED))
@@ -484,13 +645,12 @@ static CUresult migrate_before_launch(const struct zc_launch *launch)
     }
     if (zc_capture_holds(launch->stream, launch->flavour) ||
         !zc_migrate_meets(launch->stream, launch->flavour) || zc_capture_any())
-        return CUDA_SUCCESS;
-    if (!__atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED) &&
+        return migrate_keeps(launch);
+    if (!__atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED) && !migrate_fetches() &&
         __atomic_add_fetch(&moving.seen, 1, __ATOMIC_RELAXED) % SAMPLE)
         return CUDA_SUCCESS;
     zc_regret_collect();
-    migrate_use(launch);
-    return CUDA_SUCCESS;
+    return migrate_use(launch);
 }
 
 void zc_migrate_watch(void)

@@ -24,6 +24,14 @@ static inline bool zc_migrate_any(void)
 }
 void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel);
 
+/* Before `fn`, which libzc can't follow: blocks with `spill = fetch` stay mapped from now on.
+ * Returns the code for the program's call, which was explained. */
+CUresult zc_migrate_keep_all(enum zc_fn fn);
+
+/* Before a copy of a block with `spill = fetch`, which `fills` it with host memory's bytes: it is
+ * written where it is, or stays.  As above. */
+CUresult zc_migrate_home(struct zc_block *block, enum zc_fn fn, bool fills);
+
 /* A copy of such a block is about to be made in a stream.  False if that is of another context,
  * whose work goes unnoticed: the block must stay (zc_move_never()), and if the context is of the
  * same device, all of them do. */

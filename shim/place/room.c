@@ -19,9 +19,7 @@
 uint64_t zc_room_least(const struct zc_rule *rule)
 {
     uint64_t least = rule->chunk ? rule->chunk : ROOM_LEAST;
-    return rule->spill != ZC_SPILL_MOVE ? UINT64_MAX
-           : least > ZC_BLOCK_UNIT      ? least
-                                        : ZC_BLOCK_UNIT;
+    return rule->spill < ZC_SPILL_MOVE ? UINT64_MAX : least > ZC_BLOCK_UNIT ? least : ZC_BLOCK_UNIT;
 }
 
 static uint64_t room_lesser(uint64_t a, uint64_t b)
@@ -100,7 +98,8 @@ uint64_t zc_room_lacking(int device, bool mapped)
     uint64_t elsewhere = zc_limits_used(ZC_PLACE_MANAGED);
     if (mapped)
         elsewhere += room_minus(zc_limits_used(ZC_PLACE_MAPPED),
-                                __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED));
+                                __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED) +
+                                    __atomic_load_n(&zc_vmm_homes, __ATOMIC_RELAXED));
     zc_real.cuDeviceGetCount(&devices);
     struct room_others others = {.device = device, .mapped = mapped};
     if (elsewhere && devices > 1)

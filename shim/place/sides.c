@@ -254,13 +254,19 @@ static bool moves(const struct zc_copy *c)
     return zc_move_of(c->dst.block) || zc_move_of(c->src.block);
 }
 
-/* Work of other contexts goes unnoticed where blocks move, as do the launches of graphs. */
-static void stay(const struct zc_copy *c)
+/* Work of other contexts goes unnoticed where blocks move, as do the launches of graphs.  The code
+ * is that of a block which the driver maps nowhere. */
+static CUresult stay(const struct zc_copy *c, struct zc_block *side, bool follows)
 {
-    if (zc_migrate_meets(c->stream, c->flavour) && !zc_capture_holds(c->stream, c->flavour))
-        return;
-    zc_move_never(c->dst.block);
-    zc_move_never(c->src.block);
+    const struct zc_vmm *v = zc_move_of(side);
+    if (!v)
+        return CUDA_SUCCESS;
+    if (!zc_migrate_meets(c->stream, c->flavour) || zc_capture_holds(c->stream, c->flavour) ||
+        (zc_vmm_may_fetch(v) && !follows))
+        return zc_move_never(side, c->fn);
+    bool fills = side == c->dst.block && c->shape != ZC_SHAPE_SET &&
+                 (c->src.asked == ZC_KIND_PAGEABLE || c->src.asked == ZC_KIND_PINNED);
+    return zc_migrate_home(side, c->fn, fills);
 }
 
 void zc_sides_hold(struct zc_copy *c)
@@ -269,14 +275,17 @@ void zc_sides_hold(struct zc_copy *c)
         return;
     c->held = zc_move_enter();
     zc_copy_resolve(c);
-    stay(c);
+    stay(c, c->dst.block, true);
+    stay(c, c->src.block, true);
+    zc_copy_resolve(c);
 }
 
 CUresult zc_sides_open(const struct zc_copy *c)
 {
-    if (moves(c))
-        stay(c);
-    return zc_vmm_open(c);
+    CUresult result = stay(c, c->dst.block, false);
+    if (result == CUDA_SUCCESS)
+        result = stay(c, c->src.block, false);
+    return result == CUDA_SUCCESS ? zc_vmm_open(c) : result;
 }
 
 void zc_sides_end(struct zc_copy *c)

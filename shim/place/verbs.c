@@ -63,6 +63,8 @@ CUresult zc_place_expose(enum zc_fn fn)
         result = zc_place_quiesce(fn);
     if (result == CUDA_SUCCESS)
         result = zc_launch_before(fn, ZC_LEGACY, NULL);
+    if (result == CUDA_SUCCESS)
+        result = zc_migrate_keep_all(fn);
     return result == CUDA_SUCCESS ? zc_access_open_all() : result;
 }
 

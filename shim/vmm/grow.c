@@ -195,7 +195,7 @@ static CUresult make_ready(struct zc_vmm *v, size_t from, size_t to, bool writte
 static CUresult side_ready(const struct zc_operand *b, struct zc_vmm *v, bool written,
                            enum zc_fn fn)
 {
-    size_t from = v ? b->address - b->block->base : 0;
+    size_t from = v ? b->address - v->va.base : 0;
     return zc_lazy_pending(v) ? make_ready(v, from, from + b->span, written, fn) : CUDA_SUCCESS;
 }
 

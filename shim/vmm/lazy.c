@@ -53,9 +53,10 @@ static CUresult lazy_before_launch(const struct zc_launch *launch);
 
 static void set_open(struct zc_vmm *v, bool now)
 {
-    if (now && !v->open)
+    bool listed = !zc_vmm_may_fetch(v); /* Launches map those that they name. */
+    if (listed && now && !v->open)
         DL_PREPEND2(lazy.open, v, before, next);
-    else if (!now && v->open)
+    else if (listed && !now && v->open)
         DL_DELETE2(lazy.open, v, before, next);
     __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
     zc_launch_call(ZC_LAUNCH_LAZY, lazy.open ? lazy_before_launch : NULL);
@@ -133,7 +134,7 @@ CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
     CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = zc_growth_detach(v, why);
     if (result == CUDA_SUCCESS)
-        result = attach(v, from, to, why);
+        result = v->moves ? attach(v, 0, v->span, why) : attach(v, from, to, why);
     zc_capture_restore(before);
     zc_lazy_keep_promise(v, due - zc_vmm_due(v));
     zc_lazy_update(v);

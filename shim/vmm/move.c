@@ -8,6 +8,7 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "base/wait.h"
+#include "driver/capture.h"
 #include "driver/launch.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
@@ -26,14 +27,6 @@
 
 #define USERS_MS 10 /* How long a move waits for calls that use the blocks. */
 
-/* The memory behind a block. */
-struct behind {
-    struct zc_chunks chunks;
-    struct zc_va_host host;
-    struct zc_va *beside; /* As in struct zc_movable. */
-    bool guard;           /* The chunks at both ends are guards. */
-};
-
 static ZC_OWN struct {
     uint32_t moving; /* Blocks are being moved.  Atomic. */
     uint32_t users;  /* Calls that have been announced.  Atomic. */
@@ -41,9 +34,11 @@ static ZC_OWN struct {
     struct cached {
         const struct zc_rule *rule; /* Rule and device decide where on the host it lies. */
         int device;
-        struct behind behind;
+        struct zc_backed behind;
     } cache[CACHED];
     unsigned cached;
+    CUstream copies; /* Of copy_from_host(), in that context; NULL: there is none. */
+    CUcontext copies_in;
 } move;
 ZC_OWN uint64_t zc_move_cached;
 
@@ -74,21 +69,54 @@ void zc_move_leave(bool entered)
         forget_user();
 }
 
-CUresult zc_move_never(const struct zc_block *block)
+/* Its device memory becomes what cudaMalloc gives, or its host memory what `spill = host` does. */
+static CUresult stay_mapped(struct zc_vmm *v, const char **why)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (v->va.reads) {
+        CUstreamCaptureMode before = zc_capture_relax();
+        *why = "cuMemSetAccess refuses";
+        ZC_VA_LOCKED;
+        v->va.reads = false;
+        result = zc_va_set_devices(&v->va, v->va.devices, 0);
+        v->va.reads = result != CUDA_SUCCESS;
+        zc_capture_restore(before);
+        if (result == CUDA_SUCCESS)
+            zc_vmm_drop_home(v);
+    } else if (!zc_vmm_whole(v)) {
+        result = zc_lazy_attach(v, 0, v->span, why);
+    }
+    return result;
+}
+
+CUresult zc_move_stays(const struct zc_block *block, enum zc_fn fn)
 {
     struct zc_vmm *v = zc_move_of(block);
+    const char *why = "";
     if (!v)
         return CUDA_SUCCESS;
     __atomic_store_n(&zc_movable(v)->stays, true, __ATOMIC_SEQ_CST);
-    return zc_va_open_host(&v->va);
+    CUresult result = zc_vmm_may_fetch(v) ? stay_mapped(v, &why) : CUDA_SUCCESS;
+    return result == CUDA_SUCCESS ? zc_va_open_host(&v->va) : zc_lazy_diagnose(v, fn, result, why);
+}
+
+CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn)
+{
+    if (!zc_move_of(block))
+        return CUDA_SUCCESS;
+    bool mine = zc_driver_lock();
+    CUresult result = zc_move_stays(block, fn);
+    if (mine)
+        zc_driver_unlock();
+    return result;
 }
 
 /* A launch that was inside the driver at the first look may run now, so there is a second one. */
-bool zc_move_begin(unsigned most_ms)
+bool zc_move_begin(unsigned most_ms, bool rest)
 {
     __atomic_store_n(&move.moving, 1, __ATOMIC_SEQ_CST);
-    bool rests = zc_stream_rests(most_ms) && zc_launch_drain_briefly() &&
-                 zc_wait_until(&move.users, 0, USERS_MS) && zc_stream_rests(most_ms);
+    bool rests = (!rest || zc_stream_rests(most_ms)) && zc_launch_drain_briefly() &&
+                 zc_wait_until(&move.users, 0, USERS_MS) && (!rest || zc_stream_rests(most_ms));
     if (!rests)
         zc_move_end();
     return rests;
@@ -100,20 +128,12 @@ void zc_move_end(void)
 }
 
 /* Bytes of memory that is one handle. */
-static size_t size_of(const struct behind *b)
+static size_t size_of(const struct zc_backed *b)
 {
     return b->chunks.list[b->guard].size;
 }
 
-static void drop_behind(struct behind *b)
-{
-    zc_va_drop(b->beside);
-    for (unsigned i = b->guard; i + b->guard < b->chunks.count; i++)
-        zc_real.cuMemRelease(b->chunks.list[i].handle);
-    zc_arena_put(b->chunks.list, b->chunks.room * sizeof(*b->chunks.list));
-}
-
-static struct behind take_cached(unsigned i)
+static struct zc_backed take_cached(unsigned i)
 {
     struct cached c = move.cache[i];
     __atomic_fetch_sub(&zc_move_cached, size_of(&c.behind), __ATOMIC_RELAXED);
@@ -124,16 +144,16 @@ static struct behind take_cached(unsigned i)
 
 static void drop_cached(unsigned i)
 {
-    struct behind b = take_cached(i);
-    drop_behind(&b);
+    struct zc_backed b = take_cached(i);
+    zc_vmm_drop_backed(&b);
 }
 
 /* Gives back what is not behind a block, or keeps it if it is host memory. */
-static void give_back(const struct zc_vmm *v, struct behind *b)
+static void give_back(const struct zc_vmm *v, struct zc_backed *b)
 {
     const char *why;
     if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, v->va.device, size_of(b), &why)) {
-        drop_behind(b);
+        zc_vmm_drop_backed(b);
         return;
     }
     if (move.cached == CACHED)
@@ -142,7 +162,7 @@ static void give_back(const struct zc_vmm *v, struct behind *b)
     __atomic_fetch_add(&zc_move_cached, size_of(b), __ATOMIC_RELAXED);
 }
 
-static bool find_cached(const struct zc_vmm *v, struct behind *out)
+static bool find_cached(const struct zc_vmm *v, struct zc_backed *out)
 {
     for (unsigned i = move.cached; i-- > 0;) {
         const struct cached *c = &move.cache[i];
@@ -179,20 +199,36 @@ static CUresult map_beside(const struct zc_vmm *v, const struct zc_chunks *chunk
     return result;
 }
 
-/* In a stream of its own, whose copies the program's work does not hold up.  The copy may use its
- * memory until it has been waited for. */
+/* The stream of copies that the program's work does not hold up: kept, because making one takes a
+ * part of a copy's time.  In the blocks' context. */
+static CUresult copy_stream(CUstream *stream)
+{
+    CUcontext context = NULL;
+    CUresult result = zc_real.cuCtxGetCurrent(&context);
+    if (result == CUDA_SUCCESS && context != move.copies_in) {
+        result = zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
+        if (result == CUDA_SUCCESS && move.copies_in)
+            zc_real.cuStreamDestroy_v2(move.copies);
+        if (result == CUDA_SUCCESS) {
+            move.copies = *stream;
+            move.copies_in = context;
+        }
+    }
+    *stream = result == CUDA_SUCCESS ? move.copies : NULL;
+    return result;
+}
+
+/* The copy may use its memory until it has been waited for. */
 static CUresult copy_from_host(CUdeviceptr there, CUdeviceptr here, size_t bytes)
 {
     CUstream stream;
-    CUcontext context = NULL;
-    CUresult result = zc_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    CUresult result = copy_stream(&stream);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_real.cuMemcpyHtoDAsync_v2(there, (void *)here, bytes, stream);
     CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
-    if (waited != CUDA_SUCCESS && zc_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
-        zc_stream_wait_context(context);
-    zc_real.cuStreamDestroy_v2(stream);
+    if (waited != CUDA_SUCCESS)
+        zc_stream_wait_context(move.copies_in);
     result = result == CUDA_SUCCESS ? waited : result;
     if (result == CUDA_SUCCESS)
         zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), bytes);
@@ -211,15 +247,16 @@ CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
     return result == CUDA_SUCCESS ? freed : result;
 }
 
-static struct behind behind(const struct zc_vmm *v)
+static struct zc_backed behind(const struct zc_vmm *v)
 {
-    return (struct behind){v->chunks, v->va.host, zc_movable(v)->beside, v->guard};
+    return (struct zc_backed){v->chunks, v->va.host, zc_movable(v)->beside, v->guard};
 }
 
-static void put_behind(struct zc_vmm *v, const struct behind *b)
+static void put_behind(struct zc_vmm *v, const struct zc_backed *b)
 {
     v->chunks = b->chunks;
     v->va.host = b->host;
+    v->va.reads = zc_vmm_is_fetched(v) && !b->host.to;
     zc_movable(v)->beside = b->beside;
 }
 
@@ -235,9 +272,9 @@ static void map_again(struct zc_vmm *v)
 }
 
 /* On success *b is what was behind the block before; else it is unchanged. */
-static CUresult exchange(struct zc_vmm *v, struct behind *b, const char **why)
+static CUresult exchange(struct zc_vmm *v, struct zc_backed *b, const char **why)
 {
-    const struct behind before = behind(v);
+    const struct zc_backed before = behind(v);
     *why = "cuMemUnmap refuses";
     CUresult result = zc_va_unmap(&v->va);
     if (result != CUDA_SUCCESS)
@@ -255,10 +292,10 @@ static CUresult exchange(struct zc_vmm *v, struct behind *b, const char **why)
 
 /* Makes what a block can have behind it: one handle, of device memory, or of host memory that is
  * mapped beside. */
-static CUresult make_behind(struct zc_vmm *v, bool host, struct behind *b, const char **why)
+static CUresult make_behind(struct zc_vmm *v, bool host, struct zc_backed *b, const char **why)
 {
     unsigned last = v->guard ? 2 : 0;
-    struct behind made = {.guard = v->guard};
+    struct zc_backed made = {.guard = v->guard};
     CUresult result = CUDA_SUCCESS;
     if (!host || !find_cached(v, &made)) {
         struct zc_chunk *list = zc_arena_get((last + 1) * sizeof(*list));
@@ -275,7 +312,7 @@ static CUresult make_behind(struct zc_vmm *v, bool host, struct behind *b, const
     if (result == CUDA_SUCCESS && host)
         result = map_beside(v, &made.chunks, v->guard, &made.beside, why);
     if (result != CUDA_SUCCESS) {
-        drop_behind(&made);
+        zc_vmm_drop_backed(&made);
         return result;
     }
     uint32_t from = (uint32_t)(zc_vmm_guard(v) / ZC_VA_UNIT);
@@ -296,7 +333,8 @@ struct copies {
 static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
 {
     CUstream *stream = in ? &c->in : &c->out;
-    CUresult result = zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
+    CUresult result =
+        in ? copy_stream(stream) : zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
     for (size_t i = 0, at = 0; at < c->bytes && result == CUDA_SUCCESS; i++, at += c->piece) {
         size_t size = c->bytes - at < c->piece ? c->bytes - at : c->piece;
         CUdeviceptr from = in ? host : c->device, to = in ? c->device : host;
@@ -317,32 +355,70 @@ static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
 }
 
 /* A copy that fails on its way leaves a context in which nothing works any more. */
-static void end_copies(const struct copies *c, CUcontext context)
+static void end_copies(struct copies *c, CUcontext context)
 {
     if ((c->out && zc_stream_drain(c->out, ZC_LEGACY) != CUDA_SUCCESS) ||
         (c->in && zc_stream_drain(c->in, ZC_LEGACY) != CUDA_SUCCESS))
         zc_stream_wait_context(context);
     for (unsigned i = 0; i < PIECES && c->gone[i]; i++)
         zc_real.cuEventDestroy_v2(c->gone[i]);
-    if (c->in)
-        zc_real.cuStreamDestroy_v2(c->in);
     if (c->out)
         zc_real.cuStreamDestroy_v2(c->out);
+    *c = (struct copies){.out = NULL};
 }
 
-/* The block is copied, and mapped nowhere.  On failure it is where it was. */
-static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct behind *host,
+/* The block is mapped nowhere, and its content in *host: copied, or where it came from.  On failure
+ * it is where it was. */
+static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct zc_backed *host,
                              const char **why)
 {
-    CUresult result = make_behind(v, true, host, why);
-    if (result != CUDA_SUCCESS)
-        return result;
-    *why = "the driver refuses the copy";
-    result = copy_pieces(c, host->beside->base, false);
-    if (result != CUDA_SUCCESS)
-        return result;
+    CUresult result = CUDA_SUCCESS;
+    if (!v->va.reads) {
+        result = make_behind(v, true, host, why);
+        if (result != CUDA_SUCCESS)
+            return result;
+        *why = "the driver refuses the copy";
+        result = copy_pieces(c, host->beside->base, false);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
     *why = "cuMemUnmap refuses";
-    return zc_va_unmap(&v->va);
+    result = zc_va_unmap(&v->va);
+    if (result == CUDA_SUCCESS && v->va.reads) {
+        *host = zc_movable(v)->home;
+        zc_movable(v)->home = (struct zc_backed){.guard = false};
+    }
+    return result;
+}
+
+/* A fetched block stays mapped nowhere; others are mapped to host memory. */
+static void left_device(struct zc_vmm *v, bool read)
+{
+    if (!read) {
+        map_again(v);
+        return;
+    }
+    v->lazy = true;
+    zc_lazy_update(v);
+}
+
+/* Maps a block to *device, into which it is being copied; after that *device is what was behind it,
+ * if nobody keeps that.  What is fetched is mapped once it is there, because kernels may run. */
+static CUresult come_to(struct zc_vmm *v, struct zc_backed *device, struct copies *c,
+                        const char **why)
+{
+    bool fetched = zc_vmm_is_fetched(v);
+    if (fetched)
+        end_copies(c, v->va.context);
+    CUresult result = exchange(v, device, why);
+    if (result != CUDA_SUCCESS || !fetched)
+        return result;
+    zc_movable(v)->home = *device;
+    zc_movable(v)->home.host.closed = true;
+    *device = (struct zc_backed){.guard = false};
+    v->lazy = false;
+    zc_lazy_update(v);
+    return result;
 }
 
 /*
@@ -355,36 +431,35 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
                                 const char **why)
 {
     struct zc_vmm *v = leaves ? leaves : comes;
+    bool read = leaves && leaves->va.reads;
     size_t own = zc_vmm_own(v), piece = own / PIECES > PIECE ? own / PIECES : PIECE;
+    piece = leaves && !read ? piece : own;
     struct copies c = {.bytes = own, .piece = zc_va_round_up(piece, v->granularity)};
-    struct zc_va *alias = NULL, **beside = comes ? &zc_movable(comes)->beside : NULL;
-    struct behind host = {0}, device = {0};
-    CUresult result = CUDA_SUCCESS;
-    if (leaves)
-        device = behind(leaves);
-    else
-        result = make_behind(comes, false, &device, why);
+    struct zc_backed host = {.guard = false}, device = {.guard = false};
+    struct zc_va **alias = leaves ? &zc_movable(leaves)->beside : &device.beside;
+    CUresult result = leaves ? CUDA_SUCCESS : make_behind(comes, false, &device, why);
     if (result == CUDA_SUCCESS && comes)
-        result = map_beside(comes, &comes->chunks, comes->guard, beside, why);
+        result = map_beside(comes, &comes->chunks, comes->guard, &zc_movable(comes)->beside, why);
     if (result == CUDA_SUCCESS)
-        result = map_beside(v, &device.chunks, v->guard, &alias, why);
-    c.device = alias ? alias->base : 0;
+        result = map_beside(v, leaves ? &leaves->chunks : &device.chunks, v->guard, alias, why);
+    c.device = *alias ? (*alias)->base : 0;
     if (result == CUDA_SUCCESS && leaves) {
         result = leave_device(leaves, &c, &host, why);
         *left = result == CUDA_SUCCESS;
     }
-    if (*left)
+    if (*left) {
+        device = behind(leaves);
         put_behind(leaves, &host);
+    }
     if (result == CUDA_SUCCESS && comes) {
         *why = "the driver refuses the copy";
-        result = copy_pieces(&c, (*beside)->base, true);
+        result = copy_pieces(&c, zc_movable(comes)->beside->base, true);
     }
     if (*left)
-        map_again(leaves);
+        left_device(leaves, read);
     if (result == CUDA_SUCCESS && comes)
-        result = exchange(comes, &device, why);
+        result = come_to(comes, &device, &c, why);
     end_copies(&c, v->va.context);
-    zc_va_drop(alias);
     give_back(v, leaves && !*left ? &host : &device);
     return result;
 }
@@ -419,6 +494,7 @@ static void note_at(struct zc_block *block, bool host)
 {
     struct zc_backing *backing = block->backing;
     backing->spilled = host ? block->size : 0;
+    zc_vmm_count_home(backing->vmm, host || !backing->vmm->va.reads ? 0 : block->size);
     zc_block_spill(block, host);
     __atomic_fetch_add(&zc_vmm_hosted, host ? 1 : -1, __ATOMIC_RELAXED);
 }
@@ -427,13 +503,15 @@ bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)
 {
     const struct zc_vmm *l = zc_vmm_of(leaves), *c = zc_vmm_of(comes);
     return leaves->size == comes->size && zc_vmm_own(l) == zc_vmm_own(c) && l->guard == c->guard &&
+           l->va.reads == zc_vmm_is_fetched(c) &&
            !((leaves->flags ^ comes->flags) & ZC_BLOCK_BUDGET);
 }
 
 bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
 {
     bool left = false;
-    if (!(leaves ? count_at(leaves, true, why) : count_at(comes, false, why)))
+    bool keeps = leaves ? zc_vmm_of(leaves)->va.reads : zc_vmm_is_fetched(zc_vmm_of(comes));
+    if (leaves ? !keeps && !count_at(leaves, true, why) : !count_at(comes, false, why))
         return false;
     CUresult result = exchange_blocks(zc_vmm_of(leaves), zc_vmm_of(comes), &left, why);
     bool came = comes && result == CUDA_SUCCESS;
@@ -441,11 +519,12 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
         note_at(leaves, true);
     if (came) {
         note_at(comes, false);
-        uncount(comes, true);
-    } else if (leaves) {
-        uncount(leaves, !left);
-    } else {
+        if (!keeps)
+            uncount(comes, true);
+    } else if (!leaves) {
         uncount(comes, false);
+    } else if (!keeps || left) {
+        uncount(leaves, !left);
     }
     return result == CUDA_SUCCESS;
 }
@@ -463,8 +542,9 @@ static unsigned move_reclaim(int place)
 
 static void move_context_gone(CUcontext context)
 {
-    (void)context;
     move_reclaim(ZC_PLACE_MAPPED);
+    if (move.copies_in == context)
+        move.copies_in = NULL;
 }
 
 const struct zc_module zc_module_move = {.context_gone = move_context_gone,

@@ -25,18 +25,22 @@ static inline bool zc_move_enter(void)
 }
 void zc_move_leave(bool entered);
 
-/* The block, if it is one that moves, stays where it is, open to the CPU as the driver's copies
- * want it.  Between zc_move_enter() and zc_move_leave().  Returns the driver's code. */
-CUresult zc_move_never(const struct zc_block *block);
+/* Before `fn`: the block, if it is one that moves, stays where it is, mapped, and open to the CPU
+ * as the driver's copies want it.  Between zc_move_enter() and zc_move_leave().  Returns the
+ * driver's code, which was explained. */
+CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn);
 
 /* Bytes of `mapped` that blocks have left, given back when others need the room.  Atomic. */
 extern uint64_t zc_move_cached;
 
 /* The functions below are called with driver/lock.h, in the blocks' context. */
 
-/* Comes to rest: after true blocks may be moved until zc_move_end().  False where the GPU is not
- * idle within `most_ms`, or another thread uses a block. */
-bool zc_move_begin(unsigned most_ms);
+/* The same. */
+CUresult zc_move_stays(const struct zc_block *block, enum zc_fn fn);
+
+/* After true blocks may be moved until zc_move_end(): no other thread uses one, and with `rest` the
+ * GPU is idle.  False where that takes longer than `most_ms`. */
+bool zc_move_begin(unsigned most_ms, bool rest);
 void zc_move_end(void);
 
 /* Whether the second block, of the same device and rule, can come into the memory that the first

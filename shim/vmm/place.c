@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The place `vmm`: makes blocks of mapped memory. */
 #include "base/arena.h"
+#include "base/message.h"
 #include "driver/lock.h"
+#include "ledger/rules.h"
+#include "log/refusals.h"
 #include "memory/limits.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
@@ -69,7 +72,7 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     v->span = zc_va_round_up(want->size, f->granularity);
     v->va.device = want->device;
     v->va.context = want->context;
-    bool moves = want->rule->spill == ZC_SPILL_MOVE && !lazy;
+    bool moves = want->rule->spill >= ZC_SPILL_MOVE && !lazy;
     v->rdma = moves ? ZC_RDMA_NO : want->rule->rdma; /* A network card would not see it move. */
     v->rule = want->rule;
     v->grows = grows;
@@ -136,9 +139,33 @@ static CUresult vmm_retreat(const struct zc_block *block, enum zc_fn fn, bool ke
 {
     (void)why;
     bool held = zc_move_enter();
-    CUresult result = keeps ? zc_move_never(block) : CUDA_SUCCESS;
+    keeps |= zc_move_of(block) && zc_vmm_may_fetch(zc_vmm_of(block));
+    CUresult result = keeps ? zc_move_never(block, fn) : CUDA_SUCCESS;
     zc_move_leave(held);
     return result == CUDA_SUCCESS ? zc_grow_materialize(block, fn) : result;
+}
+
+/* A kernel failed with an illegal address: names the rules whose blocks it may have used other than
+ * promised. */
+static void vmm_diagnose(void)
+{
+    static bool said; /* Atomic. */
+    const struct zc_policy *policy = zc_rules();
+    if (!__atomic_load_n(&zc_vmm_fetched, __ATOMIC_RELAXED) ||
+        __atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+        return;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct zc_rule *rule = &policy->rules[i];
+        if (rule->spill != ZC_SPILL_FETCH)
+            continue;
+        zc_refusal_count(policy, rule);
+        zc_message(
+            ZC_ERROR, "refused",
+            "a kernel failed with an illegal address, as one does that writes a block of "
+            "rule %s (%s:%u), or reaches one by other addresses than the arguments of its "
+            "launch: 'spill = fetch' is the promise that none does; say 'spill = move' there",
+            rule->name, policy->file, rule->line);
+    }
 }
 
 const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
@@ -146,4 +173,5 @@ const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
                                       .make = vmm_make,
                                       .detach = vmm_detach,
                                       .unmake = vmm_unmake,
-                                      .retreat = vmm_retreat};
+                                      .retreat = vmm_retreat,
+                                      .diagnose = vmm_diagnose};

@@ -89,11 +89,16 @@ static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *
     return count;
 }
 
+static CUmemAccess_flags rights(const struct zc_va *va)
+{
+    return va->reads ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
 CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take)
 {
     CUmemAccessDesc desc[ZC_VA_DEVICES];
     CUresult result = CUDA_SUCCESS;
-    size_t count = describe(give, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    size_t count = describe(give, rights(va), desc, 0);
     count = describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
     for (unsigned i = 0; count && i < va->count && result == CUDA_SUCCESS; i++) {
         const struct zc_run *r = &va->run[i];
@@ -125,7 +130,7 @@ CUresult zc_va_open_host(struct zc_va *va)
 static CUresult open_run(const struct zc_va *va, size_t from, size_t to)
 {
     CUmemAccessDesc desc[ZC_VA_DEVICES];
-    size_t count = describe(va->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    size_t count = describe(va->devices, rights(va), desc, 0);
     CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
     return result == CUDA_SUCCESS && !va->host.closed ? open_host(va, from, to) : result;
 }

@@ -38,6 +38,7 @@ struct zc_va_host {
 struct zc_va {
     int device;             /* Ordinal of the device that has the memory. */
     bool wide : 1;          /* Much larger than its block. */
+    bool reads : 1;         /* Devices may only read what is mapped. */
     CUcontext context;      /* Context of the request; peer access is enabled for its memory. */
     CUdeviceptr base;       /* First address. */
     size_t size;            /* Bytes reserved. */

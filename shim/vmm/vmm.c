@@ -6,6 +6,7 @@
 #include "base/message.h"
 #include "base/own.h"
 #include "memory/device.h"
+#include "memory/limits.h"
 #include "memory/reclaim.h"
 
 /* Small blocks may have a part of the device, or so many granules on devices with little memory. */
@@ -20,7 +21,8 @@ static ZC_OWN struct {
     CUmemGenericAllocationHandle guard;
     unsigned guard_users;
 } own;
-ZC_OWN uint32_t zc_vmm_movable, zc_vmm_hosted;
+ZC_OWN uint32_t zc_vmm_movable, zc_vmm_hosted, zc_vmm_fetched;
+ZC_OWN uint64_t zc_vmm_homes;
 
 /* Memory is exportable and usable by other bus devices if the device can do that, so that a program
  * can export its block as a file descriptor. */
@@ -204,13 +206,37 @@ void zc_vmm_leave_small(struct zc_vmm *v)
 void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 {
     __atomic_fetch_add(&zc_vmm_hosted, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_fetched, zc_vmm_may_fetch(v) ? change : 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&zc_vmm_movable, change, __ATOMIC_RELEASE);
+}
+
+void zc_vmm_drop_backed(struct zc_backed *b)
+{
+    zc_va_drop(b->beside);
+    for (unsigned i = b->guard; i + b->guard < b->chunks.count; i++)
+        zc_real.cuMemRelease(b->chunks.list[i].handle);
+    zc_arena_put(b->chunks.list, b->chunks.room * sizeof(*b->chunks.list));
+    *b = (struct zc_backed){.guard = false};
+}
+
+void zc_vmm_count_home(struct zc_vmm *v, size_t bytes)
+{
+    __atomic_fetch_add(&zc_vmm_homes, bytes - zc_movable(v)->home_bytes, __ATOMIC_RELAXED);
+    zc_movable(v)->home_bytes = bytes;
+}
+
+void zc_vmm_drop_home(struct zc_vmm *v)
+{
+    zc_limits_give(ZC_PLACE_MAPPED, v->va.device, zc_movable(v)->home_bytes);
+    zc_vmm_count_home(v, 0);
+    zc_vmm_drop_backed(&zc_movable(v)->home);
 }
 
 void zc_vmm_drop(struct zc_vmm *v)
 {
     if (v->moves) {
         zc_va_drop(zc_movable(v)->beside);
+        zc_vmm_drop_home(v);
         zc_vmm_count_movable(v, -1);
     }
     zc_vmm_leave_small(v);

@@ -20,12 +20,13 @@ struct zc_vmm {
     uint32_t granularity;       /* Sizes of chunks are multiples of it. */
     bool open;                  /* Something is pending: memory or a copy.  Atomic. */
     enum zc_rdma rdma : 4;      /* The rule's `rdma`, for the chunks. */
-    bool guard : 1; /* Each end has a granule of host memory, which all such blocks share. */
-    bool lazy : 1;  /* Memory is attached when first needed (commit = lazy, grow). */
-    bool grows : 1; /* The rule says `grow`: copies into it may become remaps. */
-    bool small : 1; /* It counts among the small blocks of its device. */
-    bool stuck : 1; /* The driver has refused it host memory. */
-    bool moves : 1; /* It is whole on the device or in host memory, and changes (vmm/move.h). */
+    bool guard : 1;  /* Each end has a granule of host memory, which all such blocks share. */
+    bool lazy : 1;   /* Memory is attached when first needed (commit = lazy, grow). */
+    bool grows : 1;  /* The rule says `grow`: copies into it may become remaps. */
+    bool small : 1;  /* It counts among the small blocks of its device. */
+    bool stuck : 1;  /* The driver has refused it host memory. */
+    bool moves : 1;  /* It is whole on the device or in host memory, and changes (vmm/move.h). */
+    bool filled : 1; /* The program has copied host memory into it. */
     struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
     struct zc_growth *as_new;     /* The step of an array into this block (vmm/growth.h), */
     struct zc_growth *as_old;     /* and out of it.  With the driver lock. */
@@ -33,11 +34,24 @@ struct zc_vmm {
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
 };
 
+/* The memory behind a block that moves. */
+struct zc_backed {
+    struct zc_chunks chunks;
+    struct zc_va_host host;
+    struct zc_va *beside; /* Other addresses of it; or NULL. */
+    bool guard;           /* The chunks at both ends are guards. */
+};
+
 /* A block that may move has more. */
 struct zc_movable {
     struct zc_vmm vmm;    /* Its first member. */
-    struct zc_va *beside; /* Other addresses of its host memory; or NULL. */
+    struct zc_va *beside; /* Other addresses of its memory; or NULL. */
     bool stays;           /* A graph copies it: it moves no more.  Atomic. */
+    /* spill = fetch: its host memory while it is on the device, which counts so many bytes; and the
+     * mark of the last launch that named it (driver/marks.h).  With the driver lock. */
+    struct zc_backed home;
+    size_t home_bytes;
+    uint64_t mark;
     /* How launches use it (place/migrate.c).  They are counted from 1. */
     uint64_t last;  /* The last one that named the block; 0: none has.  Atomic. */
     uint64_t apart; /* Launches between that and the one before; 0: there was none.  Atomic. */
@@ -52,14 +66,35 @@ static inline struct zc_movable *zc_movable(const struct zc_vmm *v)
 }
 
 extern uint32_t zc_vmm_movable; /* Blocks that move.  Atomic. */
-extern uint32_t zc_vmm_hosted;  /* Those of them in host memory.  Atomic. */
+extern uint32_t zc_vmm_hosted;  /* Those of them in host memory, */
+extern uint32_t zc_vmm_fetched; /* and of rules with `spill = fetch`.  Atomic. */
+extern uint64_t zc_vmm_homes;   /* The sum of `home_bytes`.  Atomic. */
 void zc_vmm_count_movable(const struct zc_vmm *v, int change);
 
 /* Bytes of the record of a rule's blocks. */
 static inline size_t zc_vmm_record(const struct zc_rule *rule)
 {
-    return rule->spill == ZC_SPILL_MOVE ? sizeof(struct zc_movable) : sizeof(struct zc_vmm);
+    return rule->spill >= ZC_SPILL_MOVE ? sizeof(struct zc_movable) : sizeof(struct zc_vmm);
 }
+
+/* A block that moves by `spill = fetch`; and one that the program has copied host memory into,
+ * which is read-only on the device once it has come there, and in host memory is mapped nowhere,
+ * but for calls that are no launches. */
+static inline bool zc_vmm_may_fetch(const struct zc_vmm *v)
+{
+    return v->moves && v->rule->spill == ZC_SPILL_FETCH;
+}
+static inline bool zc_vmm_is_fetched(const struct zc_vmm *v)
+{
+    return zc_vmm_may_fetch(v) && v->filled;
+}
+
+/* Counts its host memory beside the device's; and gives that memory back. */
+void zc_vmm_count_home(struct zc_vmm *v, size_t bytes);
+void zc_vmm_drop_home(struct zc_vmm *v);
+
+/* Gives memory back that is no longer behind a block, and its other addresses. */
+void zc_vmm_drop_backed(struct zc_backed *b);
 
 /* The driver's answers about a device's memory, which never change. */
 struct zc_vmm_facts {

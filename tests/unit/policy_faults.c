@@ -263,8 +263,8 @@ static const struct row rows[] = {
      "warning: commit: 'eager' has no effect beside 'grow = yes', which implies 'lazy'", 0, 1},
     {"a growing block that moves is an error", "[rule r]\nplace = vmm\ngrow = yes\nspill = move\n",
      4, 9,
-     "spill: 'move' is not possible beside 'grow = yes': an array that grows hands on the device's "
-     "memory",
+     "spill: 'move' and 'fetch' are not possible beside 'grow = yes': an array that grows hands on "
+     "the device's memory",
      1, 0},
     {"a budget below all sizes of its rule is a warning", RULE "size = 2M, 64M..\nbudget = 50\n", 4,
      10, "warning: budget: no request of the rule is so small: none goes to its first place", 0, 1},

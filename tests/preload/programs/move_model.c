@@ -2,7 +2,8 @@
 /* move_model SEED [STEPS [THREADS [MODE]]]: threads use blocks at random by kernels, copies, sets
  * and graphs, beside a plain record of what each byte of them must be; nothing is printed but what
  * differs.  With MODE `f` calls of the driver are let fail while a single thread launches, and with
- * `u` those that give something back as well. */
+ * `u` those that give something back as well; with `r` and `s` (which is `r` and `u`) kernels only
+ * read blocks from 4 MiB on, by addresses among their arguments. */
 #include <pthread.h>
 
 #include "dice.h"
@@ -31,7 +32,7 @@ struct work {
 };
 
 static CUcontext context;
-static bool fails, gives_back;
+static bool fails, gives_back, reads;
 
 static __thread struct block blocks[BLOCKS];
 static __thread CUstream streams[STREAMS];
@@ -97,11 +98,15 @@ static void make(struct block *b)
 {
     static const size_t sizes[] = {2 * MIB,     4 * MIB,         4 * MIB, 4 * MIB, 4 * MIB - 1,
                                    4 * MIB + 1, 5 * MIB + 12345, LARGEST, 300000};
-    b->bytes = sizes[below(sizeof(sizes) / sizeof(*sizes))];
+    do
+        b->bytes = sizes[below(sizeof(sizes) / sizeof(*sizes))];
+    while (reads && (b->bytes < 4 * MIB) != (b < blocks + 2));
     CHECK(cuMemAlloc(&b->at, b->bytes));
     unsigned char v = (unsigned char)below(256);
     CHECK(cuMemsetD8Async(b->at, v, b->bytes, any_stream()));
     memset(b->holds, v, b->bytes);
+    if (reads) /* Only what the program has copied into is fetched. */
+        CHECK(cuMemcpyHtoDAsync(b->at, b->holds, b->bytes, last));
 }
 
 static void compare(struct block *b, size_t low, size_t n)
@@ -120,7 +125,7 @@ static void compare(struct block *b, size_t low, size_t n)
 
 static bool choose(struct work *w, struct block **to, struct block **from)
 {
-    *to = any_block();
+    *to = reads ? &blocks[below(2)] : any_block();
     *from = any_block();
     if (*to == *from)
         return false;
@@ -151,13 +156,29 @@ static CUresult launch_in(CUstream s, struct work *w)
 /* A call of the driver will fail soon; only with `u` one that gives something back. */
 static void let_fail(void)
 {
-    static const char *const names[] = {
-        "cuMemCreate",          "cuMemAddressReserve", "cuMemMap",          "cuMemSetAccess",
-        "cuMemcpyDtoDAsync_v2", "cuEventCreate",       "cuStreamWaitEvent", "cuEventQuery",
-        "cuEventRecord",        "cuStreamSynchronize", "cuStreamQuery",     "cuMemGetInfo_v2",
-        "cuStreamCreate",       "cuCtxGetCurrent",     "cuMemUnmap",        "cuMemRelease",
-        "cuMemAddressFree",     "cuEventDestroy_v2",   "cuStreamDestroy_v2"};
-    sim_fail(names[below(gives_back ? 19 : 14)], CUDA_ERROR_UNKNOWN, 1 + below(6));
+    static const char *const names[] = {"cuMemCreate",
+                                        "cuMemAddressReserve",
+                                        "cuMemMap",
+                                        "cuMemSetAccess",
+                                        "cuMemcpyDtoDAsync_v2",
+                                        "cuEventCreate",
+                                        "cuStreamWaitEvent",
+                                        "cuEventQuery",
+                                        "cuEventRecord",
+                                        "cuStreamSynchronize",
+                                        "cuStreamQuery",
+                                        "cuMemGetInfo_v2",
+                                        "cuStreamCreate",
+                                        "cuCtxGetCurrent",
+                                        "cuMemUnmap",
+                                        "cuMemRelease",
+                                        "cuMemAddressFree",
+                                        "cuEventDestroy_v2",
+                                        "cuStreamDestroy_v2",
+                                        "cuStreamWriteValue64_v2",
+                                        "cuMemcpyHtoDAsync_v2",
+                                        "cuMemHostAlloc"};
+    sim_fail(names[below(reads ? 22 : gives_back ? 19 : 14)], CUDA_ERROR_UNKNOWN, 1 + below(6));
 }
 
 static void launch(void)
@@ -168,7 +189,7 @@ static void launch(void)
         return;
     for (unsigned t = 1 + below(3); t > 0; t--) {
         CUstream s = any_stream();
-        if (one_in(3)) {
+        if (one_in(3) && !(reads && from->bytes >= 4 * MIB)) {
             CUdeviceptr at = w.from;
             CHECK(cuMemcpyHtoDAsync(table, &at, sizeof(at), s));
             w.table = table;
@@ -251,6 +272,8 @@ static void graph(void)
     CUgraph made;
     CUgraphExec exec;
     CUstream s = streams[3];
+    if (reads && !one_in(4)) /* What a graph names stays. */
+        return;
     CHECK(cuStreamSynchronize(last));
     last = s;
     while (n < 3)
@@ -333,8 +356,10 @@ int main(int argc, char **argv)
     uint64_t jobs[THREADS][3];
     pthread_t handles[THREADS];
     unsigned long threads = argc > 3 ? strtoul(argv[3], NULL, 10) : 1;
-    fails = argc > 4;
-    gives_back = fails && argv[4][0] == 'u';
+    char mode = argc > 4 ? argv[4][0] : 0;
+    fails = mode && mode != 'r';
+    gives_back = mode == 'u' || mode == 's';
+    reads = mode == 'r' || mode == 's';
     EXPECT(threads <= THREADS);
     context = start_gpu(0);
     for (unsigned long i = 0; i < threads; i++) {

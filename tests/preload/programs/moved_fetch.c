@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels read blocks that are fetched to the device (spill = fetch); the program fills them. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "moved_scene.h"
+
+static CUfunction reader;
+static atomic_uint wrong; /* Blocks that a kernel has read and that were not what they must be. */
+
+/* A kernel look(struct work, what each byte must be); `near`: microseconds that it waits first. */
+static int look_grid(void *const *args, const struct sim_launch *launch)
+{
+    const struct work *w = args[0];
+    const unsigned char *p = sim_gpu_pointer(w->at);
+    (void)launch;
+    usleep(w->near);
+    if (!p || !sim_gpu_pointer(w->at + w->bytes - 1))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    wrong += !all_are(p, *(const unsigned char *)args[1], w->bytes);
+    return 0;
+}
+
+static CUresult try_look(unsigned i, CUstream stream, unsigned microseconds)
+{
+    static const size_t sizes[] = {sizeof(struct work), 1};
+    if (!reader)
+        reader = load_kernel("look", look_grid, 2, sizes);
+    struct work w = {blocks[i], BLOCK, microseconds, 0};
+    void *args[] = {&w, &value[i]};
+    return cuLaunchKernel(reader, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL);
+}
+
+static void look(unsigned i, CUstream stream)
+{
+    CHECK(try_look(i, stream, 0));
+}
+
+static void look_through(unsigned from, unsigned to, unsigned times)
+{
+    for (unsigned t = 0; t < times; t++)
+        for (unsigned i = from; i < to; i++)
+            look(i, NULL);
+}
+
+static void bring(unsigned i)
+{
+    memset(out, ++value[i], BLOCK);
+    CHECK(cuMemcpyHtoD(blocks[i], out, BLOCK));
+}
+
+static CUcontext start(unsigned n)
+{
+    CUcontext context = start_gpu(0);
+    make(n);
+    for (unsigned i = 0; i < n; i++)
+        bring(i);
+    return context;
+}
+
+static void finish(void)
+{
+    CHECK(cuCtxSynchronize());
+    printf("wrong: %u\n", wrong);
+    end();
+}
+
+/* Each sweep needs two blocks more than there is room for. */
+static void cycle(void)
+{
+    start(6);
+    show("made");
+    look_through(0, 6, 8);
+    finish();
+}
+
+/* Kernels run long enough that their blocks leave as soon as they have ended. */
+static void running(void)
+{
+    CUstream s[2];
+    start(6);
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(cuStreamCreate(&s[i], i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
+    for (unsigned t = 0; t < 48; t++)
+        CHECK(try_look(t % 6, t % 3 == 2 ? NULL : s[t % 3], 3000));
+    CHECK(cuCtxSynchronize());
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(cuStreamDestroy(s[i]));
+    finish();
+}
+
+static unsigned long long other_calls(void)
+{
+    return sim_calls("cuStreamCreate") + sim_calls("cuMemCreate") + sim_calls("cuMemRelease") +
+           sim_calls("cuStreamQuery") + sim_calls("cuMemAddressReserve");
+}
+
+/* Once all blocks have left the device a first time, one that comes takes a copy, an unmap, and the
+ * maps of its memory and of the guards around it: no memory and no addresses are made. */
+static void calls(void)
+{
+    start(6);
+    look_through(0, 6, 3);
+    CHECK(cuCtxSynchronize());
+    sim_reset_counts();
+    look_through(0, 6, 4);
+    unsigned long long copies = sim_calls("cuMemcpyDtoDAsync_v2");
+    printf("a copy each: %d\n", copies > 4 && sim_calls("cuMemMap") == 3 * copies &&
+                                    sim_calls("cuMemUnmap") == copies &&
+                                    sim_calls("cuMemSetAccess") == copies && !other_calls());
+    finish();
+}
+
+/* The program reads and writes blocks, wherever they are. */
+static void written(void)
+{
+    CUstream s;
+    start(6);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    look_through(0, 6, 3);
+    for (unsigned t = 0; t < 60; t++) {
+        unsigned i = (t + 1 + t / 6) % 6, j = (i + 3) % 6;
+        CHECK(try_look(t % 6, NULL, 500));
+        if (t % 4 == 0)
+            bring(i);
+        else if (t % 4 == 1)
+            CHECK(cuMemsetD8(blocks[i], ++value[i], BLOCK));
+        else if (t % 4 == 2)
+            CHECK(cuMemcpyDtoD(blocks[j], blocks[i], BLOCK)), value[j] = value[i];
+        else
+            CHECK(cuMemcpyDtoHAsync(out, blocks[i], BLOCK, s));
+        if (t % 4 == 3) {
+            look_through(0, 6, 1);
+            CHECK(cuStreamSynchronize(s));
+            EXPECT(all_are(out, value[i], BLOCK));
+        }
+    }
+    CHECK(cuStreamDestroy(s));
+    finish();
+}
+
+/* A copy by a call that libzc does not know, wherever the blocks are. */
+static void unknown(void)
+{
+    CUresult (*copy)(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream);
+    CUdeviceptr from;
+    start(6);
+    look_through(0, 6, 3);
+    *(void **)&copy = dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuMemcpyFutureAsync");
+    CHECK(cuMemHostAlloc((void **)&from, BLOCK, 0));
+    for (unsigned i = 0; i < 6; i++) {
+        memset((void *)from, ++value[i], BLOCK);
+        SHOW(copy(blocks[i], from, BLOCK, NULL));
+        CHECK(cuCtxSynchronize());
+    }
+    look_through(0, 6, 2);
+    CHECK(cuMemFreeHost((void *)from));
+    finish();
+}
+
+/* Launches that keep no order. */
+static void disorder(void)
+{
+    start(6);
+    look_through(0, 6, 2);
+    for (unsigned t = 1; t < 60; t++)
+        look(t * t % 7 % 6, NULL);
+    finish();
+}
+
+/* What the driver says of blocks that are mapped nowhere. */
+static void questions(void)
+{
+    start(6);
+    look_through(0, 6, 2);
+    for (unsigned i = 0; i < 6; i++) {
+        CUdeviceptr base;
+        size_t bytes;
+        unsigned type = 0, future = 0;
+        CHECK(cuMemGetAddressRange(&base, &bytes, blocks[i] + 5));
+        EXPECT(base == blocks[i] && bytes == BLOCK);
+        CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, blocks[i]));
+        CHECK(cuPointerGetAttribute(&future, SIM_POINTER_ATTRIBUTE_FUTURE, blocks[i]));
+        EXPECT(type == CU_MEMORYTYPE_DEVICE && future == 1);
+        look_through(0, 6, 1);
+    }
+    finish();
+}
+
+/* A stream writes words of blocks, and a batch copies others. */
+static void words(void)
+{
+    start(6);
+    look_through(0, 6, 2);
+    for (unsigned i = 0; i < 6; i += 2)
+        CHECK(cuStreamWriteValue32(NULL, blocks[i], 0x01010101u * value[i], 0));
+    CHECK(cuCtxSynchronize());
+    look_through(0, 6, 2);
+    CUdeviceptr dst[] = {blocks[1], blocks[2]}, src[] = {blocks[4], blocks[5]};
+    size_t sizes[] = {BLOCK, BLOCK}, index = 0;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUstream s;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemcpyBatchAsync(dst, src, sizes, 2, &attributes, &index, 1, s));
+    CHECK(cuStreamSynchronize(s));
+    value[1] = value[4];
+    value[2] = value[5];
+    look_through(0, 6, 2);
+    CHECK(cuStreamDestroy(s));
+    finish();
+}
+
+/* A graph's kernels, captured or made node by node, find their blocks whenever it runs. */
+static void graphs(void)
+{
+    CUgraph graph[2];
+    CUgraphExec exec[2];
+    CUgraphNode node;
+    CUstream s;
+    start(6);
+    look_through(0, 6, 2);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    look(0, s);
+    look(4, s);
+    CHECK(cuStreamEndCapture(s, &graph[0]));
+    struct work w = {blocks[5], BLOCK, 0, 0};
+    void *args[] = {&w, &value[5]};
+    CUDA_KERNEL_NODE_PARAMS p = {.func = reader, .kernelParams = args};
+    p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
+    CHECK(cuGraphCreate(&graph[1], 0));
+    CHECK(cuGraphAddKernelNode(&node, graph[1], NULL, 0, &p));
+    for (unsigned i = 0; i < 2; i++)
+        CHECK(cuGraphInstantiate(&exec[i], graph[i], 0));
+    for (unsigned t = 0; t < 6; t++) {
+        look_through(0, 6, 1);
+        CHECK(cuGraphLaunch(exec[t % 2], s));
+    }
+    CHECK(cuCtxSynchronize());
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK(cuGraphExecDestroy(exec[i]));
+        CHECK(cuGraphDestroy(graph[i]));
+    }
+    CHECK(cuStreamDestroy(s));
+    finish();
+}
+
+/* Kernels write blocks that the program has not copied into. */
+static void unfilled(void)
+{
+    start_gpu(0);
+    make(6);
+    sweep(0, 6, 4, 5, 20000);
+    end();
+}
+
+/* A kernel writes a block. */
+static void writes(void)
+{
+    start(6);
+    look_through(0, 6, 3);
+    add(4, 5, 20000, NULL);
+    SHOW(cuCtxSynchronize());
+}
+
+/* A kernel reads blocks whose addresses it was given before, by memory: one of them is mapped
+ * nowhere. */
+static int stray_grid(void *const *args, const struct sim_launch *launch)
+{
+    (void)args;
+    (void)launch;
+    for (unsigned i = 0; i < 6; i++)
+        if (!sim_gpu_pointer(blocks[i]))
+            return CUDA_ERROR_ILLEGAL_ADDRESS;
+    return 0;
+}
+
+static void stray(void)
+{
+    start(6);
+    look_through(0, 6, 3);
+    CUfunction k = load_kernel("stray", stray_grid, 0, NULL);
+    CHECK(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    SHOW(cuCtxSynchronize());
+}
+
+/* A kernel whose arguments nobody knows: more bytes than CUDA allows. */
+static void unnamed(void)
+{
+    static size_t sizes[64];
+    static char bytes[128];
+    void *args[64];
+    for (unsigned i = 0; i < 64; i++) {
+        sizes[i] = sizeof(bytes);
+        args[i] = bytes;
+    }
+    start(6);
+    look_through(0, 6, 3);
+    CUfunction k = load_kernel("stray", stray_grid, 64, sizes);
+    CHECK(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    look_through(0, 6, 3);
+    finish();
+}
+
+/* A kernel is given all blocks, more than fit. */
+static int many_grid(void *const *args, const struct sim_launch *launch)
+{
+    const CUdeviceptr *at = args[0];
+    (void)launch;
+    for (unsigned i = 0; i < 6; i++) {
+        const unsigned char *p = sim_gpu_pointer(at[i]);
+        if (!p)
+            return CUDA_ERROR_ILLEGAL_ADDRESS;
+        wrong += !all_are(p, value[i], BLOCK);
+    }
+    return 0;
+}
+
+static void many(void)
+{
+    start(6);
+    CUfunction k = load_kernel("many", many_grid, 1, (const size_t[]){sizeof(blocks)});
+    void *args[] = {blocks};
+    for (unsigned t = 0; t < 3; t++) {
+        CHECK(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+        look_through(0, 6, 2);
+    }
+    finish();
+}
+
+static atomic_bool go_on;
+
+/* Runs until the program says so, or for ten seconds. */
+static int wait_grid(void *const *args, const struct sim_launch *launch)
+{
+    for (unsigned i = 0; i < 10000 && !go_on; i++)
+        usleep(1000);
+    wrong += !go_on;
+    return look_grid(args, launch);
+}
+
+/* A kernel waits for what the program does after launches that need the room of its block. */
+static void for_ever(void)
+{
+    CUstream s;
+    start(2);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    look_through(0, 2, 3);
+    reader = load_kernel("wait", wait_grid, 2, (const size_t[]){sizeof(struct work), 1});
+    look(0, s);
+    reader = NULL;
+    look(1, NULL);
+    CHECK(cuStreamSynchronize(NULL));
+    go_on = true;
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuStreamDestroy(s));
+    finish();
+}
+
+/* Threads read all blocks, each in a stream of its own, with room for less than they use. */
+static CUcontext shared_context;
+
+static void *reading(void *arg)
+{
+    CUstream s;
+    unsigned first = (unsigned)(uintptr_t)arg;
+    CHECK(cuCtxSetCurrent(shared_context));
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    for (unsigned t = 0; t < 60; t++) {
+        CHECK(try_look((first + t * (1 + first % 2)) % 6, s, t % 5 ? 0 : 1000));
+        if (t % 20 == 19) {
+            static __thread unsigned char read[BLOCK];
+            unsigned i = (first + t) % 6;
+            CHECK(cuMemcpyDtoHAsync(read, blocks[i], BLOCK, s));
+            CHECK(cuStreamSynchronize(s));
+            EXPECT(all_are(read, value[i], BLOCK));
+        }
+    }
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuStreamDestroy(s));
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t t[4];
+    shared_context = start(6);
+    look(0, NULL);
+    for (uintptr_t i = 0; i < 4; i++)
+        CHECK(pthread_create(&t[i], NULL, reading, (void *)i));
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(pthread_join(t[i], NULL));
+    finish();
+}
+
+/* Another context of the device uses blocks that are mapped nowhere, and others. */
+static void beside(void)
+{
+    CUcontext first = start(6), second;
+    look_through(0, 6, 3);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxCreate(&second, NULL, 0, 0));
+    CUfunction before = reader;
+    reader = NULL;
+    look_through(0, 6, 1);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(first));
+    reader = before;
+    look_through(0, 6, 2);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxDestroy(second));
+    finish();
+}
+
+/* Another device reads blocks of the first one, wherever they are. */
+static void peers(void)
+{
+    CUcontext first = start(6), second;
+    CUdevice device;
+    look_through(0, 6, 3);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuDeviceGet(&device, 1));
+    CHECK(cuCtxCreate(&second, NULL, 0, device));
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    CUfunction before = reader;
+    reader = NULL;
+    look_through(0, 6, 1);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(first));
+    reader = before;
+    look_through(0, 6, 2);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxDestroy(second));
+    finish();
+}
+
+static void freed(void)
+{
+    start(6);
+    look_through(0, 6, 3);
+    for (unsigned i = 0; i < 6; i++) {
+        CHECK(try_look(i, NULL, 2000));
+        CHECK(cuMemFree(blocks[i]));
+        CHECK(cuMemAlloc(&blocks[i], BLOCK));
+        bring(i);
+        look_through(0, 6, 1);
+    }
+    finish();
+}
+
+/* A context goes with its blocks, wherever they are. */
+static void gone(void)
+{
+    start(6);
+    look_through(0, 6, 3);
+    kernel = reader = NULL;
+    end_gpu(0);
+    start(6);
+    look_through(0, 6, 3);
+    finish();
+}
+
+/* The program's child has no blocks, and its own exit is as that of any. */
+static void forked(void)
+{
+    start(6);
+    look_through(0, 6, 2);
+    pid_t child = fork();
+    if (!child)
+        _exit(0);
+    int status = 1;
+    EXPECT(waitpid(child, &status, 0) == child && !status);
+    look_through(0, 6, 2);
+    finish();
+}
+
+/* Each of some driver calls fails in turn while blocks move. */
+static void fails(void)
+{
+    static const char *const names[] = {
+        "cuMemCreate",        "cuMemAddressReserve",  "cuMemMap",
+        "cuMemSetAccess",     "cuStreamCreate",       "cuStreamWaitEvent",
+        "cuEventCreate",      "cuMemcpyDtoDAsync_v2", "cuEventRecord",
+        "cuMemHostAlloc",     "cuEventQuery",         "cuStreamWriteValue64_v2",
+        "cuMemGetInfo_v2",    "cuCtxGetCurrent",      "cuStreamSynchronize",
+        "cuMemUnmap",         "cuMemRelease",         "cuMemAddressFree",
+        "cuStreamDestroy_v2", "cuStreamQuery"};
+    for (unsigned n = 0; n < sizeof(names) / sizeof(*names); n++) {
+        unsigned nth = 0;
+        unsigned long long made;
+        do {
+            start(6);
+            reader = NULL;
+            if (nth % 2)
+                look_through(0, 6, 2);
+            sim_reset_counts();
+            sim_fail(names[n], CUDA_ERROR_UNKNOWN, ++nth);
+            for (unsigned i = 0; i < 6; i++)
+                look(i, NULL);
+            made = sim_calls(names[n]);
+            sim_fail(NULL, 0, 0);
+            look_through(0, 6, 1);
+            CHECK(cuCtxSynchronize());
+            check_all();
+            for (; count; count--)
+                CHECK(cuMemFree(blocks[count - 1]));
+            reader = kernel = NULL;
+            end_gpu(0);
+        } while (made > nth && nth < 40);
+    }
+    printf("wrong: %u\nleaks %zu\n", wrong, sim_leaks(SIM_LEAK_CLASSES));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"cycle", cycle},       {"running", running},     {"calls", calls},
+        {"written", written},   {"unknown", unknown},     {"disorder", disorder},
+        {"graphs", graphs},     {"questions", questions}, {"words", words},
+        {"unfilled", unfilled}, {"writes", writes},       {"stray", stray},
+        {"unnamed", unnamed},   {"many", many},           {"for_ever", for_ever},
+        {"threads", threads},   {"beside", beside},       {"peers", peers},
+        {"freed", freed},       {"gone", gone},           {"forked", forked},
+        {"fails", fails}};
+    return RUN_SCENARIO(all, argc, argv);
+}
