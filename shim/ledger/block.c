@@ -37,26 +37,20 @@ static ZC_OWN struct {
 } ledger;
 ZC_OWN bool zc_block_padded;
 
-static void gauge_bytes(struct zc_block_gauge *gauge, int sign, uint64_t change)
-{
-    uint64_t bytes = sign > 0 ? gauge->bytes + change : gauge->bytes - change;
-    __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
-    if (bytes > gauge->peak_bytes)
-        __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
-}
-
 /* Updates the gauges; quarantined blocks no longer count.  Only the lock's holder writes them, but
  * any process may read them. */
 static void gauge_change(const struct zc_block *block, int sign)
 {
-    uint64_t spilled = zc_block_spilled(block);
     if (block->flags & ZC_BLOCK_QUARANTINED)
         return;
     struct zc_block_gauge *gauge = &zc_counters()->place[block->place];
     __atomic_store_n(&gauge->blocks, gauge->blocks + (uint64_t)(int64_t)sign, __ATOMIC_RELAXED);
-    gauge_bytes(gauge, sign, block->size - spilled);
-    if (spilled != 0)
-        gauge_bytes(&zc_counters()->place[ZC_PLACE_MAPPED], sign, spilled);
+    if (zc_block_spilled(block) != 0)
+        gauge = &zc_counters()->place[ZC_PLACE_MAPPED];
+    uint64_t bytes = sign > 0 ? gauge->bytes + block->size : gauge->bytes - block->size;
+    __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
+    if (bytes > gauge->peak_bytes)
+        __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
     if (ledger.watcher != NULL && block->place == ledger.watched)
         ledger.watcher(block->device, sign * (int64_t)block->size);
 }
@@ -292,13 +286,8 @@ void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)
 
 void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes))
 {
-    struct zc_block *block;
-    uint64_t from = 0;
     if (!ledger_enter())
         return;
-    for (; (block = next_block(from)) != NULL && block->base < UINT64_MAX; from = block->base + 1)
-        if (block->place == place && !(block->flags & ZC_BLOCK_QUARANTINED))
-            changed(block->device, (int64_t)block->size);
     ledger.watched = place;
     ledger.watcher = changed;
     ledger_leave();

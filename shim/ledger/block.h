@@ -185,8 +185,8 @@ void zc_block_gauge(unsigned place, struct zc_block_gauge *out);
 
 /*
  * From now on calls `changed` with the bytes of each block of a place that comes, or goes (less
- * than 0), and its device; at once for those that are there.  Under the ledger's lock: it must do
- * as visit() above.  The child of fork(2) does not inherit it.
+ * than 0), and its device.  Under the ledger's lock: it must do as visit() above.  The child of
+ * fork(2) does not inherit it.
  */
 void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes));
 

@@ -29,12 +29,11 @@ _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is b
 _Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
                "fields of struct zc_block are wide enough");
 
-/* Makes `spilled` bytes of it host memory. */
-static CUresult make_at(const struct zc_place *place, const struct zc_want *want, size_t spilled,
+static CUresult make_at(const struct zc_place *place, const struct zc_want *want, bool hosted,
                         struct zc_backing *out, const char **why)
 {
     *out = (struct zc_backing){.size = want->size,
-                               .spilled = spilled,
+                               .spilled = hosted ? want->size : 0,
                                .place = (uint8_t)place->id,
                                .device = (int8_t)want->device,
                                .context = want->context,
@@ -44,45 +43,47 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
     return result;
 }
 
-/* Counts bytes against the limit of a place.  If that is reached, memory of deferred frees that
- * nobody uses any more may be the reason: gives that back and tries once more. */
-static bool take_limit(enum zc_place_id place, int device, size_t bytes, const char **why)
+/* The place against whose limit a block counts; ZC_PLACE_COUNT where the place itself sees to
+ * that. */
+static enum zc_place_id limit_of(const struct zc_place *place, bool hosted)
 {
-    return !bytes || zc_limits_take(place, device, bytes, why) ||
-           (zc_modules_reclaim(place) && zc_limits_take(place, device, bytes, why));
+    return hosted ? ZC_PLACE_MAPPED : place->counts ? ZC_PLACE_COUNT : place->id;
 }
 
-static void give_limit(enum zc_place_id place, int device, size_t bytes)
+/* If the limit is reached, memory of deferred frees that nobody uses any more may be the reason:
+ * gives that back and tries once more. */
+static bool take_limit(enum zc_place_id limit, const struct zc_want *want, const char **why)
 {
-    if (bytes)
-        zc_limits_give(place, device, bytes);
+    return limit == ZC_PLACE_COUNT || zc_limits_take(limit, want->device, want->size, why) ||
+           (zc_modules_reclaim(limit) && zc_limits_take(limit, want->device, want->size, why));
 }
 
-/* Makes a block the place's, or with `hosted` host memory at its addresses; with `counted` what is
- * the place's counts against the rule's budget.  NOT_PERMITTED: a limit on the place's memory is
- * reached; OUT_OF_MEMORY: the device has not so much. */
+static void give_limit(enum zc_place_id limit, int device, size_t bytes)
+{
+    if (limit != ZC_PLACE_COUNT)
+        zc_limits_give(limit, device, bytes);
+}
+
+/* Makes a block the place's, or with `hosted` host memory at its addresses; with `counted` one that
+ * is the place's counts against the rule's budget.  NOT_PERMITTED: a limit is reached;
+ * OUT_OF_MEMORY: the device, or the host, has not so much. */
 static CUresult try_place(const struct zc_place *place, const struct zc_want *want, bool hosted,
                           bool counted, struct zc_backing *out, const char **why)
 {
-    size_t spilled = hosted ? want->size : 0, placed = want->size - spilled;
-    size_t own = place->counts ? 0 : placed;
-    size_t budget = counted ? placed : 0;
-    *why = "over its budget";
-    if (budget && !zc_budget_take(want->rule, want->device, budget))
-        return CUDA_ERROR_NOT_PERMITTED;
+    enum zc_place_id limit = limit_of(place, hosted);
     CUresult result = CUDA_ERROR_NOT_PERMITTED;
-    if (take_limit(place->id, want->device, own, why)) {
-        result = CUDA_ERROR_NOT_SUPPORTED;
-        if (take_limit(ZC_PLACE_MAPPED, want->device, spilled, why)) {
-            result = make_at(place, want, spilled, out, why);
-            if (result == CUDA_SUCCESS)
-                return result;
-            give_limit(ZC_PLACE_MAPPED, want->device, spilled);
-        }
-        give_limit(place->id, want->device, own);
+    counted = counted && !hosted;
+    *why = "over its budget";
+    if (counted && !zc_budget_take(want->rule, want->device, want->size))
+        return result;
+    if (take_limit(limit, want, why)) {
+        result = make_at(place, want, hosted, out, why);
+        if (result == CUDA_SUCCESS)
+            return result;
+        give_limit(limit, want->device, want->size);
     }
-    if (budget)
-        zc_budget_give(want->rule, budget);
+    if (counted)
+        zc_budget_give(want->rule, want->size);
     return result;
 }
 
@@ -136,9 +137,7 @@ static CUresult untry(struct zc_backing *backing, bool gone)
     bool lent = !gone && zc_context_lend(backing->context);
     result = place->unmake ? place->unmake(backing, gone) : CUDA_SUCCESS;
     zc_context_leave(lent);
-    if (!place->counts)
-        give_limit(backing->place, backing->device, backing->size - zc_spilled(backing));
-    give_limit(ZC_PLACE_MAPPED, backing->device, zc_spilled(backing));
+    give_limit(limit_of(place, zc_spilled(backing)), backing->device, backing->size);
     return result;
 }
 
