@@ -6,7 +6,6 @@
 #include <argz.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <gnu/libc-version.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,9 +140,9 @@ static void find_real_malloc(void)
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)
     if (passed_by())
-        zc_hostmem_disable("another allocator comes before libzc");
+        zc_hostmem_leave("another allocator comes before libzc");
     else
-        zc_hostmem_behind((void *)found_malloc, (void *)gnu_get_libc_version);
+        zc_hostmem_behind((void *)found_malloc);
     finding = false;
 #define KEEP(name, result, params, args)                                                           \
     __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);

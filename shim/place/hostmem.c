@@ -3,6 +3,7 @@
 #include "place/hostmem.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,11 +29,11 @@
 
 static ZC_LOCK(opening, ZC_RANK_OPENING);
 static struct {
-    uint32_t ready;       /* 1: the threshold is the policy's; atomic. */
-    size_t least;         /* Smaller requests match no rule; set before `ready`, as is `shares`. */
-    bool shares;          /* Device blocks may be one with host blocks. */
-    const char *disabled; /* Why this process converts nothing, or NULL.  Atomic. */
-    const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
+    uint32_t ready;     /* 1: the threshold is the policy's; atomic. */
+    size_t least;       /* Smaller requests match no rule; set before `ready`, as is `shares`. */
+    bool shares;        /* Device blocks may be one with host blocks. */
+    const char *left;   /* Why libc's requests are not converted, or NULL.  Atomic. */
+    const void *behind; /* The malloc behind libzc's; atomic. */
 } hostrules;
 
 static const uint64_t host_apis =
@@ -90,29 +91,25 @@ static void note_cause(const char *why, const struct zc_rule *rule)
                    zc_rules()->file, rule->line, why);
 }
 
-void zc_hostmem_disable(const char *why)
+void zc_hostmem_leave(const char *why)
 {
-    __atomic_store_n(&hostrules.disabled, why, __ATOMIC_RELEASE);
+    __atomic_store_n(&hostrules.left, why, __ATOMIC_RELEASE);
 }
 
-static struct {
-    const void *its, *libcs;
-} behind;
-
-void zc_hostmem_behind(const void *its, const void *libcs)
+void zc_hostmem_behind(const void *its)
 {
-    __atomic_store_n(&behind.libcs, libcs, __ATOMIC_RELAXED);
-    __atomic_store_n(&behind.its, its, __ATOMIC_RELEASE);
+    __atomic_store_n(&hostrules.behind, its, __ATOMIC_RELEASE);
 }
 
 /* Not in the first malloc, which the thread sanitizer calls before its own functions work. */
 static void look_behind(void)
 {
     static char why[256];
-    const void *its = __atomic_load_n(&behind.its, __ATOMIC_ACQUIRE);
+    const void *its = __atomic_load_n(&hostrules.behind, __ATOMIC_ACQUIRE);
     struct zc_object allocator = {.name = NULL}, libc = {.name = NULL};
     if (!its || !zc_object_find((uint64_t)(uintptr_t)its, &allocator) || !allocator.name ||
-        !zc_object_find((uint64_t)(uintptr_t)behind.libcs, &libc) || allocator.start == libc.start)
+        !zc_object_find((uint64_t)(uintptr_t)gnu_get_libc_version, &libc) ||
+        allocator.start == libc.start)
         return;
     struct zc_text t = zc_text_on(why, sizeof(why));
     zc_text_fmt(&t,
@@ -120,12 +117,7 @@ static void look_behind(void)
                 "preload libzc without it, or copy by threads (pageable_copy = parallel)",
                 allocator.name);
     zc_text_cstr(&t);
-    zc_hostmem_disable(why);
-}
-
-void zc_hostmem_leave(const char *why)
-{
-    __atomic_store_n(&hostrules.left, why, __ATOMIC_RELEASE);
+    zc_hostmem_leave(why);
 }
 
 static void get_ready(void)
@@ -136,9 +128,9 @@ static void get_ready(void)
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
         look_behind();
-        const char *off = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
-        if (off || !zc_hostheap_open(&why)) {
-            note_cause(off ? off : why, first_rule(converts));
+        const char *left = __atomic_load_n(&hostrules.left, __ATOMIC_ACQUIRE);
+        if (left || !zc_hostheap_open(&why)) {
+            note_cause(left ? left : why, first_rule(converts));
             threshold = SIZE_MAX;
         }
     }
@@ -235,7 +227,7 @@ static bool shares(const struct zc_rule *rule)
 void zc_hostmem_start(void)
 {
     const struct zc_rule *rule = first_rule(converts);
-    const char *why = __atomic_load_n(&hostrules.disabled, __ATOMIC_ACQUIRE);
+    const char *why = __atomic_load_n(&hostrules.left, __ATOMIC_ACQUIRE);
     if (rule && why)
         note_cause(why, rule);
     zc_hostblock_list();

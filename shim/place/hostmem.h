@@ -29,17 +29,14 @@ bool zc_hostmem_ready(void);
  * like zc_hostmem_ready(). */
 bool zc_hostmem_open(const struct zc_rule *rule);
 
-/* Turns conversion off in this process.  Before the first request.  `why` is a string constant. */
-void zc_hostmem_disable(const char *why);
-
-/* The same if the function behind libzc's malloc, at `its`, is in another object than libc, of
- * which `libcs` is an address: an allocator has functions of its own, which libzc does not see and
- * which take what malloc returned.  The reason names it. */
-void zc_hostmem_behind(const void *its, const void *libcs);
-
 /* From now on libc's requests stay with libc.  Placed blocks remain until they are freed or
  * resized.  `why` is a string constant. */
 void zc_hostmem_leave(const char *why);
+
+/* The same, before the first request, if the function behind libzc's malloc, at `its`, is in
+ * another object than libc: an allocator has functions of its own, which libzc does not see and
+ * which take what malloc returned.  The reason names it. */
+void zc_hostmem_behind(const void *its);
 
 /* CUDA is up: reports why requests stay pageable, asks the devices whether they reach libc's
  * memory, and enters the blocks that there are into the ledger. */
