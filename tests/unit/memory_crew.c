@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/arena.h"
 #include "late_threads.h"
 
 #define PIECES 64u
@@ -75,11 +76,57 @@ static void jobs_start_threads_again_when_these_run_in_time(void **state)
     assert_int_equal(in_turn, 3);
 }
 
+/* Of two processors one is for another thread. */
+static void a_job_starts_as_many_threads_as_there_are_other_processors(void **state)
+{
+    cpu_set_t all, two;
+    unsigned most = 0;
+
+    (void)state;
+    if (zc_crew_cpus() < 2)
+        skip();
+    sched_getaffinity(0, sizeof(all), &all);
+    CPU_ZERO(&two);
+    for (unsigned i = 0; CPU_COUNT(&two) < 2; i++)
+        if (CPU_ISSET(i, &all))
+            CPU_SET(i, &two);
+    sched_setaffinity(0, sizeof(two), &two);
+    late_threads_hold(false);
+    for (unsigned i = 0; i < 100; i++) {
+        unsigned started = job(ZC_CREW_MAX, PIECES / 2);
+
+        most = started > most ? started : most;
+    }
+    sched_setaffinity(0, sizeof(all), &all);
+    late_threads_wait(0);
+    assert_int_equal(most, 1);
+}
+
+/* A thread may leave a job after its caller, and the last of them gives its memory back. */
+static void the_memory_of_jobs_comes_again(void **state)
+{
+    size_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 40000; i++) {
+        job(i % 4, PIECES);
+        if (i % 1000 == 0)
+            late_threads_wait(0);
+        if (i == 20000)
+            before = zc_arena_mapped_bytes();
+    }
+    late_threads_wait(0);
+    /* Threads that run late keep 1000 jobs at most. */
+    assert_true(zc_arena_mapped_bytes() - before <= 1000 * 2 * sizeof(struct work));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_ends_without_threads_that_do_not_run_and_later_ones_start_few),
         cmocka_unit_test(jobs_start_threads_again_when_these_run_in_time),
+        cmocka_unit_test(a_job_starts_as_many_threads_as_there_are_other_processors),
+        cmocka_unit_test(the_memory_of_jobs_comes_again),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

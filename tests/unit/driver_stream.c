@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether devices have nothing to do: each context is asked in itself, and the thread's own is
+ * current again behind that. */
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
+                                     */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/own.h"
+#include "driver/lock.h"
+#include "driver/stream.h"
+#include "real_test.h"
+
+#define CONTEXTS 3u
+
+static CUcontext stack[8];
+static unsigned depth, asked[CONTEXTS];
+static bool busy[CONTEXTS], refuses[CONTEXTS];
+
+static CUcontext context(unsigned i)
+{
+    return (CUcontext)(uintptr_t)(i + 1);
+}
+
+static CUresult get_current(CUcontext *out)
+{
+    *out = depth ? stack[depth - 1] : NULL;
+    return CUDA_SUCCESS;
+}
+
+static CUresult push(CUcontext c)
+{
+    if (refuses[(uintptr_t)c - 1])
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    stack[depth++] = c;
+    return CUDA_SUCCESS;
+}
+
+static CUresult pop(CUcontext *out)
+{
+    assert_true(depth > 0);
+    *out = stack[--depth];
+    return CUDA_SUCCESS;
+}
+
+static CUresult query(CUstream stream)
+{
+    CUcontext now;
+
+    assert_ptr_equal(stream, CU_STREAM_LEGACY);
+    get_current(&now);
+    assert_non_null(now);
+    asked[(uintptr_t)now - 1]++;
+    return busy[(uintptr_t)now - 1] ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    zc_own_forget();
+    real_without_driver();
+    zc_real.cuCtxGetCurrent = get_current;
+    zc_real.cuCtxPushCurrent_v2 = push;
+    zc_real.cuCtxPopCurrent_v2 = pop;
+    zc_real.cuStreamQuery = query;
+    depth = 0;
+    push(context(0));
+    for (unsigned i = 0; i < CONTEXTS; i++) {
+        busy[i] = refuses[i] = false;
+        zc_context_note(context(i), true);
+    }
+    return 0;
+}
+
+/* What is asked changes nothing for the thread. */
+static void expect(bool all, bool others)
+{
+    assert_int_equal(zc_stream_all_rest(context(0), 0), all);
+    assert_int_equal(zc_stream_others_rest(context(0), 0), others);
+    assert_true(depth == 1 && stack[0] == context(0));
+}
+
+static void all_rest_where_no_context_has_work(void **state)
+{
+    (void)state;
+    expect(true, true);
+    for (unsigned i = 0; i < CONTEXTS; i++) {
+        busy[i] = true;
+        expect(false, i == 0);
+        busy[i] = false;
+    }
+    assert_int_equal(zc_stream_all_rest(context(2), 0), true);
+    busy[1] = true;
+    assert_int_equal(zc_stream_others_rest(context(1), 0), true);
+    assert_int_equal(depth, 1);
+}
+
+static void a_context_that_cannot_be_asked_does_not_rest(void **state)
+{
+    struct zc_leaving leaving;
+
+    (void)state;
+    refuses[1] = true;
+    expect(false, false);
+    refuses[1] = false;
+    zc_leaving_begin(&leaving, context(2));
+    asked[2] = 0;
+    expect(false, false);
+    assert_int_equal(asked[2], 0); /* Another thread is destroying it. */
+    zc_leaving_end(&leaving);
+    expect(true, true);
+    zc_context_note(context(2), false);
+    busy[2] = true;
+    expect(true, true);
+}
+
+/* A context was made where libzc could not note it. */
+static void contexts_that_are_not_known_do_not_rest(void **state)
+{
+    (void)state;
+    zc_driver_lock();
+    zc_context_note(context(7), true);
+    zc_driver_unlock();
+    expect(false, false);
+}
+
+static void a_moment_is_waited_for_work_to_end(void **state)
+{
+    (void)state;
+    busy[1] = true;
+    asked[1] = 0;
+    assert_false(zc_stream_others_rest(context(0), 20));
+    assert_true(asked[1] > 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(all_rest_where_no_context_has_work, begin),
+        cmocka_unit_test_setup(a_context_that_cannot_be_asked_does_not_rest, begin),
+        cmocka_unit_test_setup(contexts_that_are_not_known_do_not_rest, begin),
+        cmocka_unit_test_setup(a_moment_is_waited_for_work_to_end, begin),
+    };
+
+    zc_clock_calibrate();
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
