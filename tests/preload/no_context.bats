@@ -90,6 +90,11 @@ $place")
     same_in left_over "${rules[@]}"
 }
 
+@test "a context that is released once of twice keeps its blocks" {
+    device_rules "${PLACES[@]}" "$SHARED"
+    same_in released "${rules[@]}"
+}
+
 @test "a thread without a context frees pinned memory" {
     same_in host 'place = pinned' 'place = managed' \
         $'api = cudaMallocHost, cudaHostAlloc\nplace = pinned'

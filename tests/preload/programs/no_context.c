@@ -217,6 +217,17 @@ static void refused_wait(void)
     end_gpu(0);
 }
 
+/* Who releases a context that others have retained, too, destroys nothing. */
+static void released(void)
+{
+    CUcontext again;
+    CUdeviceptr d;
+    CHECK(cuMemAlloc(&d, SIZE));
+    CHECK(cuDevicePrimaryCtxRetain(&again, 0));
+    SHOW(cuDevicePrimaryCtxRelease(0));
+    by_a_thread(SIZE, d);
+}
+
 /* Questions, while a stream captures and the driver's errors can't be asked for. */
 static void asked(void)
 {
@@ -240,11 +251,17 @@ static void asked(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"device", device},       {"popped", popped},
-                                          {"pool", pool},           {"ordered", ordered},
-                                          {"host", host},           {"registering", registering},
-                                          {"left_over", left_over}, {"asked", asked},
-                                          {"refused", refused},     {"refused_wait", refused_wait}};
+    static const struct scenario all[] = {{"device", device},
+                                          {"popped", popped},
+                                          {"pool", pool},
+                                          {"ordered", ordered},
+                                          {"host", host},
+                                          {"registering", registering},
+                                          {"left_over", left_over},
+                                          {"asked", asked},
+                                          {"released", released},
+                                          {"refused", refused},
+                                          {"refused_wait", refused_wait}};
     start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);
