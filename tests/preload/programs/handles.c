@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that map memory themselves.
  *   handles story   the life of handles and mappings, and what the driver answers about them
+ *   handles logged  blocks of several kinds, each of which is gone before the next one is made
  *   handles rights  copies of memory that the CPU may not touch, or not write, at the other side */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "program.h"
 
 #define MIB ((size_t)1 << 20)
@@ -216,9 +220,52 @@ static void rights(void)
     CHECK(cuMemFree(block));
 }
 
+/* One call unmaps two mappings of one handle. */
+static void map_twice(void)
+{
+    CUdeviceptr range;
+    CUmemGenericAllocationHandle handle;
+    CHECK(cuMemAddressReserve(&range, 2 * SIZE, 0, 0, 0));
+    CHECK(create(&handle, SIZE));
+    map(range, SIZE, handle);
+    map(range + SIZE, SIZE, handle);
+    CHECK(cuMemcpyHtoD(range + SIZE, host, SIZE));
+    CHECK(cuMemUnmap(range, 2 * SIZE));
+    CHECK(cuMemRelease(handle));
+    CHECK(cuMemAddressFree(range, 2 * SIZE));
+}
+
+static void import(void)
+{
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC from = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+                                             .size = MIB};
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC whole = {.size = MIB};
+    CUexternalMemory memory;
+    CUdeviceptr buffer;
+    from.handle.fd = memfd_create("external", 0);
+    EXPECT(ftruncate(from.handle.fd, (off_t)MIB) == 0);
+    CHECK(cuImportExternalMemory(&memory, &from));
+    CHECK(cuExternalMemoryGetMappedBuffer(&buffer, memory, &whole));
+    CHECK(cuMemcpyHtoD(buffer, host, MIB / 2));
+    CHECK(cuMemFree(buffer));
+    CHECK(cuDestroyExternalMemory(memory));
+}
+
+static void logged(void)
+{
+    CUdeviceptr block;
+    map_twice();
+    import();
+    CHECK(cuMemAlloc(&block, 3 * MIB));
+    CHECK(cuMemcpyHtoD(block, host, MIB));
+    CHECK(cuMemFree(block));
+    CHECK(cuMemAlloc(&block, 5 * MIB));
+    CHECK(cuMemFree(block));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"story", story}, {"rights", rights}};
+    static const struct scenario all[] = {{"story", story}, {"logged", logged}, {"rights", rights}};
     start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);
