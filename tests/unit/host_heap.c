@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "base/memory.h"
+#include "host/extent.h"
 #include "host/hostheap.h"
 #include "host/visits.h"
 
@@ -416,6 +417,25 @@ static void sizes_that_wrap_around_are_refused(void **state)
     }
 }
 
+/* Pages that come in before the program uses them, until it needs its block. */
+static void blocks_get_pages_ahead_up_to_a_bound(void **state)
+{
+    (void)state;
+    void *p = host_get(8 * MIB);
+    struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    size_t most = e->lent + zc_heap_lend(e, SIZE_MAX);
+    assert_int_equal(most, 128 * MIB);
+    assert_int_equal(zc_heap_lend(e, MIB), 0);
+    zc_hostheap_needed(e);
+    assert_int_equal(zc_heap_lend(e, 100 * MIB), 100 * MIB);
+    assert_int_equal(zc_heap_lend(e, 100 * MIB), 28 * MIB);
+    zc_hostmem_put(p);
+    p = host_get(8 * MIB);
+    e = zc_hostheap_extent((uintptr_t)p);
+    assert_int_equal(e->lent + zc_heap_lend(e, SIZE_MAX), most);
+    zc_hostmem_put(p);
+}
+
 static void max_pinned_bounds_what_is_placed(void **state)
 {
     (void)state;
@@ -527,6 +547,7 @@ int main(void)
         cmocka_unit_test(memory_whose_registration_is_about_to_end_stays),
         cmocka_unit_test(realloc_past_the_limit_leaves_the_block),
         cmocka_unit_test(sizes_that_wrap_around_are_refused),
+        cmocka_unit_test(blocks_get_pages_ahead_up_to_a_bound),
         cmocka_unit_test(max_pinned_bounds_what_is_placed),
         cmocka_unit_test(the_pool_keeps_a_quarter),
         cmocka_unit_test(copies_and_frees_wait_for_a_device_block_that_is_about_to_come),
