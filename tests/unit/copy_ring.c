@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* The ring's slots: one owner each, taken again in the order in which their copies pass. */
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
+                                     */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/module.h"
+#include "copy/ring.h"
+#include "ledger/rules.h"
+#include "memory/limits.h"
+#include "real_test.h"
+
+#define HOME ((CUcontext)0x1000)
+#define OTHER ((CUcontext)0x2000)
+
+extern const struct zc_module zc_module_ring;
+
+/* An event of the fake driver. */
+struct event {
+    bool passed; /* Atomic. */
+    unsigned waited, destroyed;
+};
+
+static struct event events[2 * ZC_RING_SLOTS];
+static unsigned registered;
+static CUresult registering;
+
+static CUevent event(unsigned i)
+{
+    return (CUevent)&events[i];
+}
+
+static CUresult query(CUevent e)
+{
+    assert_int_equal(((struct event *)e)->destroyed, 0);
+    return __atomic_load_n(&((struct event *)e)->passed, __ATOMIC_ACQUIRE) ? CUDA_SUCCESS
+                                                                           : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult synchronize(CUevent e)
+{
+    assert_int_equal(((struct event *)e)->destroyed, 0);
+    ((struct event *)e)->waited++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult destroy(CUevent e)
+{
+    ((struct event *)e)->destroyed++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult get_current(CUcontext *out)
+{
+    *out = HOME;
+    return CUDA_SUCCESS;
+}
+
+static CUresult register_host(void *p, size_t bytes, unsigned flags)
+{
+    (void)p;
+    assert_true(bytes == ZC_RING_SLOT && flags == CU_MEMHOSTREGISTER_PORTABLE);
+    registered++;
+    return registering;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    real_without_driver();
+    zc_real.cuEventQuery = query;
+    zc_real.cuEventSynchronize = synchronize;
+    zc_real.cuEventDestroy_v2 = destroy;
+    zc_real.cuCtxGetCurrent = get_current;
+    zc_real.cuMemHostRegister_v2 = register_host;
+    memset(events, 0, sizeof(events));
+    registered = 0;
+    registering = CUDA_SUCCESS;
+    zc_module_ring.child();
+    return 0;
+}
+
+/* Takes all slots, which are all different. */
+static void take_all(unsigned slots[ZC_RING_SLOTS])
+{
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
+        slots[i] = zc_ring_take();
+        assert_true(slots[i] < ZC_RING_SLOTS && !(seen >> slots[i] & 1));
+        seen |= 1u << slots[i];
+    }
+    assert_int_equal(zc_ring_try(), -1);
+}
+
+static void *take(void *unused)
+{
+    (void)unused;
+    return (void *)(uintptr_t)(zc_ring_take() + 1);
+}
+
+static void a_thread_that_finds_no_slot_gets_the_next_that_is_given_back(void **state)
+{
+    unsigned slots[ZC_RING_SLOTS];
+    pthread_t thread[2];
+    void *got[2];
+
+    (void)state;
+    take_all(slots);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, take, NULL), 0);
+    usleep(20000); /* Both may sleep by now. */
+    alarm(300);    /* Where nobody wakes them. */
+    zc_ring_give(slots[3], NULL, NULL);
+    zc_ring_give(slots[5], NULL, NULL);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(thread[i], &got[i]);
+    alarm(0);
+    assert_int_equal((uintptr_t)got[0] + (uintptr_t)got[1], slots[3] + 1 + slots[5] + 1);
+    assert_int_equal(zc_ring_try(), -1);
+}
+
+static void a_slot_is_taken_again_once_its_copy_has_passed(void **state)
+{
+    unsigned slots[ZC_RING_SLOTS];
+
+    (void)state;
+    take_all(slots);
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++)
+        zc_ring_give(slots[i], event(i), HOME);
+    assert_int_equal(zc_ring_try(), -1);
+    events[4].passed = true;
+    assert_int_equal(zc_ring_try(), slots[4]);
+    assert_int_equal(events[4].destroyed, 1);
+    assert_int_equal(zc_ring_try(), -1);
+    zc_ring_give(slots[4], event(ZC_RING_SLOTS), HOME);
+    /* Else the one that was sent first is waited for. */
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
+        unsigned first = i < 4 ? i : i < ZC_RING_SLOTS - 1 ? i + 1 : ZC_RING_SLOTS;
+
+        assert_int_equal(zc_ring_take(), slots[first < ZC_RING_SLOTS ? first : 4]);
+        assert_int_equal(events[first].waited, 1);
+        assert_int_equal(events[first].destroyed, 1);
+    }
+    assert_int_equal(zc_ring_try(), -1);
+}
+
+static void what_goes_with_a_context_is_not_touched_and_registered_anew(void **state)
+{
+    unsigned slots[ZC_RING_SLOTS];
+    char *memory;
+
+    (void)state;
+    take_all(slots);
+    memory = zc_ring_memory(slots[0]);
+    assert_non_null(memory);
+    assert_ptr_equal(zc_ring_memory(slots[0]), memory);
+    assert_int_equal(registered, 1);
+    zc_ring_give(slots[0], event(0), HOME);
+    zc_ring_give(slots[1], event(1), OTHER);
+    zc_module_ring.context_gone(HOME);
+    assert_int_equal(events[0].destroyed + events[1].destroyed, 0);
+    assert_int_equal(zc_ring_try(), slots[0]);
+    assert_int_equal(zc_ring_try(), -1); /* The other context's copy is still on its way. */
+    assert_int_equal(events[0].waited + events[0].destroyed, 0);
+    assert_ptr_equal(zc_ring_memory(slots[0]), memory);
+    assert_int_equal(registered, 2);
+}
+
+static void a_slot_whose_memory_is_refused_is_of_no_use(void **state)
+{
+    unsigned slot = zc_ring_take();
+
+    (void)state;
+    registering = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_null(zc_ring_memory(slot));
+    registering = CUDA_SUCCESS;
+    assert_null(zc_ring_memory(slot)); /* It is not asked for again. */
+    assert_int_equal(registered, 1);
+    zc_ring_give(slot, NULL, NULL);
+    assert_int_equal(zc_ring_try(), slot);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_thread_that_finds_no_slot_gets_the_next_that_is_given_back, begin),
+        cmocka_unit_test_setup(a_slot_is_taken_again_once_its_copy_has_passed, begin),
+        cmocka_unit_test_setup(what_goes_with_a_context_is_not_touched_and_registered_anew, begin),
+        cmocka_unit_test_setup(a_slot_whose_memory_is_refused_is_of_no_use, begin),
+    };
+
+    zc_limits_start(zc_rules());
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
