@@ -9,7 +9,7 @@
  * of the program at a time; work of another one queued behind it would have to wait for the first.
  *
  * All chunks are queued before the first has begun, so that which link is free first is not known
- * then: each gets as much as its parts of earlier copies took time, by events.
+ * then.  Of a copy with large parts each link gets what it carried of earlier ones, by events.
  */
 #include "copy/links.h"
 
@@ -32,6 +32,11 @@
 #define CHUNK ((size_t)16 << 20)      /* Bytes of a slot's buffer. */
 #define CHUNK_LEAST ((size_t)2 << 20) /* Chunks are multiples of it. */
 #define CHUNKS_LEAST 4u               /* Of a short part: the last one's way over NVLink counts. */
+#define ALIGNED ((size_t)64 << 10)    /* Parts are multiples of it. */
+
+/* Smaller parts are equal, and not timed: what the calls and events take counts there, and was 40 %
+ * of the speed of copies of 32 MiB (four H200). */
+#define TIMED_LEAST ((size_t)64 << 20)
 
 /* `links = idle`: bytes of large copies after which a context on one more peer is made: to wait for
  * them over the own link takes about as long as that. */
@@ -42,7 +47,7 @@
 #define ALONE ((size_t)1 << 30)
 #define ASKED_AGAIN_NS UINT64_C(100000000)
 
-/* The last part of a copy that a link was given, between two events. */
+/* The last large part of a copy that a link was given, between two events. */
 struct timed {
     CUevent from, to;
     size_t bytes; /* 0: there is nothing to learn. */
@@ -64,10 +69,10 @@ struct link {
     size_t at, bytes;              /* The part of a copy. */
     size_t sent, chunk;            /* How much of it is queued, and at a time. */
     bool joined;                   /* passed[0] is behind it. */
-    struct timed last;             /* To passed[0]. */
-    float rate[2][ZC_LINKS_MAX];   /* From the device of the copies, or to it; that device. */
-    struct timed own;              /* In copies of the device itself, whose stream begins there. */
-    CUcontext timed;               /* Of the events of `own`; NULL: there are none.  Atomic. */
+    struct timed last;
+    float rate[2][ZC_LINKS_MAX]; /* From the device of the copies, or to it; that device. */
+    struct timed own;            /* In copies of the device itself. */
+    CUcontext timed;             /* Of the events of `own`; NULL: there are none.  Atomic. */
 };
 
 static ZC_OWN struct {
@@ -81,7 +86,9 @@ struct job {
     CUdeviceptr host, device;
     CUcontext context; /* The current one, of the copy and its device block. */
     struct zc_stream_ident stream;
+    CUevent begin;   /* Behind what the stream had to do before the copy. */
     bool in;         /* To the device. */
+    bool timed;      /* Its parts are. */
     int8_t own;      /* The device. */
     const char *why; /* Why a peer is not used. */
 };
@@ -133,11 +140,11 @@ static void link_lose(struct link *link, const char *call)
 static bool link_furnish(struct link *link)
 {
     bool made = zc_real.cuMemAlloc_v2(&link->buffer, SLOTS * CHUNK) == CUDA_SUCCESS &&
-                zc_real.cuEventCreate(&link->last.from, CU_EVENT_DEFAULT) == CUDA_SUCCESS;
+                zc_real.cuEventCreate(&link->last.from, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
+                zc_real.cuEventCreate(&link->last.to, CU_EVENT_DEFAULT) == CUDA_SUCCESS;
     for (unsigned i = 0; i < SLOTS && made; i++)
         made = zc_real.cuStreamCreate(&link->stream[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
-               zc_real.cuEventCreate(&link->passed[i], CU_EVENT_DEFAULT) == CUDA_SUCCESS;
-    link->last.to = link->passed[0];
+               zc_real.cuEventCreate(&link->passed[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
     return made;
 }
 
@@ -325,11 +332,12 @@ static void learn(struct timed *part)
         ms <= 0)
         return;
     float now = (float)part->bytes / 1024 / ms;
-    *part->rate = *part->rate > 0 ? (*part->rate + now) / 2 : now;
+    *part->rate = *part->rate > 0 ? (3 * *part->rate + now) / 4 : now;
     part->bytes = 0;
 }
 
-/* Learns from the last copy, and puts an event before this one. */
+/* Learns from the last timed copy of a device, and puts an event before the own part of this one.
+ * False if the driver has no events. */
 static bool own_open(const struct job *job, struct link *own)
 {
     struct timed *last = &own->own;
@@ -352,7 +360,8 @@ static bool own_open(const struct job *job, struct link *own)
  * timed yet gets as much as the own one. */
 static size_t divide(const struct job *job, const uint8_t *peers, unsigned count)
 {
-    float own = links.of[job->own].rate[job->in][job->own], sum = own > 0 ? own : 1;
+    float own = job->timed ? links.of[job->own].rate[job->in][job->own] : 0;
+    float sum = own > 0 ? own : 1;
     float weight[ZC_LINKS_MAX];
     size_t at = job->c->bytes;
     for (unsigned i = 0; i < count; i++) {
@@ -364,7 +373,7 @@ static size_t divide(const struct job *job, const uint8_t *peers, unsigned count
     for (unsigned i = 0; i < count; i++) {
         struct link *link = &links.of[peers[i]];
         double share = (double)job->c->bytes * weight[i] / sum;
-        size_t bytes = (size_t)share / CHUNK_LEAST * CHUNK_LEAST;
+        size_t bytes = (size_t)share / ALIGNED * ALIGNED;
         size_t chunk = bytes / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST;
         link->chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
         link->at = at -= link->bytes = bytes;
@@ -418,22 +427,24 @@ static bool link_open(const struct job *job, struct link *link)
     bool open = result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     __atomic_store_n(&link->reached, open ? job->context : NULL, __ATOMIC_RELAXED);
     link->served = job->stream;
-    open = open &&
-           zc_real.cuStreamWaitEvent(link->stream[0], links.of[job->own].own.from, 0) ==
-               CUDA_SUCCESS &&
-           zc_real.cuEventRecord(link->last.from, link->stream[0]) == CUDA_SUCCESS;
-    for (unsigned i = 1; i < SLOTS && open; i++)
-        open = zc_real.cuStreamWaitEvent(link->stream[i], link->last.from, 0) == CUDA_SUCCESS;
+    CUevent begin = job->begin;
+    for (unsigned i = 0; i < SLOTS && open; i++) {
+        open = zc_real.cuStreamWaitEvent(link->stream[i], begin, 0) == CUDA_SUCCESS;
+        if (job->timed && open && i == 0)
+            open = zc_real.cuEventRecord(begin = link->last.from, link->stream[0]) == CUDA_SUCCESS;
+    }
     return open;
 }
 
 /* Puts an event behind all that a link's slots have to do.  Its context is current. */
-static bool link_join(struct link *link)
+static bool link_join(const struct job *job, struct link *link)
 {
     bool joined = true;
     for (unsigned i = SLOTS; i-- > 1 && joined;)
         joined = zc_real.cuEventRecord(link->passed[i], link->stream[i]) == CUDA_SUCCESS &&
                  zc_real.cuStreamWaitEvent(link->stream[0], link->passed[i], 0) == CUDA_SUCCESS;
+    if (job->timed && joined)
+        joined = zc_real.cuEventRecord(link->last.to, link->stream[0]) == CUDA_SUCCESS;
     return joined && zc_real.cuEventRecord(link->passed[0], link->stream[0]) == CUDA_SUCCESS;
 }
 
@@ -446,18 +457,21 @@ static bool link_drain(struct link *link)
     return arrived;
 }
 
-/* Gives a peer's link the next chunk of its part.  False once there is none. */
+/* Gives a peer's link the next chunk of a large part, or a small part at once.  False once there is
+ * none. */
 static bool send_next(struct job *job, struct link *link)
 {
-    size_t left = link->bytes - link->sent, n = left < link->chunk ? left : link->chunk;
-    bool entered;
-    if (!left || link->lost)
+    bool entered, right;
+    if (link->sent == link->bytes || link->lost)
         return false;
-    bool right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS;
-    if (right) {
-        right = (link->sent || link_open(job, link)) && send_chunk(job, link, n);
-        link->sent += right ? n : 0;
-        link->joined = (!right || n == left) && link_join(link);
+    if ((right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS)) {
+        right = link->sent || link_open(job, link);
+        do {
+            size_t left = link->bytes - link->sent, n = left < link->chunk ? left : link->chunk;
+            right = right && send_chunk(job, link, n);
+            link->sent += right ? n : 0;
+        } while (right && !job->timed && link->sent < link->bytes);
+        link->joined = (!right || link->sent == link->bytes) && link_join(job, link);
         zc_context_leave(entered);
     }
     if (!right)
@@ -474,22 +488,29 @@ static size_t link_close(struct job *job, struct link *link)
                                      c->stream, link->passed[0], 0) == CUDA_SUCCESS;
     if (!waits)
         link_lose(link, "a call about a part of a copy");
-    link->last.bytes = link->lost ? 0 : link->bytes;
-    link->last.rate = &link->rate[job->in][job->own];
+    if (job->timed) {
+        link->last.bytes = link->lost ? 0 : link->bytes;
+        link->last.rate = &link->rate[job->in][job->own];
+    }
     return waits || link_drain(link) ? link->sent : 0;
 }
 
 /* The own link's part comes first: what the driver objects to in the copy it says there, before a
- * byte has moved.  The peers' links get their chunks by turns, so that all begin at once. */
+ * byte has moved.  The peers' links get chunks of large parts by turns, so that all begin at once.
+ */
 static void send_all(struct job *job, struct link *own, const uint8_t *peers, unsigned count)
 {
     struct zc_copy *c = job->c;
+    bool claimed = c->bytes / (count + 1) >= TIMED_LEAST && link_claim(own);
+    job->timed = claimed && own_open(job, own);
     size_t at = divide(job, peers, count);
     c->copies = 0;
     c->result = send_own(job, 0, at);
-    bool timed = ZC_FLAVOURED(c->flavour, cuEventRecord)(own->own.to, c->stream) == CUDA_SUCCESS;
-    own->own.bytes = timed ? at : 0;
-    own->own.rate = &own->rate[job->in][job->own];
+    if (job->timed) {
+        CUresult ends = ZC_FLAVOURED(c->flavour, cuEventRecord)(own->own.to, c->stream);
+        own->own.bytes = ends == CUDA_SUCCESS ? at : 0;
+        own->own.rate = &own->rate[job->in][job->own];
+    }
     for (bool more = c->result == CUDA_SUCCESS; more;) {
         more = false;
         for (unsigned i = 0; i < count; i++)
@@ -502,6 +523,9 @@ static void send_all(struct job *job, struct link *own, const uint8_t *peers, un
             c->result = send_own(job, link->at + sent, link->bytes - sent);
         c->links += sent > 0;
     }
+    if (claimed)
+        link_release(own);
+    zc_real.cuEventDestroy_v2(job->begin);
 }
 
 /* The call waits where the driver's own copy would, or one of pageable memory.  A policy whose key
@@ -516,27 +540,23 @@ bool zc_links_copy(struct zc_copy *c)
                       .context = device->block->context,
                       .own = device->block->device,
                       .in = in};
-    struct link *own = &links.of[job.own];
     uint8_t peers[ZC_LINKS_MAX];
     CUstreamCaptureMode before = zc_capture_relax();
     zc_stream_identify(c->stream, c->flavour, &job.stream);
     __atomic_fetch_add(&links.bytes, c->bytes, __ATOMIC_RELAXED);
-    bool first = link_claim(own);
-    unsigned count = first ? claim_links(&job, peers) : 0;
-    bool open = count && own_open(&job, own);
-    if (open)
-        send_all(&job, own, peers, count);
+    unsigned count = claim_links(&job, peers);
+    job.begin = count ? zc_stream_mark_here(c->stream, c->flavour) : NULL;
+    if (job.begin)
+        send_all(&job, &links.of[job.own], peers, count);
     for (unsigned i = 0; i < count; i++)
         link_release(&links.of[peers[i]]);
-    if (first)
-        link_release(own);
     zc_capture_restore(before);
     if (!count && job.why && zc_message_first("links"))
         zc_message(ZC_NOTE, "links", "large copies of device %d keep to its own link: %s", job.own,
                    job.why);
-    if (open && c->result == CUDA_SUCCESS && (!c->async || c->dst.staged || c->src.staged))
+    if (job.begin && c->result == CUDA_SUCCESS && (!c->async || c->dst.staged || c->src.staged))
         c->result = zc_staged_wait(c);
-    return open;
+    return job.begin;
 }
 
 /* The current device is short of memory: gives the context there back, with all that it has, and

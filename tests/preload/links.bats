@@ -41,12 +41,12 @@ relayed() {
     run ! grep -q '^cuCtxEnablePeerAccess 704' "$SIM_TRACE"
 }
 
-@test "a link gets of a copy what it carried of those before, to the GPU and from it" {
+@test "a link gets of a large copy what it carried of those before, to the GPU and from it" {
     SIM_DEVICES=3 linked uneven 3
     [[ -z $stderr ]]
 }
 
-@test "a slow link gets little of a copy, and more once it carries more" {
+@test "a slow link gets little of a large copy, and half of a small one" {
     linked slow 2
     [[ -z $stderr ]]
 }
