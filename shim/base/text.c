@@ -264,35 +264,22 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
     va_end(ap);
 }
 
-/* Well-formed UTF-8 by lead byte (Unicode 15, table 3-7). */
-struct utf8_lead {
-    unsigned char first, last; /* Range of the lead byte. */
-    unsigned char low, high;   /* Range of the second byte; further ones are 80..BF. */
-    unsigned char length;      /* Bytes of the sequence. */
-};
-
-static const struct utf8_lead leads[] = {
-    {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-    {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-    {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-};
-
-/* Length of the sequence at s.  Negative: length of an incomplete part, which one U+FFFD
- * replaces. */
+/* Length of the well-formed sequence at s (Unicode 15, table 3-7).  Negative: length of an
+ * incomplete part, which one U+FFFD replaces. */
 static int utf8_sequence(const unsigned char *s)
 {
-    const struct utf8_lead *lead = NULL;
-    for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++)
-        if (*s >= leads[i].first && *s <= leads[i].last)
-            lead = &leads[i];
-    if (lead == NULL)
+    int more = (*s >= 0xc2) + (*s >= 0xe0) + (*s >= 0xf0);
+    if (more == 0 || *s > 0xf4)
         return *s < 0x80 ? 1 : -1;
-    if (s[1] < lead->low || s[1] > lead->high)
+    /* Some second bytes would begin a longer form than is needed, a surrogate, or no character. */
+    unsigned two = (unsigned)*s << 8 | s[1];
+    if ((s[1] & 0xc0) != 0x80 || (two >= 0xe080 && two < 0xe0a0) ||
+        (two >= 0xeda0 && two < 0xee00) || (two >= 0xf080 && two < 0xf090) || two >= 0xf490)
         return -1;
-    for (int i = 2; i < lead->length; i++)
+    for (int i = 2; i <= more; i++)
         if ((s[i] & 0xc0) != 0x80)
             return -i;
-    return lead->length;
+    return more + 1;
 }
 
 /* Stores the escape of an ASCII byte in out[6]; returns its length, or 0 if it needs none. */
