@@ -118,9 +118,6 @@ static void say_python(void)
 {
     if (zc_python() == ZC_PYTHON_NONE && strncmp(zc_log_program(), "python", 6) == 0)
         zc_message(ZC_NOTE, "python", "no Python here exports its functions: call paths have none");
-    else if (zc_python() == ZC_PYTHON_UNKNOWN)
-        zc_message(ZC_WARN, "python",
-                   "libzc can't read the functions that this Python is in; it knows 3.9 to 3.14");
 }
 
 /* Done once, even if a forked child starts anew.  The log is open first, because it gets every

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "ledger/unwind.h"
 
@@ -141,6 +142,14 @@ static void find_version(void *(*look_up)(void *handle, const char *name))
     api.version = hex != NULL ? *hex : text != NULL ? version_of(text()) : 0;
 }
 
+static void set_state(enum zc_python state)
+{
+    __atomic_store_n(&zc_python_state, state, __ATOMIC_RELEASE);
+    if (state == ZC_PYTHON_UNKNOWN && zc_message_first("python"))
+        zc_message(ZC_WARN, "python",
+                   "libzc can't read the functions that this Python is in; it knows 3.9 to 3.14");
+}
+
 void zc_python_find(void *(*look_up)(void *handle, const char *name))
 {
     enum zc_python state = ZC_PYTHON_NONE;
@@ -150,7 +159,7 @@ void zc_python_find(void *(*look_up)(void *handle, const char *name))
     if (api.version != 0)
         state =
             find_functions(look_up) && find_layout(look_up) ? ZC_PYTHON_FOUND : ZC_PYTHON_UNKNOWN;
-    __atomic_store_n(&zc_python_state, state, __ATOMIC_RELEASE);
+    set_state(state);
 }
 
 uint64_t zc_python_version(void)
@@ -304,8 +313,7 @@ static void prove_layout(void)
     }
     bool names = code != NULL && is_text(pointer(code + api.at.function)) &&
                  is_text(pointer(code + api.at.file));
-    __atomic_store_n(&zc_python_state, names ? ZC_PYTHON_READ : ZC_PYTHON_UNKNOWN,
-                     __ATOMIC_RELEASE);
+    set_state(names ? ZC_PYTHON_READ : ZC_PYTHON_UNKNOWN);
 }
 
 uint64_t zc_python_walk(void)

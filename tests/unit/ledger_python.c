@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/message.h"
 #include "ledger/python.h"
 
 #define FRAMES 40
@@ -168,6 +169,15 @@ static void tell_offsets(void)
     runtime[object_part + 1] = now.type;
 }
 
+static unsigned told;
+
+static bool tell(enum zc_severity severity, const char *code_of_message, const char *text)
+{
+    (void)severity, (void)text;
+    told += strcmp(code_of_message, "python") == 0;
+    return true;
+}
+
 /* An interpreter whose thread is in load() of line 20, called from main() of line 10. */
 static void build(const struct fake *fake)
 {
@@ -192,6 +202,10 @@ static void build(const struct fake *fake)
     set_frame(0, &code, 20, &frame[1]);
     set_frame(1, &other_code, 10, NULL);
     state_of_thread = &thread;
+    zc_message_set_sink(tell);
+    zc_message_reset();
+    zc_message_set_sink(tell);
+    told = 0;
     zc_python_state = ZC_PYTHON_OFF;
     zc_python_find(look_up);
 }
@@ -372,6 +386,7 @@ static void expect_unknown(void)
 {
     assert_int_equal(zc_python_key(), 0);
     assert_int_equal(zc_python(), ZC_PYTHON_UNKNOWN);
+    assert_int_equal(told, 1);
 }
 
 static void test_unknown(void **state)
