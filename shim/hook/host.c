@@ -66,11 +66,11 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
     bool parts = fresh && rule && !(flags & ~(unsigned)FLAGS_WRITTEN) && !zc_capture_any();
     if ((adopted || parts) && zc_stream_state() == CUDA_SUCCESS &&
         (adopted || zc_place_register(rule, request.device, p, bytes, flags))) {
-        request.flags |= ZC_BLOCK_PARTS;
+        request.flags |= ZC_BLOCK_PARTS | (adopted ? ZC_BLOCK_CAME_PINNED : 0);
         if (zc_request_track(&request, (CUdeviceptr)p, NULL, rule, why))
             return CUDA_SUCCESS;
         zc_place_unregister(p, bytes); /* Nobody would divide copies. */
-        request.flags &= ~ZC_BLOCK_PARTS;
+        request.flags &= ~(ZC_BLOCK_PARTS | ZC_BLOCK_CAME_PINNED);
     }
     CUresult result = real(p, bytes, flags);
     if (result == CUDA_SUCCESS)

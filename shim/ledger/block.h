@@ -58,7 +58,7 @@ struct zc_block {
 #define ZC_BLOCK_EXPORTED 128u /* Others reach its memory by a handle that the program has. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u   /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_CAME_PINNED 256u /* The host heap had registered its memory before. */
-#define ZC_BLOCK_PARTS 512u       /* The program registered it, and libzc did so in parts. */
+#define ZC_BLOCK_PARTS 512u       /* The program registered it; libzc did, in parts or before. */
 #define ZC_BLOCK_SPILLED 2048u    /* It is in host memory, as `mapped`, at its place's addresses. */
 #define ZC_BLOCK_READ_ONLY 4096u  /* Registered with CU_MEMHOSTREGISTER_READ_ONLY. */
 
@@ -93,7 +93,8 @@ static inline uint64_t zc_block_part_begin(uint64_t base)
 /* The first border of two parts behind an address in a block; 0 if there is none, and for NULL. */
 static inline uint64_t zc_block_border(const struct zc_block *block, uint64_t address)
 {
-    if (!block || block->size <= ZC_BLOCK_PART || !zc_block_hosted(block))
+    if (!block || block->size <= ZC_BLOCK_PART || !zc_block_hosted(block) ||
+        (block->flags & ZC_BLOCK_CAME_PINNED))
         return 0;
     uint64_t parts = block->flags & ZC_BLOCK_PARTS;
     uint64_t start = parts ? zc_block_part_begin(block->base) : block->base;

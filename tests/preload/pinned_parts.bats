@@ -145,6 +145,14 @@ PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
     [[ $(calls cuMemHostRegister_v2) -eq 1 ]]
 }
 
+@test "a block of malloc's that libzc has registered is one to the program that registers it" {
+    local scene
+    for scene in copied_answers copied_copies copied_changed copied_whole; do
+        same "$scene" $'api = posix_memalign\nplace = pinned'
+    done
+    [[ $(calls cuMemHostRegister_v2) -eq 1 ]]
+}
+
 @test "signals, forks, RLIMIT_MEMLOCK and memory bound to a node change nothing" {
     same disturbed
     [[ $(place) == 'pinned -' ]]

@@ -23,7 +23,20 @@
 
 static char *block;
 static size_t behind = SIZE_MAX; /* Where registered memory begins, behind a border; none if so. */
+static bool copied;              /* It is a block of malloc's that was copied before. */
 static CUdeviceptr device;       /* ACROSS bytes. */
+
+static void register_copied(void)
+{
+    CUdeviceptr all;
+    EXPECT(posix_memalign((void **)&block, 2 * MIB, SIZE) == 0);
+    memset(block, 0, SIZE);
+    CHECK(cuMemAlloc(&all, SIZE));
+    CHECK(cuMemcpyHtoD(all, block, SIZE));
+    CHECK(cuMemcpyHtoD(all, block, SIZE));
+    CHECK(cuMemFree(all));
+    CHECK(cuMemHostRegister(block, SIZE, CU_MEMHOSTREGISTER_PORTABLE));
+}
 
 /* The address is the program's to choose. */
 static void register_block(void)
@@ -43,6 +56,8 @@ static void start(void)
     CHECK(cuMemAlloc(&device, ACROSS));
     if (behind == SIZE_MAX)
         CHECK(cuMemHostAlloc((void **)&block, SIZE, CU_MEMHOSTALLOC_PORTABLE));
+    else if (copied)
+        register_copied();
     else
         register_block();
     memset(block + PART - ACROSS, 1, 2 * ACROSS);
@@ -255,13 +270,14 @@ static void changed(void)
     CUgraphExec exec;
     CUgraphNode copies, sets;
     start();
-    CUDA_MEMCPY3D inside = box(block, 64, true), across = box(block + PART - 32, 64, true);
+    char *border = copied ? (char *)((uintptr_t)block / PART * PART + PART) : block + PART;
+    CUDA_MEMCPY3D inside = box(block, 64, true), across = box(border - 32, 64, true);
     CHECK(cuGraphCreate(&graph, 0));
     set.dst = (CUdeviceptr)block;
     CHECK(cuGraphAddMemcpyNode(&copies, graph, NULL, 0, &inside, context));
     CHECK(cuGraphAddMemsetNode(&sets, graph, NULL, 0, &set, context));
     CHECK(cuGraphInstantiate(&exec, graph, 0));
-    set.dst = (CUdeviceptr)block + PART - 32;
+    set.dst = (CUdeviceptr)border - 32;
     SHOW(cuGraphMemcpyNodeSetParams(copies, &across));
     SHOW(cuGraphMemsetNodeSetParams(sets, &set));
     SHOW(cuGraphExecMemcpyNodeSetParams(exec, copies, &across, context));
@@ -343,6 +359,32 @@ static void own_copies(void)
 {
     behind = 0;
     copies();
+}
+
+static void copied_whole(void)
+{
+    copied = true;
+    behind = 0;
+    whole();
+}
+
+static void copied_answers(void)
+{
+    copied = true;
+    own_answers();
+}
+
+static void copied_copies(void)
+{
+    copied = true;
+    own_copies();
+}
+
+static void copied_changed(void)
+{
+    copied = true;
+    behind = 0;
+    changed();
 }
 
 /* Neither end lies at the border of a part, or of a page. */
@@ -531,6 +573,10 @@ int main(int argc, char **argv)
                                           {"own_disturbed", own_disturbed},
                                           {"own_answers", own_answers},
                                           {"own_copies", own_copies},
+                                          {"copied_answers", copied_answers},
+                                          {"copied_copies", copied_copies},
+                                          {"copied_changed", copied_changed},
+                                          {"copied_whole", copied_whole},
                                           {"own_whole", own_whole},
                                           {"own_again", own_again}};
     return RUN_SCENARIO(all, argc, argv);
