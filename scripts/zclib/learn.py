@@ -23,7 +23,8 @@ SAMPLED = 16             # Blocks that one of those that are left stands for, at
 RARE = 16                # A block of which less than this part was copied is not registered.
 CONTROL_BYTES = 32 << 20  # Copies of the control tell no rate before.
 CONTROL_SHARE = 0.005    # Of a run's time, that blocks of the control may cost it,
-CONTROL_NS = 0.5         # and what a byte of one costs: new pages and a slower copy.
+CONTROL_NS = 0.5         # what a byte of one costs, new pages and a slower copy,
+CONTROL_START_NS = 20e6  # and the first: buffers and threads for copies of pageable memory.
 MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
 A_LINE = 40
 # Of blocks that are left ever fewer are placed, and of those that are placed ever fewer are held
@@ -235,8 +236,9 @@ class State:
         a block is no more than the run may pay.  "" where there is none."""
         known = self.others
         for name, site in sorted(self.sites.items(), key=lambda one: -one[1].bytes):
-            blocks = int(self.spare_ns * site.requests / (max(site.bytes, 1) * CONTROL_NS))
-            if site.copied and not site.left and blocks and (
+            blocks = int((self.spare_ns - CONTROL_START_NS) * site.requests /
+                         (max(site.bytes, 1) * CONTROL_NS))
+            if site.copied and not site.left and blocks > 0 and (
                     site.copies.in_bytes > 0 and known.in_bytes < CONTROL_BYTES or
                     site.copies.out_bytes > 0 and known.out_bytes < CONTROL_BYTES):
                 return name, blocks

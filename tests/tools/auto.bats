@@ -496,7 +496,7 @@ PYTHON
 @test "blocks that are held back are libc's, of one call path and no more than the run may pay" {
     auto ./lessons 40 often vain turned
     # The same log of a GPU whose times mean something, and of a run in which two of 32 MiB fit.
-    sed 's/"gpu":"[^"]*"/"gpu":"NVIDIA H200"/; s/"wall_ns":[0-9]*/"wall_ns":7000000000/' \
+    sed 's/"gpu":"[^"]*"/"gpu":"NVIDIA H200"/; s/"wall_ns":[0-9]*/"wall_ns":11000000000/' \
         logs/*.jsonl >timed.jsonl
     rm "$PROFILES"/* logs/*
     "$ZC" auto --learn timed.jsonl
