@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
 #include "driver/stream.h"
+#include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
@@ -10,12 +11,19 @@
  * long.  It packs smaller blocks into one mapping, which pages of 2 MiB could not. */
 #define OWN_PAGES_FROM ((size_t)1 << 20)
 
+/* Before so many pages come the host is asked whether it has them: where it has not, the kernel
+ * ends a process. */
+#define ASKED_FROM ((size_t)16 << 20)
+
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     size_t margin = zc_before(out);
     *why = "the driver pins less than 512 GiB in one piece";
     if (want->size >= ZC_REGISTRATION_MAX)
         return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "the host has not so much memory left";
+    if (want->size >= ASKED_FROM && zc_available() < want->size)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     void *pages = zc_pages_make(want->size, margin, zc_node_wanted(want->rule, want->device));
     if (!pages) {
         *why = "the kernel gives no pages";

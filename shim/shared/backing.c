@@ -231,14 +231,14 @@ const char *zc_shared_to_one(struct zc_shared *p, struct zc_extent *e, bool whol
     return backing_attempt(p, e, whole ? backing_become_one : backing_become_one_unused);
 }
 
-/* Memory of the heap's that no block of the program's has, with its pages. */
+/* Memory of the heap's that no block of the program's has, with its pages, if the host has them. */
 static struct zc_extent *spare_extent(size_t size, int node)
 {
     const struct zc_host_want want = {
         .size = size, .alignment = ZC_HOST_UNIT, .node = node, .shareable = true};
     struct zc_slot *slot;
     const char *why;
-    void *memory = zc_hostheap_get(&want, &slot, &why);
+    void *memory = zc_pinned_host_has(size) ? zc_hostheap_get(&want, &slot, &why) : NULL;
     struct zc_extent *e = memory ? zc_hostheap_extent((uintptr_t)memory) : NULL;
     if (e && !slot->dirty)
         zc_extent_prefault(e, 0, size);

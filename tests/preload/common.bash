@@ -46,6 +46,15 @@ under_policy() {
     env ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" ZC_LOG="${ZC_LOG:-off}" LD_PRELOAD="$LIBZC" "$@"
 }
 
+# Makes a command, which starts no other, see a control group that has so many bytes left: in_group
+# BYTES COMMAND [ARGUMENT...]
+in_group() {
+    unshare --mount bash -c 'cd /sys/fs && mount -t tmpfs zc cgroup && mkdir cgroup/job &&
+        echo 0::/job >cgroup/own && mount --bind cgroup/own /proc/$$/cgroup && cd cgroup/job &&
+        echo "$1" >memory.max && echo 0 >memory.current && : >memory.stat && cd "$2" &&
+        exec "${@:3}"' - "$1" "$PWD" "${@:2}"
+}
+
 # Prints one field of a program's JSON line on standard input, without quotes: json_field checksum
 json_field() {
     sed -nE 's/.*"'"$1"'":("([^"]*)"|([^,}]*)).*/\2\3/p'

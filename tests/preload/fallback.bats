@@ -44,6 +44,20 @@ setup() {
     [[ $places == $'device: -\ndevice: -\nmapped: device: out of memory' ]]
 }
 
+@test "mapped memory takes the next place where a control group has not so much left" {
+    in_group 1 true || skip "no mount namespaces"
+    local mib
+    write_policy $'[defaults]\nmax_pinned = 1G\n[rule all]\nplace = mapped, vmm'
+    for mib in 24 25; do
+        rm -f "$ZC_LOG"
+        run -0 in_group $(((mib << 20) - 1)) env LD_PRELOAD="$LIBZC" \
+            ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" "$program" 24
+        run -0 jq -r 'select(.type == "alloc") | "\(.place) \(.why)"' "$ZC_LOG"
+        [[ $mib -ne 24 || $output == "vmm mapped: the host has not so much memory left" ]]
+        [[ $mib -ne 25 || $output == "mapped null" ]]
+    done
+}
+
 @test "what no place takes gives the driver's own error" {
     export SIM_MEMORY_MIB=16
     places_of 'place = device' 12 12

@@ -188,15 +188,6 @@ PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
     [[ $(place) == $'pinned -\npinned -' ]]
 }
 
-# Makes a command, which starts no other, see a control group that has so many bytes left: in_group
-# BYTES COMMAND [ARGUMENT...]
-in_group() {
-    unshare --mount bash -c 'cd /sys/fs && mount -t tmpfs zc cgroup && mkdir cgroup/job &&
-        echo 0::/job >cgroup/own && mount --bind cgroup/own /proc/$$/cgroup && cd cgroup/job &&
-        echo "$1" >memory.max && echo 0 >memory.current && : >memory.stat && cd "$2" &&
-        exec "${@:3}"' - "$1" "$PWD" "${@:2}"
-}
-
 @test "what a control group has not left is not brought in, and the driver is asked" {
     in_group 1 true || skip "no mount namespaces"
     local mib
