@@ -31,7 +31,8 @@ LEFT_OUT = ("kernels_on_sim", "bench_on_sim", "bench_tune_on_sim", "gpu_check_on
 
 
 # Tests of the command that see the library at work.
-COMMAND = ("tests/tools/auto.bats", "tests/tools/ranges.bats")
+COMMAND = ("tests/tools/auto.bats", "tests/tools/calls.bats", "tests/tools/ranges.bats",
+           "tests/tools/refused.bats")
 
 
 def all_tests():

@@ -62,15 +62,14 @@ for row in json.load(sys.stdin)["callers"]:
     [[ ${lines[1]} == "batch, train.py:10 ('HtoD', 10, 56320, 56320)" ]]
 }
 
-@test "calls are counted as the lines of the level events tell them, in each place" {
-    local place level
-    for place in device mapped 'shared, device' vmm; do
-        for level in allocs events; do
-            printf '[rule all]\napi = cuMemAlloc\nplace = %s\n' "$place" >policy.conf
-            ZC_POLICY=policy.conf ZC_LOG_LEVEL=$level ZC_LOG=$level.jsonl LD_PRELOAD=$LIBZC \
-                run -0 "$GATHER" 4096
-        done
-        run -0 python3 - allocs.jsonl events.jsonl <<'PYTHON'
+# Runs a program at both levels, whose logs must have the same calls that copied.
+told_alike() {
+    local level
+    for level in allocs events; do
+        ZC_POLICY=policy.conf ZC_LOG_LEVEL=$level ZC_LOG=$level.jsonl LD_PRELOAD=$LIBZC \
+            run -0 "$@"
+    done
+    run -0 python3 - allocs.jsonl events.jsonl <<'PYTHON'
 import collections, json, sys
 def read(path):
     by_line, records = collections.Counter(), [json.loads(line) for line in open(path)]
@@ -86,12 +85,21 @@ def read(path):
                     calls[names[row["site"]], traffic["dir"], outcome] += \
                         traffic[outcome + "_bytes"]
     total = sum(f["asked_bytes"] for f in records[-1]["flows"])
-    assert sum(calls.values()) == total > 4 << 20, (calls, total)
+    assert sum(calls.values()) == total > 1 << 16, (calls, total)
     return by_line, calls
 allocs, events = read(sys.argv[1]), read(sys.argv[2])
 assert not allocs[0] and events[0] == events[1] == allocs[1], (allocs, events)
 PYTHON
-        rm ./*.jsonl
+    rm ./*.jsonl
+}
+
+@test "calls are counted as the lines of the level events tell them, in each place" {
+    local place graphs=$BATS_TEST_DIRNAME/../../$ZC_BUILD/tests/preload/programs/capture
+    need_built "$graphs"
+    for place in device mapped 'shared, device' vmm; do
+        printf '[rule all]\napi = cuMemAlloc\nplace = %s\n' "$place" >policy.conf
+        told_alike "$GATHER" 4096
+        told_alike "$graphs" launches
     done
 }
 
