@@ -251,6 +251,8 @@ assert len(blocks) == 3, blocks
 for block in blocks:
     assert block["place"] == "pinned" and block["asked_kind"] == "Pageable", block
     assert block["converted"] and block["rule"] == "all" and block["size_bytes"] == 4 << 20, block
+    before = lines[:lines.index(block)]
+    assert [l["site"] for l in before if l["type"] == "site"].count(block["site"]) == 1, block
 # One that is older than the driver is there before the program's first request of the device.
 assert blocks[0]["block"] < next(l["block"] for l in allocs if l["api"] == "cuMemAlloc"), allocs
 ids = {block["block"] for block in blocks}

@@ -615,6 +615,34 @@ static void memory_of_libc_gets_nothing_that_is_registered_in_parts(void **state
     zc_hostheap_put(p);
 }
 
+static void expect_listed(const void *p, size_t size)
+{
+    const struct zc_block *b = zc_block_find((uintptr_t)p + size - 1);
+    assert_non_null(b);
+    assert_int_equal(b->base, (uintptr_t)p);
+    assert_int_equal(b->size, size);
+}
+
+/* Blocks that a program has when it first calls CUDA: large ones, and small ones of one unit. */
+static void the_ledger_gets_all_blocks_that_were_made_before_it(void **state)
+{
+    (void)state;
+    void *small[3], *large = host_get(30 * MIB);
+    for (unsigned i = 0; i < 3; i++)
+        small[i] = host_get((200 + i) << 10);
+    assert_null(zc_block_find((uintptr_t)small[2]));
+    zc_hostblock_list();
+    expect_listed(large, 30 * MIB);
+    for (unsigned i = 0; i < 3; i++)
+        expect_listed(small[i], (200 + i) << 10);
+    zc_hostmem_put(small[1]);
+    assert_null(zc_block_find((uintptr_t)small[1]));
+    expect_listed(small[2], 202 << 10);
+    zc_hostmem_put(small[0]);
+    zc_hostmem_put(small[2]);
+    zc_hostmem_put(large);
+}
+
 static void libc_does_not_know_what_the_driver_was_asked_for(void **state)
 {
     (void)state;
@@ -712,6 +740,7 @@ int main(void)
         cmocka_unit_test_setup(slots_get_nothing_that_is_not_registered_whole, fresh),
         cmocka_unit_test_setup(no_more_becomes_resident_than_was_asked_for, fresh),
         cmocka_unit_test_setup(memory_of_libc_gets_nothing_that_is_registered_in_parts, fresh),
+        cmocka_unit_test_setup(the_ledger_gets_all_blocks_that_were_made_before_it, fresh),
         cmocka_unit_test_setup(libc_does_not_know_what_the_driver_was_asked_for, fresh),
         cmocka_unit_test_setup(a_size_that_overflows_is_refused, fresh),
         cmocka_unit_test_setup(a_private_view_is_registered_where_there_is_room_for_its_pages,
