@@ -272,9 +272,47 @@ static void names_of_places_and_streams_are_the_words_of_the_file(void **state)
     assert_string_equal(zc_stream_name((enum zc_stream_kind)99), "?");
 }
 
+/* The first fault of a text, which is an error in its last line, and takes the rule along. */
+static void expect_told(const char *text, const char *word)
+{
+    struct parsed *parsed = parse_text(text);
+    const struct fault *fault = &parsed->fault[0];
+    unsigned lines = 0;
+
+    for (const char *c = text; *c; c++)
+        lines += *c == '\n';
+    if (parsed->faults == 0 || fault->severity != ZC_SEVERITY_ERROR || fault->line != lines ||
+        fault->column == 0 || strstr(fault->message, word) == NULL || parsed->policy.rule_count)
+        fail_msg("%s%u faults, line %u: %s", text, parsed->faults, fault->line, fault->message);
+    parsed_free(parsed);
+}
+
+/* As by a slip of the hand. */
+static void every_key_tells_what_it_does_not_understand(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ZC_KEY_COUNT; i++) {
+        const struct zc_key *key = &zc_policy_keys()[i];
+        const char *head = key->scope & ZC_SCOPE_DEFAULTS ? "[defaults]\n"
+                           : i == ZC_KEY_PLACE            ? "[rule r]\n"
+                                                          : "[rule r]\nplace = vmm\n";
+        char text[256];
+
+        snprintf(text, sizeof text, "%s%s =\n", head, key->name);
+        expect_told(text, key->name);
+        if (i == ZC_KEY_LOG) /* Any text is a path. */
+            continue;
+        snprintf(text, sizeof text, "%s%s = [\n", head, key->name);
+        expect_told(text, "[");
+        snprintf(text, sizeof text, "%s%s = 7, [\n", head, key->name); /* In a list, too. */
+        expect_told(text, "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_tells_what_it_does_not_understand),
         cmocka_unit_test(sizes_are_powers_of_1024),
         cmocka_unit_test(size_ranges_may_be_open),
         cmocka_unit_test(sites_are_hexadecimal),
