@@ -66,6 +66,49 @@ python() {
     run -1 grep -nE '.{41}' <<<"${output%examples:*}"
 }
 
+# Arguments that name a file with nothing readable in it, one that is not there, a folder, or what
+# is no word of the command's; and what of them the message has to name.
+@test "every command says which of its arguments is wrong, and how" {
+    local t=$BATS_TEST_TMPDIR code words wanted told=''
+    head -c 300 /dev/zero >"$t/junk"
+    mkdir "$t/folder"
+    while IFS='|' read -r code words wanted; do
+        told+=" ${words%% *}"
+        # Arguments are words.
+        # shellcheck disable=SC2086
+        run "-$code" timeout 60 env -C "$t" "$PWD/scripts/zc" $words </dev/null
+        echo "zc $words: $output"
+        [[ $output == *"$wanted"* && $output != *Traceback* ]]
+    done <<-END
+	1|report gone|zc: gone: no such file or folder
+	1|report junk|zc: junk: no line of it is a record of libzc
+	1|report folder|zc: folder: no log
+	1|diff gone gone|zc: gone: no such file or folder
+	1|diff junk junk|zc: junk: no line
+	1|export --prometheus gone|zc: gone:
+	1|check gone|zc: gone: there is no such file
+	1|check junk|junk:1:1: control byte
+	1|check folder|zc: folder: not a regular file
+	1|explain gone|zc: gone: No such file
+	127|run gone|zc: gone: No such file
+	126|run folder/|zc: folder/:
+	126|run ./junk|zc: ./junk: Permission denied
+	127|init gone|zc: gone: No such file
+	127|tune gone|zc: gone: No such file
+	1|presets gone|zc: there is no preset 'gone'
+	1|top 99999999|zc: there is no process 99999999
+	1|top gone|zc: gone: No such file
+	2|pack gone|required: -o/--output
+	1|auto gone|there is no profile of gone
+	2|demo gone|zc: unrecognized arguments: gone
+	2|doctor gone|zc: unrecognized arguments: gone
+	2|jupyter gone|zc: argument install|remove: invalid choice: 'gone'
+	END
+    for words in $(zc --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        [[ $told == *" $words"* ]] || { echo "not asked: zc $words"; return 1; }
+    done
+}
+
 @test "a reader that has enough ends zc without a word" {
     run -0 bash -c 'set -o pipefail; scripts/zc check policy/presets/* 2>&1 | true; exit 0'
     [[ -z $output ]]
