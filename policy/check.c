@@ -147,7 +147,7 @@ static void check_partners(struct zc_parser *parser)
         const struct zc_rule *rule = &out->rules[i];
         struct zc_slice name = zc_slice_of(rule->name);
         const char *missing = rule->access == ZC_ACCESS_READWRITE
-                                  ? "it does not say 'access = read' or 'access = write'"
+                                  ? "it does not say 'access = read'"
                               : partners ? NULL
                                          : "no rule gives requests of malloc 'shared'";
 

@@ -20,7 +20,6 @@ const struct zc_word zc_place_words[] = {
 
 const struct zc_word zc_access_words[] = {
     {"read", ZC_ACCESS_READ},
-    {"write", ZC_ACCESS_WRITE},
     {"readwrite", ZC_ACCESS_READWRITE},
     {NULL, 0},
 };

@@ -207,6 +207,17 @@ static const struct zc_key *find_key(struct zc_parser *parser, struct zc_slice n
     return NULL;
 }
 
+static bool has_word(struct zc_slice list, const char *word)
+{
+    struct zc_slice item;
+
+    while (zc_slice_next_item(&list, &item)) {
+        if (zc_slice_is(item, word))
+            return true;
+    }
+    return false;
+}
+
 #define USED "managed pages are sent when their use asks for it"
 
 /* Keys and values of former versions: a policy that has one works, and is told why nothing needs
@@ -231,6 +242,8 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
         {ZC_SECTION_RULE, "prefetch", "launch", USED},
         {ZC_SECTION_RULE, "free", NULL,
          "a free waits for the work that runs, as the driver's does"},
+        {ZC_SECTION_RULE, "access", "write",
+         "results are device memory, from which copies run at the link's speed"},
         {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},
         {ZC_SECTION_DEFAULTS, "um_counters", NULL,
          "migrations of managed memory are counted by 'nsys profile "
@@ -241,7 +254,7 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
 
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
         if (parser->section != gone[i].section || !zc_slice_is(name, gone[i].name) ||
-            (gone[i].value && !memmem(value.at, value.n, gone[i].value, strlen(gone[i].value))))
+            (gone[i].value && !has_word(value, gone[i].value)))
             continue;
         struct zc_slice *what = gone[i].value ? &value : &name;
         zc_fault_at(parser, ZC_SEVERITY_WARNING, parser->line,

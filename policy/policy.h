@@ -118,7 +118,7 @@ struct zc_match {
 /* In all enumerations below 0 is what holds where the key is not given. */
 
 /* Accesses of kernels to a block. */
-enum zc_access { ZC_ACCESS_READWRITE, ZC_ACCESS_READ, ZC_ACCESS_WRITE };
+enum zc_access { ZC_ACCESS_READWRITE, ZC_ACCESS_READ };
 
 /* Meaning of cudaMemcpyAsync for a block that the program believes to be pageable: staged keeps
  * CUDA's rules for pageable memory (CUDA Runtime API, "API synchronization behavior"). */

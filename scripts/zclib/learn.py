@@ -113,9 +113,8 @@ class Run:
     def __init__(self) -> None:
         self.sites: dict[str, Site] = {}
         self.pinned = False      # Blocks of the program's own pinned memory may look like these:
-        # Device blocks that were only copied to, or only copied from: requests, copies, bytes.
+        # Device blocks that were only copied to: requests, copies, bytes.
         self.tables: dict[str, tuple[int, int, int]] = {}
-        self.results: dict[str, tuple[int, int, int]] = {}
         self.others = Counts()   # Copies of libc's memory that no rule took.
         self.flows = Counts()    # All copies of pageable memory.
         self.wall_ns = 0         # Of the process that took longest.
@@ -165,10 +164,9 @@ class Run:
                         copies)
             self.sites.setdefault(name, Site(small=site.small)).add(site)
             self.others.add(copies, -1)
-        elif not rule and len(rows(row, "traffic")) == 1 and (into or out):
-            known, only = (self.tables, into) if into else (self.results, out)
-            more = number(row, "requests"), _calls(only), _bytes(only)
-            known[name] = tuple(map(sum, zip(known.get(name, (0, 0, 0)), more)))
+        elif not rule and len(rows(row, "traffic")) == 1 and into:
+            more = number(row, "requests"), _calls(into), _bytes(into)
+            self.tables[name] = tuple(map(sum, zip(self.tables.get(name, (0, 0, 0)), more)))
 
     def spared_bytes(self) -> int:
         return max(self.asked_bytes - self.moved_bytes, 0)
@@ -198,9 +196,8 @@ class State:
     runs: int = 0
     others: Counts = field(default_factory=Counts)
     sites: dict[str, Site] = field(default_factory=dict)
-    # Of the last run, what a promise of the owner's, or a measurement, could spare.
+    # Of the last run, what a promise of the owner's could spare.
     tables: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    results: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     spare_ns: float = 0  # What the next run may pay for a control.
 
     def add(self, run: Run) -> None:
@@ -224,9 +221,6 @@ class State:
         self.tables = {name: found for name, found in run.tables.items()
                        if found[1] >= 4 * max(found[0], 1) and found[2] >= LARGE
                        and not run.pinned}
-        self.results = {name: found for name, found in run.results.items()
-                        if found[1] <= 2 * found[0] and found[2] >= LARGE * found[0]
-                        and not run.pinned}
         for site in self.sites.values():
             site.left = self._loses(site, run)
 
@@ -340,18 +334,11 @@ def _lines(sites: list[str]) -> Iterable[tuple[str, str]]:
 
 
 def _proposals(state: State) -> Iterable[str]:
-    """Rules that need a promise, which nobody but the owner can give, and those whose price is paid
-    by kernels, which no count of copies tells."""
-    for sites, kind, went, none, why, access, more in (
-            (state.results, "result", "came out of", "went in",
-             "write them once, copies out of them have nothing to move by:", "write",
-             "it promises nothing, and `zc tune`\n# measures whether it pays."),
-            (state.tables, "table", "went into", "came back",
-             "only read them, this promise spares what has not changed:", "read",
-             "`zc tune` measures whether it pays.")):
-        for name, (requests, calls, size) in sorted(sites.items())[:A_LINE]:
-            yield (f"# Proposed, not in force: {calls} copies with {size} bytes {went} {requests} "
-                   f"block{'s' * (requests != 1)} of site {name}, and\n# none {none}. If kernels "
-                   f"{why}\n#   [rule {kind}-{name}]\n#   site = {name}\n"
-                   f"#   place = shared, device\n#   access = {access}\n"
-                   f"# with `place = shared, pageable` for the host's blocks; {more}\n")
+    """Rules that need a promise, which nobody but the owner can give."""
+    for name, (requests, calls, size) in sorted(state.tables.items())[:A_LINE]:
+        yield (f"# Proposed, not in force: {calls} copies with {size} bytes went into {requests} "
+               f"block{'s' * (requests != 1)} of site {name}, and\n# none came back. If kernels "
+               "only read them, this promise spares what has not changed:\n"
+               f"#   [rule table-{name}]\n#   site = {name}\n#   place = shared, device\n"
+               "#   access = read\n# with `place = shared, pageable` for the host's blocks; "
+               "`zc tune` measures whether it pays.\n")

@@ -197,25 +197,6 @@ void zc_memfile_merge(struct zc_extent *e)
     __atomic_store_n(done ? &e->stale : &e->odd, true, __ATOMIC_RELEASE);
 }
 
-bool zc_memfile_exchange(struct zc_extent *from, struct zc_extent *to)
-{
-    if (!from->view || !to->view || !zc_heap_lock())
-        return false;
-    bool done = map_private(to, from->view, 0, zc_extent_span(to));
-    if (done) {
-        struct zc_extent had = {.view = to->view, .inode = to->inode};
-        to->view = from->view;
-        to->inode = from->inode;
-        from->view = had.view;
-        from->inode = had.inode;
-        __atomic_store_n(&to->apart, zc_extent_span(to), __ATOMIC_RELEASE);
-        if (!zc_memfile_show(from, zc_extent_base(from)))
-            __atomic_store_n(&from->odd, true, __ATOMIC_RELEASE);
-    }
-    zc_heap_unlock();
-    return done;
-}
-
 /* A child has the parent's blocks as they are at the fork, whatever both write later. */
 static void freeze_for_child(struct zc_extent *e, void *failed)
 {

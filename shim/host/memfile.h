@@ -46,11 +46,6 @@ bool zc_memfile_freeze(struct zc_extent *extent);
  * is not possible the extent becomes odd. */
 void zc_memfile_merge(struct zc_extent *extent);
 
-/* `to` becomes a private view of the file of `from`, which gets the file of `to` instead: both are
- * shareable, and of one length.  False, and nothing changed, when the kernel refuses; where that
- * can't be completed, `from` becomes odd. */
-bool zc_memfile_exchange(struct zc_extent *from, struct zc_extent *to);
-
 /* zc_memfile_freeze() for all extents.  Under the heap's lock, which is held until the fork is
  * over, so that no thread gets another block or a private view meanwhile. */
 void zc_memfile_before_fork(void);

@@ -46,7 +46,7 @@ static const uint64_t host_apis =
 static bool promises(const struct zc_rule *rule)
 {
     return (rule->apis & ~host_apis) && zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
-           (rule->access == ZC_ACCESS_READ || rule->access == ZC_ACCESS_WRITE);
+           rule->access == ZC_ACCESS_READ;
 }
 
 static bool converts(const struct zc_rule *rule)

@@ -34,8 +34,7 @@ bool zc_shared_possible(const struct zc_want *want, const char **why)
     *why =
         want->api != ZC_API_cuMemAlloc && want->api != ZC_API_cuMemAllocPitch
             ? "stream-ordered requests can't be"
-        : want->rule->access != ZC_ACCESS_READ && want->rule->access != ZC_ACCESS_WRITE
-            ? "its rule does not say 'access = read' or 'access = write'"
+        : want->rule->access != ZC_ACCESS_READ ? "its rule does not say 'access = read'"
         : (zc_reach() & (ZC_REACH_ANY | ZC_REACH_EXACT)) == ZC_REACH_ANY
             ? "a device reaches pageable memory (HMM, ATS), where 'zc doctor --measure' has to "
               "find pairs exact first"
@@ -150,7 +149,7 @@ static bool backing_decide(struct zc_shared *p, const struct zc_extent *e)
 
 bool zc_shared_begin(struct zc_shared *p, struct zc_early *early)
 {
-    if ((!early && !zc_shared_writable(p)) || !zc_driver_lock())
+    if (!early || !zc_driver_lock())
         return false;
     zc_lazy_suspend(p->vmm);
     p->early = early;
@@ -179,9 +178,7 @@ static const char *backing_become_one(struct zc_shared *p, struct zc_extent *e)
     const char *why = CANT;
     if (p->one || p->stays_own || !backing_empty(p) || !take_pin(e))
         return why;
-    uintptr_t *window = zc_shared_writable(p) ? NULL : &p->window;
-    bool shown = backing_decide(p, e) ||
-                 zc_early_register(e, p->vmm->va.base, zc_shared_writable(p), window, &why);
+    bool shown = backing_decide(p, e) || zc_early_register(e, p->vmm->va.base, &p->window, &why);
     bool one = shown && backing_join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
         backing_hide(p, zc_extent_span(e));
@@ -189,119 +186,28 @@ static const char *backing_become_one(struct zc_shared *p, struct zc_extent *e)
     if (!one)
         return why;
     __atomic_fetch_add(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
-    __atomic_fetch_add(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
     zc_early_used(e);
     zc_lazy_suspend(p->vmm);
     set_real(p, ZC_KIND_PINNED);
     return NULL;
 }
 
-static const char *backing_become_one_unused(struct zc_shared *p, struct zc_extent *e)
-{
-    return p->vmm->held ? "a kernel may have written more than is copied"
-                        : backing_become_one(p, e);
-}
-
-typedef const char *(*step_fn)(struct zc_shared *p, struct zc_extent *e);
-
 /* In the block's context, where nothing keeps backings from changing.  With driver/lock.h, so that
  * no capture begins meanwhile. */
-static const char *backing_attempt_locked(struct zc_shared *p, struct zc_extent *e, step_fn step)
-{
-    CUstreamCaptureMode mode;
-    if (zc_capture_any() || zc_await_any() || zc_life_closing())
-        return CANT;
-    bool entered = backing_enter(p, &mode);
-    const char *why = step(p, e);
-    backing_leave(entered, mode);
-    return why;
-}
-
-static const char *backing_attempt(struct zc_shared *p, struct zc_extent *e, step_fn step)
-{
-    if (zc_capture_any() || !zc_driver_lock())
-        return CANT;
-    const char *why = backing_attempt_locked(p, e, step);
-    zc_driver_unlock();
-    return why;
-}
-
 const char *zc_shared_to_one(struct zc_shared *p, struct zc_extent *e, bool whole)
 {
-    return backing_attempt(p, e, whole ? backing_become_one : backing_become_one_unused);
-}
-
-/* Memory of the heap's that no block of the program's has, with its pages, if the host has them. */
-static struct zc_extent *spare_extent(size_t size, int node)
-{
-    const struct zc_host_want want = {
-        .size = size, .alignment = ZC_HOST_UNIT, .node = node, .shareable = true};
-    struct zc_slot *slot;
-    const char *why;
-    void *memory = zc_pinned_host_has(size) ? zc_hostheap_get(&want, &slot, &why) : NULL;
-    struct zc_extent *e = memory ? zc_hostheap_extent((uintptr_t)memory) : NULL;
-    if (e && !slot->dirty)
-        zc_extent_prefault(e, 0, size);
-    return e;
-}
-
-static void give_spare(struct zc_extent *e)
-{
-    if (e)
-        zc_hostheap_put((void *)zc_extent_base(e));
-}
-
-/* An output becomes ONE with memory that is no block's yet. */
-static const char *backing_become_output(struct zc_shared *p, struct zc_extent *unused)
-{
-    (void)unused;
-    if (p->stays_own)
-        return CANT;
-    struct zc_extent *e = spare_extent(p->device_size, zc_node_wanted(p->rule, p->vmm->va.device));
-    bool one = e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span &&
-               !backing_become_one(p, e);
-    if (one)
-        p->spare = e;
-    else
-        give_spare(e);
-    return p->why = one ? NULL : "the host has no memory for it";
-}
-
-/* From here on the host block's content is that of the device block. */
-static bool backing_exchange(struct zc_shared *p, struct zc_extent *e)
-{
-    struct zc_extent *spare = p->spare;
-    if (!still_shareable(e) || !zc_memfile_exchange(spare, e))
-        return false;
-    p->extent = e;
-    __atomic_store_n(&e->shared, p, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&spare->shared, NULL, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&spare->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
-    p->spare = NULL;
-    return true;
-}
-
-static const char *backing_deliver(struct zc_shared *p, struct zc_extent *e)
-{
-    struct zc_extent *spare = p->spare;
-    if (!p->one || !spare || spare->units != e->units || !zc_memfile_shareable(spare) ||
-        !comes_to_rest() || zc_stream_wait_context(p->vmm->va.context) != CUDA_SUCCESS ||
-        !take_pin(e))
-        return CANT;
-    zc_early_forget(e);
-    zc_early_forget(spare);
-    zc_word_lock(&p->owner);
-    bool done = backing_exchange(p, e);
-    zc_word_unlock(&p->owner);
-    zc_pinned_let_go(e, done ? ZC_PIN_SHARED : ZC_PIN_NONE);
-    if (done)
-        give_spare(spare);
-    return done ? NULL : CANT;
-}
-
-bool zc_shared_deliver(struct zc_shared *p, struct zc_extent *e)
-{
-    return !backing_attempt(p, e, backing_deliver);
+    CUstreamCaptureMode mode;
+    const char *why = CANT;
+    if (zc_capture_any() || !zc_driver_lock())
+        return why;
+    if (!zc_capture_any() && !zc_await_any() && !zc_life_closing()) {
+        bool entered = backing_enter(p, &mode);
+        why = !whole && p->vmm->held ? "a kernel may have written more than is copied"
+                                     : backing_become_one(p, e);
+        backing_leave(entered, mode);
+    }
+    zc_driver_unlock();
+    return why;
 }
 
 /* The host block is the CPU's alone, and nothing but reserved addresses lies behind the device
@@ -313,21 +219,18 @@ static void backing_detach(struct zc_shared *p)
         __atomic_store_n(&e->shared, NULL, __ATOMIC_SEQ_CST);
         __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     }
-    p->extent = p->spare = NULL;
+    p->extent = NULL;
     __atomic_store_n(&p->one, false, __ATOMIC_RELEASE);
     backing_hide(p, p->span);
     __atomic_fetch_sub(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
-    __atomic_fetch_sub(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
     set_real(p, ZC_KIND_DEVICE);
 }
 
 void zc_shared_detach(struct zc_shared *p)
 {
-    struct zc_extent *spare = p->spare;
     zc_word_lock(&p->owner);
     backing_detach(p);
     zc_word_unlock(&p->owner);
-    give_spare(spare);
 }
 
 /* The driver waits for the device; for what is not registered it is waited for here. */
@@ -362,24 +265,16 @@ static CUresult carry_over(struct zc_shared *p, const char **why)
 static CUresult backing_become_own(struct zc_shared *p, const char **why)
 {
     struct zc_vmm *v = p->vmm;
-    struct zc_extent *spare = p->spare;
-    CUresult result = CUDA_SUCCESS;
     zc_lazy_update(v);
     zc_launch_drain();
-    *why = "work that may write it has failed";
-    if (zc_shared_writable(p))
-        result = zc_stream_wait_context(v->va.context);
-    if (result == CUDA_SUCCESS) {
-        zc_word_lock(&p->owner);
-        result = carry_over(p, why);
-        zc_word_unlock(&p->owner);
-    }
+    zc_word_lock(&p->owner);
+    CUresult result = carry_over(p, why);
+    zc_word_unlock(&p->owner);
     if (result != CUDA_SUCCESS) {
         zc_lazy_empty(v);
         zc_lazy_suspend(v);
         return result;
     }
-    give_spare(spare);
     return zc_lazy_attach(v, 0, v->span, why);
 }
 
@@ -432,12 +327,6 @@ static bool backing_is_one(const struct zc_shared *p)
     return zc_shared_is_one(p) && !p->freed;
 }
 
-/* A host block has got its content. */
-static bool backing_is_delivered(const struct zc_shared *p)
-{
-    return backing_is_one(p) && zc_shared_writable(p) && !p->spare;
-}
-
 /* Before it stands in the ledger the program has no address of it. */
 static bool backing_is_undecided(const struct zc_shared *p)
 {
@@ -446,14 +335,13 @@ static bool backing_is_undecided(const struct zc_shared *p)
 }
 
 /* With the lock no block becomes ONE, and none that is ONE goes. */
-static CUresult all_own(enum zc_fn fn, bool (*fits)(const struct zc_shared *p), const char *why)
+static CUresult all_own(enum zc_fn fn, const char *why)
 {
     CUresult result = CUDA_SUCCESS;
     const char *refused;
-    if (!__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) || !zc_shared_find(fits) ||
-        !zc_driver_lock())
+    if (!__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) || !zc_driver_lock())
         return CUDA_SUCCESS;
-    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = zc_shared_find(fits));) {
+    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = zc_shared_find(backing_is_one));) {
         __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
         result = backing_change(p, why, false, &refused);
         if (result != CUDA_SUCCESS)
@@ -474,10 +362,8 @@ static CUresult decide_all(enum zc_fn fn, bool kernels)
     __atomic_fetch_add(&zc_shared_undecided, 1, __ATOMIC_ACQ_REL);
     for (struct zc_shared *p;
          result == CUDA_SUCCESS && (p = zc_shared_find(backing_is_undecided));) {
-        bool one = kernels && zc_shared_writable(p) &&
-                   !backing_attempt_locked(p, NULL, backing_become_output);
         backing_decide(p, NULL);
-        if (kernels && !one)
+        if (kernels)
             result = zc_lazy_attach(p->vmm, 0, p->vmm->span, &why);
         if (result != CUDA_SUCCESS)
             zc_lazy_diagnose(p->vmm, fn, result, why);
@@ -491,14 +377,11 @@ static CUresult decide_all(enum zc_fn fn, bool kernels)
 CUresult zc_shared_quiesce(enum zc_fn fn)
 {
     decide_all(fn, false);
-    CUresult result = all_own(fn, backing_is_one, "a stream may wait for the CPU");
+    CUresult result = all_own(fn, "a stream may wait for the CPU");
     return result == CUDA_SUCCESS ? zc_grow_drain(fn) : result;
 }
 
 CUresult zc_shared_before_kernels(enum zc_fn fn)
 {
-    CUresult result = decide_all(fn, true);
-    if (result != CUDA_SUCCESS || !__atomic_load_n(&zc_shared_outputs, __ATOMIC_ACQUIRE))
-        return result; /* Launches with tables alone look at no list. */
-    return all_own(fn, backing_is_delivered, "kernels may write it again");
+    return decide_all(fn, true);
 }

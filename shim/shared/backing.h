@@ -10,8 +10,8 @@
 /* Whether a request may be shared at all.  False, with the reason in *why. */
 bool zc_shared_possible(const struct zc_want *want, const char **why);
 
-/* A new device block is undecided where kernels may write it, or where `early` has its addresses:
- * no memory is attached to it.  Returns whether it is. */
+/* A new device block is undecided where `early` has its addresses: no memory is attached to it.
+ * Returns whether it is. */
 bool zc_shared_begin(struct zc_shared *pair, struct zc_early *early);
 
 /* It is OWN, as it is used or freed before it was decided.  Waits for the device if something is
@@ -25,14 +25,7 @@ void zc_shared_decide(struct zc_shared *pair);
  * Returns NULL, or why that is not possible, a string constant. */
 const char *zc_shared_to_one(struct zc_shared *pair, struct zc_extent *extent, bool whole);
 
-/* The content of a block with `access = write`, which the caller may copy whole to the host block
- * of an extent and has visited, becomes that block's by exchange of their pages.  Waits for the
- * context.  False, and nothing changed, where that is not possible. */
-bool zc_shared_deliver(struct zc_shared *pair, struct zc_extent *extent);
-
-/* Before `fn` launches work that may write blocks: undecided ones with `access = write` get pages
- * of the host heap, if possible, which become those of the host block that they are copied to
- * first. The other undecided ones, and those whose content a host block has got, become OWN. */
+/* Before `fn` launches work that may use blocks: undecided ones become OWN. */
 CUresult zc_shared_before_kernels(enum zc_fn fn);
 
 /* ONE to OWN, for good: the device block gets memory of its own with the same content, and the host

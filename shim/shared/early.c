@@ -37,13 +37,13 @@ enum state {
 
 /* From WANTED on it changes with driver/lock.h alone. */
 struct zc_early {
-    uint32_t state;           /* enum state.  Atomic. */
-    bool taken;               /* A device block has the addresses.  Atomic. */
-    struct zc_extent *extent; /* NULL: its memory has gone elsewhere. */
-    uint64_t since;           /* When the program got the block, in ticks; the oldest is first. */
-    CUdeviceptr base;         /* 0: it has no addresses yet.  Atomic. */
-    size_t span;              /* Bytes of the extent. */
-    CUcontext context;        /* Of the addresses. */
+    uint32_t state; /* enum state.  Atomic. */
+    bool taken;     /* A device block has the addresses.  Atomic. */
+    struct zc_extent *extent;
+    uint64_t since;    /* When the program got the block, in ticks; the oldest is first. */
+    CUdeviceptr base;  /* 0: it has no addresses yet.  Atomic. */
+    size_t span;       /* Bytes of the extent. */
+    CUcontext context; /* Of the addresses. */
 };
 
 static ZC_OWN struct {
@@ -72,13 +72,6 @@ static bool is_taken(const struct zc_early *w)
     return __atomic_load_n(&w->taken, __ATOMIC_ACQUIRE);
 }
 
-static void leave_extent(struct zc_early *w)
-{
-    if (w->extent)
-        __atomic_store_n(&w->extent->early, false, __ATOMIC_RELEASE);
-    w->extent = NULL;
-}
-
 static void early_unregister(struct zc_early *w)
 {
     CUstreamCaptureMode mode = zc_capture_relax();
@@ -96,7 +89,7 @@ static void early_end(struct zc_early *w)
         early_unregister(w);
     if (w->base && !is_taken(w))
         zc_real.cuMemAddressFree(w->base, w->span);
-    leave_extent(w);
+    __atomic_store_n(&w->extent->early, false, __ATOMIC_RELEASE);
     __atomic_store_n(&w->base, 0, __ATOMIC_RELEASE);
     __atomic_fetch_sub(&zc_early_entries, 1, __ATOMIC_RELAXED);
     set_state(w, FREE);
@@ -147,16 +140,15 @@ static bool early_has_room(size_t span)
     return zc_available() >= owed;
 }
 
-bool zc_early_register(struct zc_extent *e, CUdeviceptr base, bool writable, uintptr_t *window,
-                       const char **why)
+bool zc_early_register(struct zc_extent *e, CUdeviceptr base, uintptr_t *window, const char **why)
 {
     size_t span = zc_extent_span(e);
     *why = "no memory is left for the pages that the CPU writes after the copy";
     if (!early_has_room(span))
         return false;
     *why = "its host block can't be mapped for the device now";
-    unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
-                     (writable ? 0 : CU_MEMHOSTREGISTER_READ_ONLY);
+    unsigned flags =
+        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
     if (!zc_memfile_show(e, base))
         return false;
     if (zc_real.cuMemHostRegister_v2((void *)base, span, flags) == CUDA_SUCCESS ||
@@ -183,8 +175,7 @@ static bool make_ready(struct zc_early *w)
     if (!context || !may_share(w->extent) || zc_await_any() ||
         zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
         return false;
-    bool made =
-        early_reserve(w, context) && zc_early_register(w->extent, w->base, false, NULL, &why);
+    bool made = early_reserve(w, context) && zc_early_register(w->extent, w->base, NULL, &why);
     zc_real.cuCtxPopCurrent_v2(&popped);
     return made;
 }
@@ -360,22 +351,6 @@ bool zc_early_end(struct zc_early *w, const struct zc_extent *e)
         set_state(w, REFUSED);
     early_end(w);
     return ready;
-}
-
-void zc_early_forget(const struct zc_extent *e)
-{
-    zc_early_freed(e);
-    for (struct zc_early *w = early.entry; w != END; w++) {
-        if (state_of(w) <= FILLING || w->extent != e)
-            continue;
-        if (!is_taken(w)) {
-            early_end(w);
-            continue;
-        }
-        leave_extent(w);
-        if (state_of(w) == WANTED)
-            set_state(w, REFUSED);
-    }
 }
 
 void zc_early_trim(void)

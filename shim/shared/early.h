@@ -29,10 +29,10 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base_out
 /* The device block has not got the addresses: the next request may have them. */
 void zc_early_spurn(struct zc_early *early);
 
-/* Registers the pages of an extent at reserved addresses for kernels to read, or with `writable` to
- * write; with `window`, where the driver refuses, as zc_reach_show().  In the current context, with
- * driver/lock.h.  False, with the reason in *why, and nothing is there. */
-bool zc_early_register(struct zc_extent *extent, CUdeviceptr base, bool writable, uintptr_t *window,
+/* Registers the pages of an extent at reserved addresses for kernels to read; with `window`, where
+ * the driver refuses, as zc_reach_show().  In the current context, with driver/lock.h.  False, with
+ * the reason in *why, and nothing is there. */
+bool zc_early_register(struct zc_extent *extent, CUdeviceptr base, uintptr_t *window,
                        const char **why);
 
 /* Host blocks that are registered, or about to be.  Atomic. */
@@ -49,10 +49,6 @@ static inline bool zc_early_covers(CUdeviceptr address)
  * `extent` is registered there, which is the caller's from now on.  Else nothing is there any more:
  * waits for the device if another one's was.  With driver/lock.h. */
 bool zc_early_end(struct zc_early *early, const struct zc_extent *extent);
-
-/* The memory of an extent is about to be another extent's.  With driver/lock.h; waits for the
- * device if it is registered. */
-void zc_early_forget(const struct zc_extent *extent);
 
 /* Gives back what is registered of blocks that were freed, if their memory exceeds the pool.  Waits
  * for the device.  Takes the lock. */

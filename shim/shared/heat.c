@@ -49,29 +49,15 @@ void zc_heat_new(struct zc_block *block)
     __atomic_store_n(&p->block, block, __ATOMIC_RELEASE);
 }
 
-/* A block that one kernel has written, and that another one is given next, or the same one as
- * another argument, is most likely read there: it is a result on its way, not one that the program
- * copies. */
-static bool heat_read_again(struct zc_shared *p, uint64_t role)
-{
-    uint64_t first = 0;
-    return !__atomic_compare_exchange_n(&p->role, &first, role, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED) &&
-           first != role;
-}
-
-/* Such a block becomes OWN before the kernel begins, as a kernel that runs can't be helped.  True
+/* A block becomes OWN before the kernel begins, as a kernel that runs can't be helped.  True
  * if it did; where the device has no memory, that is not tried again. */
-static bool heat_expected(const struct zc_launch *launch, struct zc_shared *p, uint64_t role)
+static bool heat_expected(const struct zc_launch *launch, struct zc_shared *p)
 {
-    bool writable = zc_shared_writable(p);
-    bool reads = writable ? heat_read_again(p, role) : !__atomic_load_n(&p->used, __ATOMIC_RELAXED);
-    if (!reads || launch->threads < p->device_size / THREAD_BYTES ||
+    if (__atomic_load_n(&p->used, __ATOMIC_RELAXED) ||
+        launch->threads < p->device_size / THREAD_BYTES ||
         __atomic_load_n(&p->crowded, __ATOMIC_RELAXED))
         return false;
-    const char *why = writable ? "a kernel was given what another one had written"
-                               : "a kernel had threads enough to read all of it";
-    bool done = zc_shared_demote(p, why);
+    bool done = zc_shared_demote(p, "a kernel had threads enough to read all of it");
     if (done)
         heat_remember(p->device_site);
     __atomic_store_n(&p->crowded, !done, __ATOMIC_RELAXED);
@@ -81,7 +67,6 @@ static bool heat_expected(const struct zc_launch *launch, struct zc_shared *p, u
 /* The blocks that are ONE when a kernel begins, and whose addresses it is given. */
 struct named {
     const struct zc_launch *launch;
-    uint64_t role; /* Of the next word: the kernel, and the word's place. */
     struct zc_shared *of[NAMED];
     uint64_t id[NAMED]; /* zc_shared.device_id then: an object may be another block's by now. */
     unsigned count;
@@ -90,13 +75,11 @@ struct named {
 static void heat_add_named(uint64_t word, void *arg)
 {
     struct named *found = arg;
-    uint64_t role = found->role++;
     struct zc_shared *p = zc_shared_of(zc_block_find(word));
     for (unsigned i = 0; p && i < found->count; i++)
         if (found->of[i] == p)
             return;
-    if (!p || !zc_shared_is_one(p) || found->count == NAMED ||
-        heat_expected(found->launch, p, role))
+    if (!p || !zc_shared_is_one(p) || found->count == NAMED || heat_expected(found->launch, p))
         return;
     found->id[found->count] = p->device_id;
     found->of[found->count++] = p;
@@ -141,7 +124,7 @@ static void heat_count_untimed(struct zc_shared *p)
  */
 static void heat_use(const struct zc_launch *launch)
 {
-    struct named found = {.launch = launch, .role = (uintptr_t)launch->function};
+    struct named found = {.launch = launch};
     zc_launch_words(launch, heat_add_named, &found);
     for (unsigned i = 0; i < found.count; i++)
         if (heat_unknown(found.of[i]))

@@ -17,7 +17,6 @@ static ZC_OWN struct {
     struct zc_pair_counts past;     /* Of ended ones. */
 } pairs;                            /* Under the lock. */
 ZC_OWN uint32_t zc_shared_ones;
-ZC_OWN uint32_t zc_shared_outputs;
 ZC_OWN uint32_t zc_shared_undecided;
 
 bool zc_shared_lock_host(struct zc_shared *p, const struct zc_extent *e)

@@ -26,14 +26,12 @@ struct zc_shared {
     size_t span;                     /* ONE: bytes of the file that it shows. */
     uintptr_t window; /* ONE: where libzc writes that, if the GPU reaches it by the CPU's page table
                        * alone; else 0. */
-    struct zc_extent *spare;    /* `access = write`: `extent`, until a host block of the program's
-                                 * is one with the device block. */
-    bool one;                   /* The backing.  It changes under driver/lock.h as well.  Atomic. */
-    bool undecided;             /* OWN without memory: its first use tells whether it becomes ONE.
-                                 * Under driver/lock.h; atomic. */
-    bool stays_own;             /* It never becomes ONE, or not again.  Atomic. */
-    bool freed;                 /* The driver has let go of it for a free.  Under driver/lock.h. */
-    uint32_t era;               /* zc_extent_era of the process that made it; constant. */
+    bool one;         /* The backing.  It changes under driver/lock.h as well.  Atomic. */
+    bool undecided;   /* OWN without memory: its first use tells whether it becomes ONE.
+                       * Under driver/lock.h; atomic. */
+    bool stays_own;   /* It never becomes ONE, or not again.  Atomic. */
+    bool freed;       /* The driver has let go of it for a free.  Under driver/lock.h. */
+    uint32_t era;     /* zc_extent_era of the process that made it; constant. */
     struct zc_early *early;     /* Undecided: what is at its addresses (shared/early.h), or NULL.
                                  * Under driver/lock.h. */
     struct zc_vmm *vmm;         /* Addresses and own memory; constant. */
@@ -47,8 +45,6 @@ struct zc_shared {
     uint32_t host_site;         /* Public id of its site; 0: unknown. */
     uint64_t used;              /* ONE: microseconds of kernels that were given it.  Atomic. */
     uint64_t last; /* Of the last of them that was timed, and 1; 0: none was.  Atomic. */
-    uint64_t role; /* ONE, `access = write`: as what the first kernel got it (heat.c);
-                    * 0: none did.  Atomic. */
     bool crowded;  /* ONE: the device had no memory when it was to be OWN.  Atomic. */
     struct zc_pair_counts counts; /* Of copies between both sides.  Atomics. */
 };
@@ -63,9 +59,6 @@ struct zc_shared *zc_shared_at(uint64_t address);
 /* Device blocks that are one with a host block.  Atomic. */
 extern uint32_t zc_shared_ones;
 
-/* Device blocks with `access = write` that are one with a host block.  Atomic. */
-extern uint32_t zc_shared_outputs;
-
 static inline bool zc_shared_is_one(const struct zc_shared *p)
 {
     return __atomic_load_n(&p->one, __ATOMIC_ACQUIRE);
@@ -77,12 +70,6 @@ extern uint32_t zc_shared_undecided;
 /* Takes the pair's lock where it is one with the host block of an extent; else false, and nothing
  * is locked. */
 bool zc_shared_lock_host(struct zc_shared *pair, const struct zc_extent *extent);
-
-/* True for a block that kernels may write while it is ONE: `access = write`. */
-static inline bool zc_shared_writable(const struct zc_shared *p)
-{
-    return p->rule->access == ZC_ACCESS_WRITE;
-}
 
 /* A record for a device block, in OWN; NULL without memory.  And the end of it, in OWN as well. */
 struct zc_shared *zc_shared_new(struct zc_vmm *vmm, const struct zc_rule *rule);

@@ -25,7 +25,7 @@ CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult co
 static void diagnose_one(struct zc_shared *p, void *arg)
 {
     bool *found = arg;
-    if (!zc_shared_is_one(p) || zc_shared_writable(p))
+    if (!zc_shared_is_one(p))
         return;
     if (!*found)
         zc_refusal_count(zc_rules(), p->rule);

@@ -89,21 +89,6 @@ static const char *transfer_become_one(struct zc_copy *c, struct zc_shared *p, s
     return why;
 }
 
-/* Copies a device block that kernels wrote whole to a host block: they may exchange their pages. */
-static bool delivers(struct zc_copy *c, struct zc_shared *p)
-{
-    struct zc_extent *e = c->dst.extent;
-    if (!p->spare || !e || c->shape != ZC_SHAPE_LINE || c->src.address != p->vmm->va.base ||
-        c->dst.address != zc_extent_base(e) || c->bytes < e->slot[0].size ||
-        !zc_hostheap_claim_for_device(e))
-        return false;
-    bool done = !host_side(&c->dst) && transfer_available(e) && zc_shared_deliver(p, e);
-    if (done)
-        name_host(p, c->dst.block);
-    zc_hostheap_unclaim(e);
-    return done;
-}
-
 static bool is_odd(const struct zc_extent *e)
 {
     return __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
@@ -191,8 +176,7 @@ static uint32_t into_device(struct zc_copy *c, struct zc_shared *p, bool capture
 {
     struct zc_extent *e = c->src.extent;
     const char *why = "something else than its host block is copied into it", *kept = NULL;
-    bool first = !zc_shared_is_one(p) && !zc_shared_writable(p) &&
-                 !__atomic_load_n(&p->stays_own, __ATOMIC_ACQUIRE);
+    bool first = !zc_shared_is_one(p) && !__atomic_load_n(&p->stays_own, __ATOMIC_ACQUIRE);
     if (first && e && !captured)
         kept = transfer_suits(c, p, e) ? transfer_become_one(c, p, e)
                                        : "the host block copied into it does not fit";
@@ -201,12 +185,6 @@ static uint32_t into_device(struct zc_copy *c, struct zc_shared *p, bool capture
     uint64_t low = first_byte(c, p, true);
     why = reason_to_unshare(p, low, low + c->bytes);
     return why ? transfer_hand_over(c, p, why) : (uint32_t)ZC_FACT_PAIR;
-}
-
-/* From a device block that is ONE to the host block that shows its pages, or may. */
-static bool reads_back(struct zc_copy *c, struct zc_shared *from)
-{
-    return (host_side(&c->dst) == from && transfer_is_straight(c, from)) || delivers(c, from);
 }
 
 uint32_t zc_shared_facts(struct zc_copy *c)
@@ -222,7 +200,8 @@ uint32_t zc_shared_facts(struct zc_copy *c)
         return ZC_FACT_FAILED;
     if (to)
         return into_device(c, to, captured);
-    if (!from || !zc_shared_is_one(from) || captured || !reads_back(c, from))
+    if (!from || !zc_shared_is_one(from) || captured || host_side(&c->dst) != from ||
+        !transfer_is_straight(c, from))
         return 0;
     if (!is_odd(c->dst.extent))
         return ZC_FACT_PAIR;

@@ -6,9 +6,8 @@ import os
 import re
 
 BUILDS = ("static", "shared", "ptds")
-PLACES = ("none", "device", "mapped", "managed", "vmm", "grow", "pinned", "shared",
-          "outputs")
-QUICK_PLACES = ("none", "mapped", "vmm", "shared", "outputs")
+PLACES = ("none", "device", "mapped", "managed", "vmm", "grow", "pinned", "shared")
+QUICK_PLACES = ("none", "mapped", "vmm", "shared")
 
 DEVICE_REQUESTS = "cudaMalloc, cudaMallocPitch"
 HOST_REQUESTS = "malloc, calloc, realloc, aligned_alloc, posix_memalign, memalign, valloc"
@@ -20,7 +19,6 @@ POLICIES = {
     "pinned": f"[rule libc]\napi = {HOST_REQUESTS}\nsize = 64K..\nplace = pinned\n"
               "[rule cuda]\napi = cudaHostAlloc, cudaMallocHost\nplace = pinned\n",
     "shared": SHARED_HOST + SHARED_DEVICE,
-    "outputs": SHARED_HOST + SHARED_DEVICE + "access = write\n",
 }
 
 

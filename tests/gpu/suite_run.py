@@ -24,7 +24,7 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 PLUGIN = "zc_suite_events"
 
 # Policies by what the results call them; bare has none.
-POLICIES = {"everyday": None, "shared-write": "outputs", "vmm": "vmm"}
+POLICIES = {"everyday": None, "shared": "shared", "vmm": "vmm"}
 
 # Plugins that run tests in other processes or in another order, or a second time.
 WITHOUT = ("xdist", "randomly", "random_order", "rerunfailures", "cacheprovider")

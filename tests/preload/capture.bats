@@ -24,9 +24,8 @@ same_in_every_place() {
     done
 }
 
-# Both kinds of pairs, which kernels may write or only read.
 device_rule=$'\n[rule device]\napi = cudaMalloc\nplace = shared, vmm\n'
-shared=("$host_rule$device_rule"'access = write' "$host_rule$device_rule"'access = read')
+shared=("$host_rule$device_rule"'access = read')
 
 @test "requests of another thread during a thread-local capture stay device memory" {
     same_in_every_place thread_local

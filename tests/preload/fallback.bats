@@ -17,7 +17,7 @@ setup() {
 }
 
 @test "what can't be shared is plain device memory, whatever the list says, and the log says so" {
-    local why="its rule does not say 'access = read' or 'access = write'"
+    local why="its rule does not say 'access = read'"
     places_of 'place = shared, vmm' 1
     [[ $places == "device: shared: $why" ]]
     places_of $'place = shared, vmm\naccess = read' 1

@@ -286,40 +286,6 @@ access = read"
     tail -n 1 "$log" | grep -qF "\"elided_calls\":3,\"elided_bytes\":$((3 * (BYTES - 1)))"
 }
 
-@test "the distribution's Python gets a result by an exchange of pages, which moves nothing" {
-    [[ -x /usr/bin/python3 ]] || skip 'no /usr/bin/python3'
-    write_policy "[rule host]
-api = $FAMILY
-place = shared
-[rule device]
-api = cudaMalloc
-place = shared
-access = write"
-    run_under "$LIBZC" /usr/bin/python3 -c '
-import ctypes, struct, sys
-cu = ctypes.CDLL("libcuda.so.1")
-size = int(sys.argv[1])
-context, module, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cu.cuCtxSetCurrent(context)
-cu.cuModuleLoadData(ctypes.byref(module), b".version 8.0")
-cu.cuModuleGetFunction(ctypes.byref(kernel), module, b"_Z6vecaddPKfS0_Pfm")
-blocks = [ctypes.c_void_p() for _ in range(3)]
-for block in blocks:
-    cu.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(size))
-for block, value in zip(blocks, (1.0, 2.0)):
-    cu.cuMemcpyHtoD_v2(block, struct.pack("f", value) * (size // 4), ctypes.c_size_t(size))
-count = ctypes.c_size_t(size // 4)
-given = (ctypes.c_void_p * 4)(*(ctypes.addressof(one) for one in (*blocks, count)))
-cu.cuLaunchKernel(kernel, size // 1024, 1, 1, 256, 1, 1, 0, None, given, None)
-data = (ctypes.c_char * size).from_buffer_copy(b"x" * size)
-print(cu.cuMemcpyDtoH_v2(data, blocks[2], ctypes.c_size_t(size)),
-      data.raw == struct.pack("f", 3.0) * (size // 4))
-' $BYTES
-    [[ $output == '0 True' && -z $stderr ]]
-    [[ $(moved_by_kind "$log") != *DtoH* ]]
-    tail -n 1 "$log" | grep -qF "\"elided_calls\":1,\"elided_bytes\":$BYTES"
-}
-
 @test "the distribution's Python copies from pinned memory under the preset for any program" {
     [[ -x /usr/bin/python3 ]] || skip 'no /usr/bin/python3'
     cp policy/presets/everyday.conf "$BATS_TEST_TMPDIR/policy.conf"

@@ -62,16 +62,6 @@ setup() {
     [[ $(sum elided_copies) -ge 48 ]]
 }
 
-@test "results are copied elsewhere while launches of other threads move them" {
-    of shared_stress same results 'access = write'
-    [[ $(ended own 'kernels may write it again') -gt 0 ]]
-}
-
-@test "two threads write their halves of a block that neither copy nor launch has used before" {
-    of shared_stress same halves 'access = write'
-    [[ $(ended one) -gt 0 && $(ended own) -gt 0 ]]
-}
-
 @test "whatever function fills memory does not reach the device" {
     of shared_io both reads
     (($(grep -c ": 8192, 1 bytes as sent, others kept 1, the device's 1$" <<<"$output") == 30))

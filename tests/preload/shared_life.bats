@@ -35,24 +35,20 @@ setup() {
 # The simulated driver's own registered memory is its children's where no handler tells it of them:
 # host blocks of the policy only.
 @test "so it is with _Fork, from a handler of signals as well" {
-    same forked_in_handler 'access = write'
     same forked_in_handler 'access = read' read
 }
 
 @test "a child that the kernel alone knows of ends where it touches shared host blocks" {
-    for access in read write; do
-        same cloned "access = $access" "${access/write/}"
-        # What an earlier fork has made private is the child's, too.
-        [[ $stderr == *'before a fork: 0'*'after a fork: 6'* ]]
-    done
+    same cloned 'access = read' read
+    # What an earlier fork has made private is the child's, too.
+    [[ $stderr == *'before a fork: 0'*'after a fork: 6'* ]]
 }
 
 @test "a child has what another thread gets, frees or changes while its parent forks" {
     export SIM_DEVICES=2
-    of shared_fork same beside 'access = write'
-    [[ $stderr == *'get, fork: '* && $stderr != *': 0'* ]] # Both were paused in every job.
     of shared_fork same beside 'access = read' read
-    of shared_fork same beside_quiet 'access = write'
+    [[ $stderr == *'get, fork: '* && $stderr != *': 0'* ]] # Both were paused in every job.
+    of shared_fork same beside_quiet 'access = read' read
 }
 
 @test "a program may close files that it does not know, and have their numbers" {

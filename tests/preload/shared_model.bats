@@ -20,9 +20,7 @@ setup() {
     [[ $(ended one) -gt 0 && $(ended own) -gt 0 ]]
 }
 
-@test "a random program whose kernels write has its blocks on the device, or delivers them" {
+@test "a random program whose kernels write has its blocks on the device" {
     model "${STEPS:-60000}" '' write
     [[ -z $pairs ]]
-    model "${STEPS:-60000}" 'access = write' write
-    [[ $(sum elided_copies) -gt 0 ]]
 }

@@ -167,12 +167,9 @@ pairs_exactly() {
         model "${STEPS:-30000}" 'access = read'
         [[ $(sum elided_copies) -gt 0 && $(sum copied_bytes) -gt 0 ]]
         [[ $(ended one) -gt 0 && $(ended own) -gt 0 ]]
-        model "${STEPS:-30000}" 'access = write' write
-        [[ $(sum elided_copies) -gt 0 ]]
         rm "$FACTS"
         export SIM_WRONG=parted
         model "${STEPS:-5000}" 'access = read'
-        model "${STEPS:-5000}" 'access = write' write
         [[ -z $pairs ]]
         unset $machine SIM_WRONG
     done

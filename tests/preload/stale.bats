@@ -7,7 +7,7 @@ load host.bash
 
 RULES=("$PINNED" "$PINNED"$'\nasync = overlap'
     $'[rule host]\napi = posix_memalign\nplace = shared, pinned
-[rule device]\napi = cudaMalloc\nsize = 1M..\nplace = shared\naccess = write'
+[rule device]\napi = cudaMalloc\nsize = 1G..\nplace = shared\naccess = read'
     $'[rule host]\napi = posix_memalign\nplace = pinned
 [rule device]\napi = cudaMalloc\nplace = mapped')
 

@@ -46,10 +46,6 @@ spill = move"
 api = cudaMalloc
 place = shared
 access = read"
-    [outputs]="${staged/pinned/shared}[rule device]
-api = cudaMalloc
-place = shared
-access = write"
 )
 
 # Runs a scenario under a policy: under POLICY SCENARIO
@@ -74,7 +70,7 @@ as_bare() {
     done
 }
 
-everything=(nothing mapped managed vmm lazy growing moving tables outputs)
+everything=(nothing mapped managed vmm lazy growing moving tables)
 
 @test "an unknown function or version has one trampoline by all routes, twins others, data none" {
     run -0 timeout 60 "$program" routes
@@ -124,7 +120,7 @@ data in libcuda.so.1: 7' && -z $stderr ]]
     as_bare nodes "${everything[@]}"
     [[ $stderr == *'does not know a value that was given to cuGraphAddNode_v2,'* ]]
     # Of managed memory the driver refuses single values.
-    as_bare flags nothing mapped vmm lazy growing moving tables outputs
+    as_bare flags nothing mapped vmm lazy growing moving tables
     [[ $stderr == *'does not know a value that was given to cuStreamWriteValue32_v2,'* ]]
 }
 

@@ -176,26 +176,6 @@ static void a_block_parts_from_its_beginning_on(void **state)
     drop_pool();
 }
 
-static void an_exchange_gives_each_the_others_file(void **state)
-{
-    char *from = get(true);
-    struct zc_extent *e = extent;
-    char *d = alias(from), *to = get(true), *old = alias(to);
-    (void)state;
-    memset(d, 7, SIZE);
-    memset(old, 1, SIZE);
-    assert_true(zc_memfile_exchange(e, extent));
-    assert_true(to[0] == 7 && to[SIZE - 1] == 7 && from[0] == 1);
-    to[0] = 8;
-    assert_int_equal(d[0], 7);
-    from[5] = 9;
-    assert_int_equal(old[5], 9);
-    assert_true(zc_memfile_shareable(e) && zc_memfile_shareable(extent));
-    free_both(to, d);
-    free_both(from, old);
-    drop_pool();
-}
-
 /* No other block may get it, so that it would stay for ever. */
 static void memory_that_a_fork_found_in_the_pool_is_given_back(void **state)
 {
@@ -344,7 +324,6 @@ int main(void)
         cmocka_unit_test(a_frozen_block_keeps_its_content_and_shows_no_more_of_it),
         cmocka_unit_test(memory_that_a_fork_found_in_the_pool_is_given_back),
         cmocka_unit_test(a_block_parts_from_its_beginning_on),
-        cmocka_unit_test(an_exchange_gives_each_the_others_file),
         cmocka_unit_test(a_block_that_the_program_has_changed_is_mapped_no_more),
         cmocka_unit_test(another_file_of_the_same_number_is_discarded_as_itself),
         cmocka_unit_test(a_block_has_no_descriptor),

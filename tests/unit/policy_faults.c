@@ -241,6 +241,11 @@ static const struct row rows[] = {
     {"a budget of libc's requests is a warning",
      "[rule r]\napi = malloc\nplace = pinned\nbudget = 1G\n", 4, 10,
      "warning: budget: does not count requests of libc", 0, 1},
+    {"a word for results is a warning", "[rule r]\napi = malloc\nplace = shared\naccess = write\n",
+     4, 10,
+     "warning: value 'write' is not needed any more and has no effect: results are device memory, "
+     "from which copies run at the link's speed",
+     0, 1},
     {"a level that there was is a warning", "[defaults]\nlog_level = deep\n", 2, 13,
      "warning: value 'deep' is not needed any more and has no effect: no level looks at what "
      "copies carry; 'events' tells of each copy",

@@ -151,7 +151,6 @@ static void single_words_reach_their_fields(void **state)
         unsigned value;
     } rows[] = {
         {"shared", "access = read", offsetof(struct zc_rule, access), ZC_ACCESS_READ},
-        {"shared", "access = write", offsetof(struct zc_rule, access), ZC_ACCESS_WRITE},
         {"shared", "access = readwrite", offsetof(struct zc_rule, access), ZC_ACCESS_READWRITE},
         {"pinned", "async = staged", offsetof(struct zc_rule, async), ZC_ASYNC_STAGED},
         {"pinned", "async = overlap", offsetof(struct zc_rule, async), ZC_ASYNC_OVERLAP},

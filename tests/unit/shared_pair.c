@@ -92,12 +92,11 @@ static struct zc_extent *extent;
 static char *host;
 static char want_h[SIZE], want_d[SIZE];
 
-static void make_device(const char *rule)
+static void make_device(void)
 {
-    bool output = strcmp(rule, "output") == 0;
     const struct zc_want want = {.size = SIZE,
                                  .context = current,
-                                 .rule = &zc_rules()->rules[output ? 2 : 1],
+                                 .rule = &zc_rules()->rules[1],
                                  .api = ZC_API_cuMemAlloc,
                                  .host_heap = true};
     const char *why = NULL;
@@ -149,7 +148,7 @@ static void write_host(size_t at, char byte)
 /* One pair, in ONE: both sides are equal but for a page in the middle. */
 static void make_pair(void)
 {
-    make_device("input");
+    make_device();
     make_host(1);
     assert_true(become_one());
     assert_true(read_only);
@@ -227,7 +226,7 @@ static void whatever_is_refused_a_block_that_does_not_become_one_can_be_used(voi
     for (unsigned round = 0; round < 4; round++) {
         bool more = true, attached = round & 1, kernel = round & 2;
         for (unsigned n = 1; more; n++) {
-            make_device("input");
+            make_device();
             make_host(4);
             if (attached)
                 attach();
@@ -244,84 +243,6 @@ static void whatever_is_refused_a_block_that_does_not_become_one_can_be_used(voi
             if (!one)
                 attach();
             memcpy(want_d, device(), SIZE);
-            check_both();
-            end_both();
-        }
-    }
-}
-
-/* Of an output, to which kernels write: it is one with memory of nobody's from the first one on,
- * where that is possible. */
-static bool deliver(void)
-{
-    assert_true(zc_hostheap_claim_for_device(extent));
-    bool done = zc_shared_deliver(pair, extent);
-    zc_hostheap_unclaim(extent);
-    return done;
-}
-
-static void run_kernel(char byte)
-{
-    assert_int_equal(zc_shared_before_kernels(ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
-    memset(device(), byte, SIZE);
-    memset(want_d, byte, SIZE);
-}
-
-static void whatever_is_refused_an_output_is_delivered_whole_or_not_at_all(void **state)
-{
-    (void)state;
-    for (unsigned round = 0; round < 3; round++) {
-        bool more = true, kernel = round;
-        kernel_is_full = round == 2;
-        for (unsigned n = 1; more; n++) {
-            make_device("output");
-            assert_false(zc_shared_is_one(pair));
-            run_kernel(7);
-            assert_true(zc_shared_is_one(pair));
-            assert_false(read_only);
-            make_host(1);
-            count_from_here(kernel ? 0 : n, kernel ? n : 0);
-            bool done = deliver();
-            more = (kernel ? kernel_calls : driver_calls) >= n;
-            count_from_here(0, 0);
-            assert_true(done || more);
-            assert_ptr_equal(extent->shared, done ? pair : NULL);
-            if (done)
-                memset(want_h, 7, SIZE);
-            check_both();
-            assert_int_equal(zc_shared_to_own(pair, ZC_FN_cuMemsetD8_v2, changed), CUDA_SUCCESS);
-            check_both();
-            void *other[3]; /* What libzc had for it is nobody's. */
-            for (unsigned i = 0; i < 3; i++)
-                other[i] = memset(host_get(SIZE), 5, SIZE);
-            check_both();
-            for (unsigned i = 0; i < 3; i++)
-                zc_hostmem_put(other[i]);
-            end_both();
-        }
-    }
-    kernel_is_full = false;
-}
-
-static void whatever_is_refused_an_output_can_be_used(void **state)
-{
-    (void)state;
-    for (unsigned kernel = 0; kernel < 2; kernel++) {
-        bool more = true;
-        for (unsigned n = 1; more; n++) {
-            make_device("output");
-            count_from_here(kernel ? 0 : n, kernel ? n : 0);
-            CUresult result = zc_shared_before_kernels(ZC_FN_cuLaunchKernel);
-            more = (kernel ? kernel_calls : driver_calls) >= n;
-            count_from_here(0, 0);
-            assert_true(more || zc_shared_is_one(pair));
-            assert_true(result == CUDA_SUCCESS || !zc_shared_is_one(pair));
-            if (result == CUDA_SUCCESS && !zc_shared_is_one(pair))
-                assert_true(zc_vmm_whole(pair->vmm));
-            if (result != CUDA_SUCCESS)
-                attach();
-            run_kernel(6);
-            make_host(2);
             check_both();
             end_both();
         }
@@ -347,8 +268,7 @@ static void a_host_block_that_goes_leaves_the_device_block_its_content(void **st
 
 #define POLICY                                                                                     \
     "[rule host]\napi = malloc\nsize = 1M..\nplace = shared\n"                                     \
-    "[rule input]\napi = cudaMalloc\nplace = shared\naccess = read\n"                              \
-    "[rule output]\napi = cudaMalloc\nplace = shared\naccess = write\n"
+    "[rule input]\napi = cudaMalloc\nplace = shared\naccess = read\n"
 
 /* A copy of another thread's holds the lock, and nothing of it is lost by a change of the backing,
  * or a free, that waits for it. */
@@ -404,7 +324,7 @@ static void there_is_room_for_all_that_the_cpu_may_write(void **state)
     make_pair();
     struct zc_backing first = backing;
     struct zc_shared *first_pair = pair;
-    make_device("input");
+    make_device();
     struct zc_extent *first_extent = extent;
     make_host(4);
     available = 2 * SIZE - 1;
@@ -433,8 +353,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_is_refused_a_block_is_one_or_has_memory_of_its_own),
         cmocka_unit_test(whatever_is_refused_a_block_that_does_not_become_one_can_be_used),
-        cmocka_unit_test(whatever_is_refused_an_output_is_delivered_whole_or_not_at_all),
-        cmocka_unit_test(whatever_is_refused_an_output_can_be_used),
         cmocka_unit_test(a_host_block_that_goes_leaves_the_device_block_its_content),
         cmocka_unit_test(there_is_room_for_all_that_the_cpu_may_write),
         cmocka_unit_test(a_change_of_the_backing_waits_for_a_copy),

@@ -212,7 +212,6 @@ class Finder:
         fill = 0 if "pinned" in kept else self._prices.fill_ns
         for name, site in self._traffic.sites.items():
             heap_in = [host for host in site.into if host not in (OTHER, PINNED)]
-            heap_out = [host for host in site.out if host not in (OTHER, PINNED)]
             can_share = site.apis <= DEVICE_APIS and site.greatest > SHARED_OVER
             time = sum(self._time(way, host, total, kept)
                        for way, sums in (("HtoD", site.into), ("DtoH", site.out))
@@ -220,9 +219,7 @@ class Finder:
             back = sum(one.bytes for one in site.out.values())
             only_in = back <= HARDLY * sum(one.bytes for one in site.into.values())
             if heap_in and only_in and can_share:
-                yield self._shared(name, "read", heap_in, time + fill)
-            elif heap_out and not site.into and can_share and not site.written:
-                yield self._shared(name, "write", heap_out, time + fill)
+                yield self._shared(name, heap_in, time + fill)
             elif site.into and only_in and site.apis <= DEVICE_APIS and \
                     site.greatest > SHARED_OVER:
                 time -= self._prices.costs.cpu_ns(sum(one.bytes for one in site.into.values()))
@@ -231,11 +228,11 @@ class Finder:
                     {f"mapped-{name}": f"site = {name}\nplace = mapped, device\n"}, sites=(name,))
 
     @staticmethod
-    def _shared(name: str, access: str, hosts: list[str], time: float) -> Candidate:
-        what = "kernels only read" if access == "read" else "kernels write"
+    def _shared(name: str, hosts: list[str], time: float) -> Candidate:
         return Candidate(
-            "shared", f"blocks of site {name}, which {what}, are one with the host's", time, time,
-            {f"shared-{name}": f"site = {name}\nplace = shared, device\naccess = {access}\n"},
+            "shared", f"blocks of site {name}, which kernels only read, are one with the host's",
+            time, time,
+            {f"shared-{name}": f"site = {name}\nplace = shared, device\naccess = read\n"},
             hosts, sites=(name, *hosts))
 
 

@@ -53,7 +53,6 @@ class DeviceSite(Blocks):
     # By the host's side: a call path of malloc's, OTHER or PINNED.
     into: dict[str, Sum] = field(default_factory=dict)
     out: dict[str, Sum] = field(default_factory=dict)
-    written: bool = False         # By sets, or copies on the device.
 
 
 @dataclass
@@ -110,11 +109,9 @@ class Traffic:
             self._count(self.sites[dst.site].into, src, string(record, "src_kind"), record)
         elif direction == "DtoH" and src is not None and src.on_device:
             self._count(self.sites[src.site].out, dst, string(record, "dst_kind"), record)
-        elif dst is not None and dst.on_device:
-            self.sites[dst.site].written = True
-            if src is not None and src.on_device and src is not dst and src.size <= dst.size and \
-                    size >= GROWN_SHARE * src.size:
-                src.moved_to = record["dst_block"], size, number(record, "blocked_ns")
+        elif dst is not None and dst.on_device and src is not None and src.on_device and \
+                src is not dst and src.size <= dst.size and size >= GROWN_SHARE * src.size:
+            src.moved_to = record["dst_block"], size, number(record, "blocked_ns")
 
     def _count(self, sums: dict[str, Sum], host: Block | None, kind: str, record: Record) -> None:
         size = number(record, "bytes")

@@ -408,21 +408,6 @@ static void unchanged(void)
     free(p.h);
 }
 
-/* By kernels with threads enough for all of it. */
-static void repainted(void)
-{
-    struct pair p = new_pair(SIZE);
-    size_t from = 0, n = SIZE;
-    for (unsigned seed = 1; seed < 5; seed++) {
-        void *args[] = {&p.d, &from, &n, &seed, &from};
-        CHECK(cuLaunchKernel(kernel_of(PAINT), SIZE / 1024, 1, 1, 256, 1, 1, 0, NULL, args, NULL));
-    }
-    CHECK(cuCtxSynchronize()); /* A busy machine takes longer than libzc waits for a device. */
-    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
-    EXPECT(shows(p.h, SIZE, 4));
-    give_back(p);
-}
-
 /* The worst case: everything is written again before each copy. */
 static void rewritten(void)
 {
@@ -544,7 +529,6 @@ int main(int argc, char **argv)
         {"padded", padded},
         {"unchanged", unchanged},
         {"rewritten", rewritten},
-        {"repainted", repainted},
         {"registered_beside", registered_beside},
         {"by_two_threads", by_two_threads},
         {"copied_in_vain", copied_in_vain},

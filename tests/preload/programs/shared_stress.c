@@ -155,62 +155,6 @@ static void launch_round(unsigned *dice, unsigned char *seen)
     free(p.h);
 }
 
-/* A result that the host block has got is copied elsewhere, while launches of other threads give
- * such blocks memory of their own. */
-static void result_round(unsigned *dice, unsigned char *seen)
-{
-    size_t n = 3 * UNIT;
-    struct pair p = some_pair(n, false);
-    unsigned seed = roll(dice);
-    gpu_paint(p.d, 0, n, seed);
-    CHECK(cuMemcpyDtoH(p.h, p.d, n));
-    for (unsigned i = 0; i < 4; i++) {
-        memset(seen, 0, n);
-        CHECK(cuMemcpyDtoH(seen, p.d, n));
-        EXPECT(shows(seen, n, seed));
-    }
-    CHECK(cuMemFree(p.d));
-    EXPECT(shows(p.h, n, seed));
-    free(p.h);
-}
-
-static void *paint_second_half(void *block)
-{
-    CUdeviceptr d = *(CUdeviceptr *)block;
-    CHECK(cuCtxSetCurrent(context));
-    gpu_paint(d, UNIT, UNIT, 4);
-    return NULL;
-}
-
-/* A launch that begins while another thread's first copy or launch decides where the block lies. */
-static void halves_round(unsigned *dice, unsigned char *seen)
-{
-    struct pair p = some_pair(2 * UNIT, false);
-    pthread_t thread;
-    paint(p.h, UNIT, 4);
-    CHECK(pthread_create(&thread, NULL, paint_second_half, &p.d));
-    if (roll(dice) % 2)
-        gpu_paint(p.d, 0, UNIT, 4);
-    else
-        CHECK(cuMemcpyHtoD(p.d, p.h, UNIT));
-    CHECK(pthread_join(thread, NULL));
-    CHECK(cuMemcpyDtoH(seen, p.d, 2 * UNIT));
-    EXPECT(shows(seen, 2 * UNIT, 4));
-    CHECK(cuMemcpyDtoH(p.h, p.d, 2 * UNIT));
-    EXPECT(shows(p.h, 2 * UNIT, 4));
-    give_back(p);
-}
-
-static void small_launch_round(unsigned *dice, unsigned char *seen)
-{
-    CUdeviceptr d;
-    (void)seen;
-    CHECK(cuMemAlloc(&d, SMALL));
-    for (unsigned i = 0; i < 20; i++)
-        gpu_paint(d, 0, 64, roll(dice));
-    CHECK(cuMemFree(d));
-}
-
 static struct pair crossed[2]; /* That threads copy to each other. */
 
 static void cross(int from)
@@ -239,10 +183,10 @@ static const struct scene {
     const char *name;
     unsigned rounds;
     round_fn even, odd; /* Of every second thread. */
-} scenes[] = {
-    {"rounds", 60, round_of, round_of},          {"across", 60, device_round, host_round},
-    {"launches", 8, launch_round, launch_round}, {"results", 10, result_round, small_launch_round},
-    {"halves", 20, halves_round, halves_round},  {"crossing", 20, forth_round, back_round}};
+} scenes[] = {{"rounds", 60, round_of, round_of},
+              {"across", 60, device_round, host_round},
+              {"launches", 8, launch_round, launch_round},
+              {"crossing", 20, forth_round, back_round}};
 static const struct scene *chosen;
 static unsigned seed, times;
 
