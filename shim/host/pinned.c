@@ -66,9 +66,11 @@
  * for the program. */
 #define RESTS_MS 5000u
 
-static ZC_OWN uint64_t registrations; /* Atomic. */
-static ZC_OWN bool forgone;           /* Of blocks with 'async = staged' none are made.  Atomic. */
-static uint64_t most;                 /* MAPS_PERCENT of vm.max_map_count; 0 until asked. */
+static ZC_OWN struct {
+    uint64_t registrations; /* Atomic, as the others. */
+    uint64_t most;          /* MAPS_PERCENT of vm.max_map_count; 0 until asked. */
+    bool forgone;           /* Of blocks with 'async = staged' none are made. */
+} pinned;
 
 /* Registrations of the first `bytes` of an extent. */
 static uint64_t parts_of(const struct zc_extent *e, size_t bytes)
@@ -101,14 +103,14 @@ static size_t part_end(const struct range *r, size_t at)
 
 static bool room_for(uint64_t more)
 {
-    uint64_t limit = __atomic_load_n(&most, __ATOMIC_RELAXED);
+    uint64_t limit = __atomic_load_n(&pinned.most, __ATOMIC_RELAXED);
     if (!limit) {
         limit = zc_limits_maps() / 100 * MAPS_PERCENT;
-        __atomic_store_n(&most, limit, __ATOMIC_RELAXED);
+        __atomic_store_n(&pinned.most, limit, __ATOMIC_RELAXED);
     }
-    if (__atomic_add_fetch(&registrations, more, __ATOMIC_RELAXED) <= limit)
+    if (__atomic_add_fetch(&pinned.registrations, more, __ATOMIC_RELAXED) <= limit)
         return true;
-    __atomic_fetch_sub(&registrations, more, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&pinned.registrations, more, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -118,7 +120,7 @@ static void refused(const struct zc_extent *e, CUresult result)
         zc_message(ZC_WARN, "fallback",
                    "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count; "
                    "raise it, or give their rules a larger 'size'",
-                   most, (unsigned)MAPS_PERCENT);
+                   pinned.most, (unsigned)MAPS_PERCENT);
     else if (result != FULL && result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
         zc_message(ZC_WARN, "fallback",
                    "host blocks stay pageable: cuMemHostRegister of %B returned %u; 'zc doctor' "
@@ -212,7 +214,7 @@ CUresult zc_pinned_end(void *p, size_t bytes)
     CUresult result = end_range(&r);
     if (result == CUDA_SUCCESS && e) {
         e->adopted = false;
-        __atomic_fetch_sub(&registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
+        __atomic_fetch_sub(&pinned.registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
     }
     return result;
 }
@@ -295,7 +297,7 @@ static CUresult enrol(struct zc_extent *e)
     leave_file(e);
     result = make_registrations(e, bytes);
     if (result != CUDA_SUCCESS)
-        __atomic_fetch_sub(&registrations, parts_of(e, bytes), __ATOMIC_RELAXED);
+        __atomic_fetch_sub(&pinned.registrations, parts_of(e, bytes), __ATOMIC_RELAXED);
     e->context = context;
     return result;
 }
@@ -469,7 +471,7 @@ static bool has_room(const struct zc_extent *e)
 static bool may_register(const struct zc_extent *e, uint64_t copied)
 {
     return worth(e, copied) && has_room(e) && !zc_capture_any() && !zc_life_closing() &&
-           !(__atomic_load_n(&forgone, __ATOMIC_SEQ_CST) && rule_in(e, true));
+           !(__atomic_load_n(&pinned.forgone, __ATOMIC_SEQ_CST) && rule_in(e, true));
 }
 
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
@@ -535,7 +537,7 @@ bool zc_pinned_unregister(struct zc_extent *e)
     zc_context_leave(lent);
     if (result != CUDA_SUCCESS)
         return false;
-    __atomic_fetch_sub(&registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&pinned.registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
     __atomic_store_n(&e->graphed, false, __ATOMIC_RELEASE);
     return true;
 }
@@ -667,8 +669,8 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
 {
     uintptr_t from = 0;
     CUresult result = CUDA_SUCCESS;
-    __atomic_store_n(&forgone, true, __ATOMIC_SEQ_CST);
-    if (!__atomic_load_n(&registrations, __ATOMIC_SEQ_CST))
+    __atomic_store_n(&pinned.forgone, true, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&pinned.registrations, __ATOMIC_SEQ_CST))
         return CUDA_SUCCESS;
     for (struct zc_extent *e; result == CUDA_SUCCESS && (e = zc_hostheap_next(from, is_staged));) {
         bool may_end = !zc_pinned_lasts(e) && zc_stream_may_wait(NULL, RESTS_MS);
@@ -687,7 +689,7 @@ static void forget_registration(struct zc_extent *e, void *context)
     bool done = pin_of(e) == ZC_PIN_DONE;
     if ((!done && !e->adopted) || e->context != context || !zc_hostheap_mine(e))
         return;
-    __atomic_fetch_sub(&registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&pinned.registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
     e->adopted = false;
     if (done)
         zc_pinned_let_go(e, ZC_PIN_NONE);

@@ -50,21 +50,23 @@ bool zc_pinned_host_has(size_t bytes)
     return zc_available() >= bytes;
 }
 
-static uint64_t tidied;   /* Ticks of the last time.  Atomic. */
-static uint64_t tidy_not; /* Nanoseconds from then on in which it is not tried again.  Atomic. */
+static struct {
+    uint64_t last;  /* Ticks of the last time.  Atomic. */
+    uint64_t pause; /* Nanoseconds from then on in which it is not tried again.  Atomic. */
+} tidied;
 
 /* Unregistering waits for the device, which may wait for something that the program does next: so
  * this only looks for a moment whether the device has nothing to do. */
 void zc_pinned_tidy_slow(void)
 {
-    uint64_t before = __atomic_load_n(&tidied, __ATOMIC_RELAXED), now = zc_ticks();
+    uint64_t before = __atomic_load_n(&tidied.last, __ATOMIC_RELAXED), now = zc_ticks();
     CUcontext context = NULL;
-    if (zc_ticks_to_ns(now - before) <= __atomic_load_n(&tidy_not, __ATOMIC_RELAXED) ||
-        !__atomic_compare_exchange_n(&tidied, &before, now, false, __ATOMIC_RELAXED,
+    if (zc_ticks_to_ns(now - before) <= __atomic_load_n(&tidied.pause, __ATOMIC_RELAXED) ||
+        !__atomic_compare_exchange_n(&tidied.last, &before, now, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return;
     zc_hostheap_tidy(false);
-    __atomic_store_n(&tidy_not, TIDY_NS, __ATOMIC_RELAXED);
+    __atomic_store_n(&tidied.pause, TIDY_NS, __ATOMIC_RELAXED);
     void *registrar = zc_hostheap_surplus_context();
     if (!registrar || zc_capture_any() || zc_life_closing() ||
         zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != registrar ||
@@ -73,7 +75,7 @@ void zc_pinned_tidy_slow(void)
     if (zc_stream_all_rest(context, TIDY_MS))
         zc_pinned_trim(false);
     else
-        __atomic_store_n(&tidy_not, TIDY_BUSY_NS, __ATOMIC_RELAXED);
+        __atomic_store_n(&tidied.pause, TIDY_BUSY_NS, __ATOMIC_RELAXED);
     zc_driver_unlock();
 }
 
