@@ -146,7 +146,8 @@ static void deliver(zc_message_sink sink, enum zc_severity severity, const char 
 
 static void deliver_held(zc_message_sink sink)
 {
-    for (int i = 0; i < HELD; i++) {
+    uint32_t count = __atomic_load_n(&messages.held_count, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < count && i < HELD; i++) {
         struct held *h = &messages.held[i];
         const char *code = __atomic_exchange_n(&h->code, NULL, __ATOMIC_ACQUIRE);
         if (code != NULL)
@@ -215,6 +216,9 @@ void zc_message_set_sink(zc_message_sink new_sink)
 
 void zc_message_reset(void)
 {
-    if (messages.sink != NULL)
-        memset(&messages, 0, sizeof(messages));
+    if (messages.sink == NULL)
+        return;
+    memset(messages.codes, 0, sizeof(messages.codes));
+    messages.held_count = 0;
+    messages.sink = NULL;
 }
