@@ -42,6 +42,5 @@ UNSEEN = (
     script("a training that is saved", "train_saved", "--width 512"),
     script("crops of volumes", "volume_crops", "--volumes 6 --side 192"),
 )
-SCRIPTS = tuple(learning(row, f"{GROUP}: {group}", row.metrics[0], PEAK)
-                for group, rows in (("people's", app_rows.ROWS), ("unseen", UNSEEN))
-                for row in rows)
+SCRIPTS = tuple(learning(row, f"{GROUP}: applications", row.metrics[0], PEAK)
+                for row in app_rows.ROWS + UNSEEN)

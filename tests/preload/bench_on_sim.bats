@@ -298,8 +298,7 @@ kept_tree() {
     run -0 head -c 1200 README.md
     [[ $output == *" s → "*" % of "*"](kernels/pictures/programs.svg)"* ]]
     [[ $(grep -c '→' kernels/pictures/programs.svg) -ge 15 ]]
-    # One line a job, and a few a group of them.
-    (($(wc -l <kernels/RESULTS.md) < 2 * $(wc -l <kernels/results.jsonl) + 130))
+    [[ $(wc -l <kernels/RESULTS.md) -lt 300 ]]
 }
 
 # Runs overhead.sh, which must end with a status and leave a line that says why, where its table
