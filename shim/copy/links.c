@@ -14,6 +14,7 @@
 #include "copy/links.h"
 
 #include "base/job.h"
+#include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "base/own.h"
@@ -41,6 +42,9 @@
 /* `links = idle`: bytes of large copies after which a context on one more peer is made: to wait for
  * them over the own link takes about as long as that. */
 #define PAYS ((uint64_t)8 << 30)
+
+/* `links = idle`: so many copies in a row without a large one, and the contexts are given back. */
+#define SMALL_MOST 4096u
 
 /* Of a GPU's memory the context and buffers here, and what its driver keeps, take less; with
  * another process on it there is more. */
@@ -78,6 +82,7 @@ struct link {
 static ZC_OWN struct {
     uint64_t bytes; /* Of all large copies.  Atomic. */
     unsigned made;  /* Contexts, ever.  Atomic. */
+    unsigned small; /* Copies since the last large one.  Atomic. */
     struct link of[ZC_LINKS_MAX];
 } links;
 
@@ -124,6 +129,7 @@ static void link_end(struct link *link)
     if (link->context)
         zc_real.cuCtxDestroy_v2(link->context);
     link->context = NULL;
+    __atomic_store_n(&link->reached, NULL, __ATOMIC_RELAXED);
     link->last.bytes = 0;
     link->lost = true;
 }
@@ -332,7 +338,7 @@ static void learn(struct timed *part)
         ms <= 0)
         return;
     float now = (float)part->bytes / 1024 / ms;
-    *part->rate = *part->rate > 0 ? (3 * *part->rate + now) / 4 : now;
+    *part->rate = *part->rate > 0 ? (*part->rate + now) / 2 : now;
     part->bytes = 0;
 }
 
@@ -544,6 +550,7 @@ bool zc_links_copy(struct zc_copy *c)
     CUstreamCaptureMode before = zc_capture_relax();
     zc_stream_identify(c->stream, c->flavour, &job.stream);
     __atomic_fetch_add(&links.bytes, c->bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&links.small, 0, __ATOMIC_RELAXED);
     unsigned count = claim_links(&job, peers);
     job.begin = count ? zc_stream_mark_here(c->stream, c->flavour) : NULL;
     if (job.begin)
@@ -559,6 +566,15 @@ bool zc_links_copy(struct zc_copy *c)
     return job.begin;
 }
 
+/* Gives a link's context back, if there is one and it has nothing to do. */
+static bool link_give(struct link *link)
+{
+    bool given = link->context && zc_real.cuEventQuery(link->passed[0]) == CUDA_SUCCESS;
+    if (given)
+        link_end(link);
+    return given;
+}
+
 /* The current device is short of memory: gives the context there back, with all that it has, and
  * makes no other one. */
 static unsigned links_reclaim(int place)
@@ -568,12 +584,26 @@ static unsigned links_reclaim(int place)
                 zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < ZC_LINKS_MAX &&
                 link_claim(&links.of[device]);
     struct link *link = here ? &links.of[device] : NULL;
-    bool given = here && link->context && zc_real.cuEventQuery(link->passed[0]) == CUDA_SUCCESS;
-    if (given)
-        link_end(link);
+    bool given = here && link_give(link);
     if (here)
         link_release(link);
     return given;
+}
+
+void zc_links_small(void)
+{
+    if (__atomic_add_fetch(&links.small, 1, __ATOMIC_RELAXED) != SMALL_MOST || zc_capture_any() ||
+        zc_life_closing())
+        return;
+    for (int i = 0; i < ZC_LINKS_MAX; i++) {
+        if (!link_claim(&links.of[i]))
+            continue;
+        if (link_give(&links.of[i])) {
+            links.of[i].lost = false;
+            zc_log_warn(ZC_NOTE, "links", "a context is given back, as copies are small now");
+        }
+        link_release(&links.of[i]);
+    }
 }
 
 /* Peer access and events go with a context; the next one may have the same handle. */

@@ -18,6 +18,9 @@ static inline bool zc_links_large(const struct zc_copy *c)
  * current context, in a stream of that.  Asks the driver. */
 uint32_t zc_links_facts(const struct zc_copy *c);
 
+/* `links = idle`: a smaller copy.  Gives the peers' contexts back after many of them in a row. */
+void zc_links_small(void);
+
 /* Carries a copy out that goes the way ZC_WAY_LINKS: the device's own link has one part, and each
  * peer's another one, in chunks by a buffer there and NVLink.  All of that is given to streams: it
  * begins behind an event of the copy's stream, which waits for its end.  False if no peer can be

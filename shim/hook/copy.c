@@ -137,6 +137,8 @@ bool zc_copy_begin(struct zc_copy *c)
         return false;
     zc_copy_resolve(c);
     bool large = zc_parallel_large(c);
+    if (__builtin_expect(zc_rules()->links == ZC_LINKS_IDLE, 0) && c->bytes < ZC_LINKS_LEAST)
+        zc_links_small();
     bool any = large || c->unknown || is_ours(&c->dst) || is_ours(&c->src);
     return __builtin_expect(any, 0) && begin_planned(c, large);
 }

@@ -169,6 +169,14 @@ api = malloc\nplace = pinned' timeout 60 "$program" staged
     [[ $(relayed) == 0 && $stderr == *'other ranks of the job use'* ]]
 }
 
+@test "links = idle gives a peer's context back once copies are small, and makes it again" {
+    linked rested idle
+    [[ $(grep -c '^cuCtxDestroy_v2 0' "$SIM_TRACE") == 1 ]]
+    [[ $(grep -c '^cuCtxCreate_v2 0' "$SIM_TRACE") == 2 ]]
+    linked rested 2
+    run ! grep -q '^cuCtxDestroy' "$SIM_TRACE"
+}
+
 @test "an idle peer that another process has memory on keeps its link, and libzc nothing there" {
     SIM_MEMORY_MIB=4096 SIM_TAKEN_MIB=500 linked many idle
     (($(relayed) > 0))

@@ -406,6 +406,16 @@ static void anew(void)
     }
 }
 
+/* No large copies for long, then many. */
+static void rested(void)
+{
+    many();
+    struct pair p = make_pair(8, 1);
+    for (int i = 0; i < 4200; i++)
+        CHECK(cuMemcpyHtoD(p.device, p.from, 8));
+    many();
+}
+
 /* The peer has work of the program's. */
 static void busy(void)
 {
@@ -606,6 +616,7 @@ int main(int argc, char **argv)
                                           {"uneven", uneven},
                                           {"slow", slow},
                                           {"anew", anew},
+                                          {"rested", rested},
                                           {"busy", busy},
                                           {"lanes_in_turns", lanes_in_turns},
                                           {"lanes_failing", lanes_failing},
