@@ -375,6 +375,11 @@ $keys" "$memory" other_devices_of_the_bus
     done
 }
 
+@test "arrays of two devices that grow by turns stay each on its own" {
+    export SIM_DEVICES=2
+    program=$apart everywhere two_devices
+}
+
 @test "a copy that another context makes is in order with what that context did before" {
     program=$apart everywhere other_context
 }

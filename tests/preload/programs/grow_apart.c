@@ -163,12 +163,47 @@ static void ahead_together(void)
     end_gpu(0);
 }
 
+/* Arrays of two devices that grow by turns, the second device's always to the larger size. */
+static void two_devices(void)
+{
+    CUdeviceptr arrays[2];
+    CUcontext home[2];
+    size_t before[2], after, total;
+    for (int d = 0; d < 2; d++) {
+        home[d] = start_gpu(d);
+        CHECK(cuMemGetInfo(&before[d], &total));
+        arrays[d] = make(4 * MIB);
+        CHECK(cuMemsetD8(arrays[d], (unsigned char)(d + 1), 4 * MIB));
+    }
+    for (size_t size = 4 * MIB; size < 64 * MIB; size *= 2)
+        for (int d = 0; d < 2; d++) {
+            int ordinal = -1;
+            CHECK(cuCtxSetCurrent(home[d]));
+            fill_kernel = NULL;
+            arrays[d] = grow_to(2 * size, arrays[d], size);
+            has(arrays[d], d + 1, size);
+            fill(arrays[d] + size, d + 1, size, NULL);
+            CHECK(cuCtxSynchronize());
+            has(arrays[d], d + 1, 2 * size);
+            CHECK(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, arrays[d]));
+            EXPECT(ordinal == d);
+        }
+    for (int d = 0; d < 2; d++) {
+        CHECK(cuCtxSetCurrent(home[d]));
+        CHECK(cuMemGetInfo(&after, &total));
+        EXPECT(before[d] - after >= 64 * MIB && before[d] - after < 96 * MIB);
+        CHECK(cuMemFree(arrays[d]));
+        end_gpu(d);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"other_context", other_context},   {"other_peers", other_peers},
         {"rest_promised", rest_promised},   {"not_unmapped", not_unmapped},
         {"ahead_together", ahead_together}, {"launch_beside_destroy", launch_beside_destroy},
+        {"two_devices", two_devices},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
