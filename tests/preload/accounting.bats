@@ -138,6 +138,26 @@ killed_by() {
     [[ ! -e $BATS_TEST_TMPDIR/log.counters ]]
 }
 
+@test "the log has the status that a program ends with, and the time that its calls took" {
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=$BATS_TEST_TMPDIR/log
+    run -3 env LD_PRELOAD="$LIBZC" python3 -c '
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+context, block = ctypes.c_void_p(), ctypes.c_uint64()
+host = ctypes.create_string_buffer(1 << 20)
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
+assert cuda.cuMemcpyHtoD_v2(block, host, ctypes.c_size_t(1 << 20)) == 0
+sys.exit(3)'
+    tail -n 1 "$ZC_LOG" | python3 -c '
+import json, sys
+summary = json.load(sys.stdin)
+assert summary["exit_status"] == 3, summary
+assert 0 < summary["blocked_ns"] < summary["wall_ns"], summary
+assert 0 < summary["driver_start_ns"] < summary["wall_ns"], summary'
+}
+
 @test "every line of a killed process's log is whole" {
     need_built "$programs/killed"
     export LD_LIBRARY_PATH=$SIM ZC_LOG_LEVEL=events
