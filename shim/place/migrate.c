@@ -88,7 +88,7 @@ struct named {
 
 static bool migrate_fetches(void)
 {
-    return __atomic_load_n(&zc_vmm_fetched, __ATOMIC_RELAXED);
+    return __atomic_load_n(&zc_vmm_counts.fetched, __ATOMIC_RELAXED);
 }
 
 static bool may_fetch(const struct zc_block *block)
@@ -637,16 +637,16 @@ static CUresult migrate_before_launch(const struct zc_launch *launch)
         return CUDA_SUCCESS;
     if (zc_life_closing())
         return migrate_keeps(launch);
-    if (!__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED)) {
+    if (!__atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_RELAXED)) {
         zc_launch_call(ZC_LAUNCH_MOVE, NULL);
-        if (__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_RELAXED))
             zc_migrate_watch();
         return CUDA_SUCCESS;
     }
     if (zc_capture_holds(launch->stream, launch->flavour) ||
         !zc_migrate_meets(launch->stream, launch->flavour) || zc_capture_any())
         return migrate_keeps(launch);
-    if (!__atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED) && !migrate_fetches() &&
+    if (!__atomic_load_n(&zc_vmm_counts.hosted, __ATOMIC_RELAXED) && !migrate_fetches() &&
         __atomic_add_fetch(&moving.seen, 1, __ATOMIC_RELAXED) % SAMPLE)
         return CUDA_SUCCESS;
     zc_regret_collect();

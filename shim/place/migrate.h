@@ -20,7 +20,7 @@ void zc_migrate_watch(void);
 /* True while there are such blocks; and what a kernel names of them is the graph's. */
 static inline bool zc_migrate_any(void)
 {
-    return __atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED);
+    return __atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_RELAXED);
 }
 void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel);
 

@@ -37,7 +37,7 @@ uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted)
     size_t available = 0, total = 0;
     uint64_t budget = counted ? zc_budget_left(rule, device) : UINT64_MAX;
     uint64_t left = room_lesser(zc_limits_left(ZC_PLACE_DEVICE, device), budget);
-    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+    if (!left || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
         return left;
     uint64_t kept = zc_lazy_promised(device) + total / ROOM_SPARE_PART;
     return room_lesser(left, room_minus(available + zc_modules_idle_bytes(), kept));
@@ -99,7 +99,7 @@ uint64_t zc_room_lacking(int device, bool mapped)
     if (mapped)
         elsewhere += room_minus(zc_limits_used(ZC_PLACE_MAPPED),
                                 __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED) +
-                                    __atomic_load_n(&zc_vmm_homes, __ATOMIC_RELAXED));
+                                    __atomic_load_n(&zc_vmm_counts.homes, __ATOMIC_RELAXED));
     zc_real.cuDeviceGetCount(&devices);
     struct room_others others = {.device = device, .mapped = mapped};
     if (elsewhere && devices > 1)

@@ -12,7 +12,8 @@
 /* The record of a block that moves; NULL for others. */
 static inline struct zc_vmm *zc_move_of(const struct zc_block *block)
 {
-    struct zc_vmm *v = __atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED) ? zc_vmm_of(block) : NULL;
+    struct zc_vmm *v =
+        __atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_RELAXED) ? zc_vmm_of(block) : NULL;
     return v && v->moves ? v : NULL;
 }
 
@@ -21,7 +22,7 @@ static inline struct zc_vmm *zc_move_of(const struct zc_block *block)
 bool zc_move_announce(void);
 static inline bool zc_move_enter(void)
 {
-    return __atomic_load_n(&zc_vmm_movable, __ATOMIC_ACQUIRE) && zc_move_announce();
+    return __atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_ACQUIRE) && zc_move_announce();
 }
 void zc_move_leave(bool entered);
 

@@ -151,7 +151,7 @@ static void vmm_diagnose(void)
 {
     static bool said; /* Atomic. */
     const struct zc_policy *policy = zc_rules();
-    if (!__atomic_load_n(&zc_vmm_fetched, __ATOMIC_RELAXED) ||
+    if (!__atomic_load_n(&zc_vmm_counts.fetched, __ATOMIC_RELAXED) ||
         __atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
         return;
     for (size_t i = 0; i < policy->rule_count; i++) {

@@ -21,8 +21,7 @@ static ZC_OWN struct {
     CUmemGenericAllocationHandle guard;
     unsigned guard_users;
 } own;
-ZC_OWN uint32_t zc_vmm_movable, zc_vmm_hosted, zc_vmm_fetched;
-ZC_OWN uint64_t zc_vmm_homes;
+ZC_OWN struct zc_vmm_counts zc_vmm_counts;
 
 /* Memory is exportable and usable by other bus devices if the device can do that, so that a program
  * can export its block as a file descriptor. */
@@ -205,9 +204,9 @@ void zc_vmm_leave_small(struct zc_vmm *v)
 
 void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 {
-    __atomic_fetch_add(&zc_vmm_hosted, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&zc_vmm_fetched, zc_vmm_may_fetch(v) ? change : 0, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&zc_vmm_movable, change, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&zc_vmm_counts.hosted, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_counts.fetched, zc_vmm_may_fetch(v) ? change : 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_counts.movable, change, __ATOMIC_RELEASE);
 }
 
 void zc_vmm_drop_backed(struct zc_backed *b)
@@ -221,7 +220,7 @@ void zc_vmm_drop_backed(struct zc_backed *b)
 
 void zc_vmm_count_home(struct zc_vmm *v, size_t bytes)
 {
-    __atomic_fetch_add(&zc_vmm_homes, bytes - zc_movable(v)->home_bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_counts.homes, bytes - zc_movable(v)->home_bytes, __ATOMIC_RELAXED);
     zc_movable(v)->home_bytes = bytes;
 }
 

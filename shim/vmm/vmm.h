@@ -65,10 +65,12 @@ static inline struct zc_movable *zc_movable(const struct zc_vmm *v)
     return (struct zc_movable *)v;
 }
 
-extern uint32_t zc_vmm_movable; /* Blocks that move.  Atomic. */
-extern uint32_t zc_vmm_hosted;  /* Those of them in host memory, */
-extern uint32_t zc_vmm_fetched; /* and of rules with `spill = fetch`.  Atomic. */
-extern uint64_t zc_vmm_homes;   /* The sum of `home_bytes`.  Atomic. */
+extern struct zc_vmm_counts {
+    uint32_t movable; /* Blocks that move.  Atomic, as all are. */
+    uint32_t hosted;  /* Those of them in host memory, */
+    uint32_t fetched; /* and of rules with `spill = fetch`. */
+    uint64_t homes;   /* The sum of `home_bytes`. */
+} zc_vmm_counts;
 void zc_vmm_count_movable(const struct zc_vmm *v, int change);
 
 /* Bytes of the record of a rule's blocks. */
