@@ -260,6 +260,13 @@ static void put_behind(struct zc_vmm *v, const struct zc_backed *b)
     zc_movable(v)->beside = b->beside;
 }
 
+/* All but the guards, which stay what they are. */
+static CUresult unmap_inner(struct zc_vmm *v)
+{
+    size_t guard = zc_vmm_guard(v);
+    return zc_va_unmap_part(&v->va, guard, guard + zc_vmm_own(v));
+}
+
 /* Maps what is behind a block again.  If the driver refuses, the next call that
  * touches it tries that. */
 static void map_again(struct zc_vmm *v)
@@ -276,7 +283,7 @@ static CUresult exchange(struct zc_vmm *v, struct zc_backed *b, const char **why
 {
     const struct zc_backed before = behind(v);
     *why = "cuMemUnmap refuses";
-    CUresult result = zc_va_unmap(&v->va);
+    CUresult result = unmap_inner(v);
     if (result != CUDA_SUCCESS)
         return result;
     put_behind(v, b);
@@ -383,7 +390,7 @@ static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct zc_backe
             return result;
     }
     *why = "cuMemUnmap refuses";
-    result = zc_va_unmap(&v->va);
+    result = unmap_inner(v);
     if (result == CUDA_SUCCESS && v->va.reads) {
         *host = zc_movable(v)->home;
         zc_movable(v)->home = (struct zc_backed){.guard = false};

@@ -179,21 +179,35 @@ CUresult zc_va_map(struct zc_va *va, const struct zc_chunks *chunks, size_t from
     return result;
 }
 
-/* Runs that the driver refuses to unmap move to the front and are kept. */
-CUresult zc_va_unmap(struct zc_va *va)
+CUresult zc_va_unmap_part(struct zc_va *va, size_t from, size_t to)
 {
     ZC_VA_LOCKED;
     CUresult result = CUDA_SUCCESS;
-    unsigned kept = 0;
-    for (unsigned i = 0; i < va->count; i++) {
-        struct zc_run r = va->run[i];
-        CUresult unmapped = zc_real.cuMemUnmap(va->base + r.from, r.to - r.from);
-        if (unmapped != CUDA_SUCCESS)
-            va->run[kept++] = r;
+    if (from && !zc_arena_extend(&va->run, &va->room, va->count, sizeof(*va->run), 1))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = run_behind(va, from); i < va->count && va->run[i].from < to; i++) {
+        struct zc_run *r = &va->run[i], all = *r;
+        size_t low = all.from > from ? all.from : from, high = all.to < to ? all.to : to;
+        CUresult unmapped = zc_real.cuMemUnmap(va->base + low, high - low);
         result = result == CUDA_SUCCESS ? unmapped : result;
+        if (unmapped != CUDA_SUCCESS)
+            continue;
+        /* The part that is left below stays here, and one above goes behind that. */
+        bool below = all.from < low, above = high < all.to;
+        memmove(r + below + above, r + 1, (va->count - i - 1) * sizeof(*r));
+        if (below)
+            r->to = low;
+        if (above)
+            r[below] = (struct zc_run){high, all.to};
+        va->count += below + above - 1;
+        i += below + above - 1;
     }
-    va->count = kept;
     return result;
+}
+
+CUresult zc_va_unmap(struct zc_va *va)
+{
+    return zc_va_unmap_part(va, 0, va->size);
 }
 
 void zc_va_move(struct zc_va *to, struct zc_va *from)

@@ -97,9 +97,10 @@ bool zc_va_holds(const struct zc_va *va, size_t from, size_t to);
 CUresult zc_va_map(struct zc_va *va, const struct zc_chunks *chunks, size_t from, size_t to,
                    const char **why);
 
-/* Unmaps everything.  Returns the first refusal; what the driver refuses to unmap stays recorded as
- * mapped. */
+/* Unmaps everything, or what is mapped of the bytes [from, to), whole chunks.  Return the first
+ * refusal; what the driver refuses to unmap stays recorded as mapped. */
 CUresult zc_va_unmap(struct zc_va *va);
+CUresult zc_va_unmap_part(struct zc_va *va, size_t from, size_t to);
 
 /* Moves the record of a range to another address in memory. */
 void zc_va_move(struct zc_va *to, struct zc_va *from);
