@@ -74,6 +74,7 @@ api = malloc\nplace = pinned' timeout 60 "$program" staged
     for delay in 0 2000; do
         SIM_DELAY_US=$delay scene order 2
         (($(relayed) > 0))
+        run ! grep -q '^cuEventElapsedTime' "$SIM_TRACE" # Small parts are not worth it.
     done
 }
 
