@@ -2,6 +2,7 @@
 /* Two page tables: what the CPU does to its side of pinned memory does not reach the GPU's, and the
  * GPU's rights do not bind the CPU. */
 #include "sim_views.h"
+#include <stdio.h>
 #include <pthread.h>
 
 static void kernels_and_copies_go_on_where_the_cpu_may_touch_nothing(void **state)
@@ -331,6 +332,42 @@ static void copies_within_a_graph_take_the_gpus_view(void **state)
     release(p);
 }
 
+/* Views in /proc/self/maps, the GPU's side and the CPU's. */
+static size_t view_mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    size_t count = 0;
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "sim-registered") != NULL;
+    fclose(maps);
+    return count;
+}
+
+/* Pages of malloc's heap have what the driver keeps of blocks, too. */
+static void a_child_changes_nothing_in_pages_that_it_shares_with_its_parent(void **state)
+{
+    enum { BLOCKS = 50, BYTES = 10000 };
+    char *block[BLOCKS];
+    int status;
+    (void)state;
+    size_t before = view_mappings();
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = malloc(BYTES);
+        ok(cuMemHostRegister_v2(block[i], BYTES, 0));
+    }
+    size_t made = view_mappings() - before;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    waitpid(pid, &status, 0);
+    for (int i = 0; i < BLOCKS; i++)
+        ok(cuMemHostUnregister(block[i]));
+    assert_true(view_mappings() - before <= made / 2);
+    for (int i = 0; i < BLOCKS; i++)
+        free(block[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +385,7 @@ int main(void)
         sim_test(a_stack_can_be_registered),
         sim_test(a_forked_child_has_registered_pages_of_its_own_and_shares_the_drivers),
         sim_test(a_child_loses_nothing_where_its_parents_view_was_of_pages_that_it_has_not),
+        sim_test(a_child_changes_nothing_in_pages_that_it_shares_with_its_parent),
         sim_test(copies_within_a_graph_take_the_gpus_view),
     };
     pthread_atfork(NULL, NULL, map_in_the_child); /* ahead of cuInit's */

@@ -79,19 +79,28 @@ void sim_view_fork_parent(void)
     close(done[0]);
 }
 
-/* Views serve a driver that is not there in a child. */
-static void drop_views(void)
+/* Views serve a driver that is not there in a child. The blocks may lie in pages that the program
+ * has registered, which are its parent's as well: nothing is written there yet. */
+static void unmap_views(void)
+{
+    struct sim_block *b;
+    for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++) {
+        struct sim_view view = b->view;
+        sim_view_close(&view);
+    }
+}
+
+static void forget_views(void)
 {
     struct sim_block *b;
     for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++)
-        if (b->view.alias)
-            sim_view_close(&b->view);
+        b->view = (struct sim_view){0};
 }
 
 void sim_view_fork_child(void)
 {
     struct sim_maps maps;
-    drop_views();
+    unmap_views();
     if (sim_view_any && sim_maps_read(&maps, 0, UINTPTR_MAX)) {
         for (size_t i = 0; i < maps.count; i++) {
             const struct sim_mapping *m = &maps.items[i];
@@ -100,6 +109,7 @@ void sim_view_fork_child(void)
         }
         sim_maps_free(&maps);
     }
+    forget_views();
     if (done[0] >= 0) {
         close(done[0]);
         close(done[1]);
