@@ -8,8 +8,7 @@
  * stream alone keeps a buffer from being written before it was read.  A link works for one stream
  * of the program at a time; work of another one queued behind it would have to wait for the first.
  *
- * All chunks are queued before the first has begun, so that which link is free first is not known
- * then.  Of a copy with large parts each link gets what it carried of earlier ones, by events.
+ * Parts are equal: what the host's memory carries bounds all links alike (four H200).
  */
 #include "copy/links.h"
 
@@ -31,13 +30,12 @@
 
 #define SLOTS 3u
 #define CHUNK ((size_t)16 << 20)      /* Bytes of a slot's buffer. */
-#define CHUNK_LEAST ((size_t)2 << 20) /* Chunks are multiples of it. */
+#define CHUNK_LEAST ((size_t)2 << 20) /* Chunks and parts are multiples of it. */
 #define CHUNKS_LEAST 4u               /* Of a short part: the last one's way over NVLink counts. */
-#define ALIGNED ((size_t)64 << 10)    /* Parts are multiples of it. */
 
-/* Smaller parts are equal, and not timed: what the calls and events take counts there, and was 40 %
- * of the speed of copies of 32 MiB (four H200). */
-#define TIMED_LEAST ((size_t)64 << 20)
+/* Chunks of larger parts go to the peers by turns, so that all links begin at once; to enter a
+ * context for each chunk counts in smaller ones. */
+#define TURNS_LEAST ((size_t)64 << 20)
 
 /* `links = idle`: bytes of large copies after which a context on one more peer is made: to wait for
  * them over the own link takes about as long as that. */
@@ -50,13 +48,6 @@
  * another process on it there is more. */
 #define ALONE ((size_t)1 << 30)
 #define ASKED_AGAIN_NS UINT64_C(100000000)
-
-/* The last large part of a copy that a link was given, between two events. */
-struct timed {
-    CUevent from, to;
-    size_t bytes; /* 0: there is nothing to learn. */
-    float *rate;  /* KiB a millisecond; 0: not known. */
-};
 
 /* The link of a device.  Fields belong to the thread that has claimed it. */
 struct link {
@@ -73,10 +64,6 @@ struct link {
     size_t at, bytes;              /* The part of a copy. */
     size_t sent, chunk;            /* How much of it is queued, and at a time. */
     bool joined;                   /* passed[0] is behind it. */
-    struct timed last;
-    float rate[2][ZC_LINKS_MAX]; /* From the device of the copies, or to it; that device. */
-    struct timed own;            /* In copies of the device itself. */
-    CUcontext timed;             /* Of the events of `own`; NULL: there are none.  Atomic. */
 };
 
 static ZC_OWN struct {
@@ -93,7 +80,7 @@ struct job {
     struct zc_stream_ident stream;
     CUevent begin;   /* Behind what the stream had to do before the copy. */
     bool in;         /* To the device. */
-    bool timed;      /* Its parts are. */
+    bool turns;      /* Its chunks go to the peers by turns. */
     int8_t own;      /* The device. */
     const char *why; /* Why a peer is not used. */
 };
@@ -130,7 +117,6 @@ static void link_end(struct link *link)
         zc_real.cuCtxDestroy_v2(link->context);
     link->context = NULL;
     __atomic_store_n(&link->reached, NULL, __ATOMIC_RELAXED);
-    link->last.bytes = 0;
     link->lost = true;
 }
 
@@ -145,9 +131,7 @@ static void link_lose(struct link *link, const char *call)
 /* Makes the buffer, streams and events of a link, in its context, which is current. */
 static bool link_furnish(struct link *link)
 {
-    bool made = zc_real.cuMemAlloc_v2(&link->buffer, SLOTS * CHUNK) == CUDA_SUCCESS &&
-                zc_real.cuEventCreate(&link->last.from, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
-                zc_real.cuEventCreate(&link->last.to, CU_EVENT_DEFAULT) == CUDA_SUCCESS;
+    bool made = zc_real.cuMemAlloc_v2(&link->buffer, SLOTS * CHUNK) == CUDA_SUCCESS;
     for (unsigned i = 0; i < SLOTS && made; i++)
         made = zc_real.cuStreamCreate(&link->stream[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
                zc_real.cuEventCreate(&link->passed[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
@@ -330,59 +314,16 @@ static unsigned claim_links(struct job *job, uint8_t peers[ZC_LINKS_MAX])
     return count;
 }
 
-/* Learns from a part that has arrived. */
-static void learn(struct timed *part)
+/* Divides a copy; returns the bytes of the own link's part, which comes first. */
+static size_t divide(struct job *job, const uint8_t *peers, unsigned count)
 {
-    float ms = 0;
-    if (!part->bytes || zc_real.cuEventElapsedTime(&ms, part->from, part->to) != CUDA_SUCCESS ||
-        ms <= 0)
-        return;
-    float now = (float)part->bytes / 1024 / ms;
-    *part->rate = *part->rate > 0 ? (*part->rate + now) / 2 : now;
-    part->bytes = 0;
-}
-
-/* Learns from the last timed copy of a device, and puts an event before the own part of this one.
- * False if the driver has no events. */
-static bool own_open(const struct job *job, struct link *own)
-{
-    struct timed *last = &own->own;
-    CUcontext made = __atomic_exchange_n(&own->timed, NULL, __ATOMIC_RELAXED);
-    if (made)
-        learn(last);
-    if (made && made != job->context) {
-        zc_real.cuEventDestroy_v2(last->from);
-        zc_real.cuEventDestroy_v2(last->to);
-    }
-    if (made != job->context &&
-        (zc_real.cuEventCreate(&last->from, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
-         zc_real.cuEventCreate(&last->to, CU_EVENT_DEFAULT) != CUDA_SUCCESS))
-        return false;
-    __atomic_store_n(&own->timed, job->context, __ATOMIC_RELAXED);
-    return ZC_FLAVOURED(job->c->flavour, cuEventRecord)(last->from, job->c->stream) == CUDA_SUCCESS;
-}
-
-/* Divides a copy; returns the bytes of the own link's part, which comes first.  A link that was not
- * timed yet gets as much as the own one. */
-static size_t divide(const struct job *job, const uint8_t *peers, unsigned count)
-{
-    float own = job->timed ? links.of[job->own].rate[job->in][job->own] : 0;
-    float sum = own > 0 ? own : 1;
-    float weight[ZC_LINKS_MAX];
-    size_t at = job->c->bytes;
+    size_t at = job->c->bytes, part = at / (count + 1) / CHUNK_LEAST * CHUNK_LEAST;
+    size_t chunk = part / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST;
+    job->turns = part >= TURNS_LEAST;
     for (unsigned i = 0; i < count; i++) {
         struct link *link = &links.of[peers[i]];
-        learn(&link->last);
-        float rate = link->rate[job->in][job->own];
-        sum += weight[i] = own > 0 && rate > 0 ? rate : own > 0 ? own : 1;
-    }
-    for (unsigned i = 0; i < count; i++) {
-        struct link *link = &links.of[peers[i]];
-        double share = (double)job->c->bytes * weight[i] / sum;
-        size_t bytes = (size_t)share / ALIGNED * ALIGNED;
-        size_t chunk = bytes / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST;
+        link->at = at -= link->bytes = part;
         link->chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
-        link->at = at -= link->bytes = bytes;
         link->sent = 0;
         link->joined = false;
     }
@@ -433,24 +374,18 @@ static bool link_open(const struct job *job, struct link *link)
     bool open = result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     __atomic_store_n(&link->reached, open ? job->context : NULL, __ATOMIC_RELAXED);
     link->served = job->stream;
-    CUevent begin = job->begin;
-    for (unsigned i = 0; i < SLOTS && open; i++) {
-        open = zc_real.cuStreamWaitEvent(link->stream[i], begin, 0) == CUDA_SUCCESS;
-        if (job->timed && open && i == 0)
-            open = zc_real.cuEventRecord(begin = link->last.from, link->stream[0]) == CUDA_SUCCESS;
-    }
+    for (unsigned i = 0; i < SLOTS && open; i++)
+        open = zc_real.cuStreamWaitEvent(link->stream[i], job->begin, 0) == CUDA_SUCCESS;
     return open;
 }
 
 /* Puts an event behind all that a link's slots have to do.  Its context is current. */
-static bool link_join(const struct job *job, struct link *link)
+static bool link_join(struct link *link)
 {
     bool joined = true;
     for (unsigned i = SLOTS; i-- > 1 && joined;)
         joined = zc_real.cuEventRecord(link->passed[i], link->stream[i]) == CUDA_SUCCESS &&
                  zc_real.cuStreamWaitEvent(link->stream[0], link->passed[i], 0) == CUDA_SUCCESS;
-    if (job->timed && joined)
-        joined = zc_real.cuEventRecord(link->last.to, link->stream[0]) == CUDA_SUCCESS;
     return joined && zc_real.cuEventRecord(link->passed[0], link->stream[0]) == CUDA_SUCCESS;
 }
 
@@ -476,8 +411,8 @@ static bool send_next(struct job *job, struct link *link)
             size_t left = link->bytes - link->sent, n = left < link->chunk ? left : link->chunk;
             right = right && send_chunk(job, link, n);
             link->sent += right ? n : 0;
-        } while (right && !job->timed && link->sent < link->bytes);
-        link->joined = (!right || link->sent == link->bytes) && link_join(job, link);
+        } while (right && !job->turns && link->sent < link->bytes);
+        link->joined = (!right || link->sent == link->bytes) && link_join(link);
         zc_context_leave(entered);
     }
     if (!right)
@@ -494,29 +429,17 @@ static size_t link_close(struct job *job, struct link *link)
                                      c->stream, link->passed[0], 0) == CUDA_SUCCESS;
     if (!waits)
         link_lose(link, "a call about a part of a copy");
-    if (job->timed) {
-        link->last.bytes = link->lost ? 0 : link->bytes;
-        link->last.rate = &link->rate[job->in][job->own];
-    }
     return waits || link_drain(link) ? link->sent : 0;
 }
 
 /* The own link's part comes first: what the driver objects to in the copy it says there, before a
- * byte has moved.  The peers' links get chunks of large parts by turns, so that all begin at once.
- */
-static void send_all(struct job *job, struct link *own, const uint8_t *peers, unsigned count)
+ * byte has moved. */
+static void send_all(struct job *job, const uint8_t *peers, unsigned count)
 {
     struct zc_copy *c = job->c;
-    bool claimed = c->bytes / (count + 1) >= TIMED_LEAST && link_claim(own);
-    job->timed = claimed && own_open(job, own);
     size_t at = divide(job, peers, count);
     c->copies = 0;
     c->result = send_own(job, 0, at);
-    if (job->timed) {
-        CUresult ends = ZC_FLAVOURED(c->flavour, cuEventRecord)(own->own.to, c->stream);
-        own->own.bytes = ends == CUDA_SUCCESS ? at : 0;
-        own->own.rate = &own->rate[job->in][job->own];
-    }
     for (bool more = c->result == CUDA_SUCCESS; more;) {
         more = false;
         for (unsigned i = 0; i < count; i++)
@@ -524,13 +447,11 @@ static void send_all(struct job *job, struct link *own, const uint8_t *peers, un
     }
     for (unsigned i = 0; i < count && c->result == CUDA_SUCCESS; i++) {
         struct link *link = &links.of[peers[i]];
-        size_t sent = link->bytes ? link_close(job, link) : 0;
+        size_t sent = link_close(job, link);
         if (sent < link->bytes)
             c->result = send_own(job, link->at + sent, link->bytes - sent);
         c->links += sent > 0;
     }
-    if (claimed)
-        link_release(own);
     zc_real.cuEventDestroy_v2(job->begin);
 }
 
@@ -554,7 +475,7 @@ bool zc_links_copy(struct zc_copy *c)
     unsigned count = claim_links(&job, peers);
     job.begin = count ? zc_stream_mark_here(c->stream, c->flavour) : NULL;
     if (job.begin)
-        send_all(&job, &links.of[job.own], peers, count);
+        send_all(&job, peers, count);
     for (unsigned i = 0; i < count; i++)
         link_release(&links.of[peers[i]]);
     zc_capture_restore(before);
@@ -606,15 +527,12 @@ void zc_links_small(void)
     }
 }
 
-/* Peer access and events go with a context; the next one may have the same handle. */
+/* Peer access goes with a context; the next one may have the same handle. */
 static void links_context_gone(CUcontext gone)
 {
-    for (int i = 0; i < ZC_LINKS_MAX; i++) {
-        CUcontext *known[] = {&links.of[i].reached, &links.of[i].timed};
-        for (int k = 0; k < 2; k++)
-            if (__atomic_load_n(known[k], __ATOMIC_RELAXED) == gone)
-                __atomic_store_n(known[k], NULL, __ATOMIC_RELAXED);
-    }
+    for (int i = 0; i < ZC_LINKS_MAX; i++)
+        if (__atomic_load_n(&links.of[i].reached, __ATOMIC_RELAXED) == gone)
+            __atomic_store_n(&links.of[i].reached, NULL, __ATOMIC_RELAXED);
 }
 
 const struct zc_module zc_module_links = {.reclaim = links_reclaim,

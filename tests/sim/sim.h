@@ -101,10 +101,6 @@ void sim_condition_set(unsigned long long handle, unsigned value);
  * wait for. */
 void sim_kernel_takes(unsigned microseconds);
 
-/* By events of a device, a MiB between it and the host is said to take so long from now on; 0 at
- * the start. */
-void sim_link_takes(int device, unsigned microseconds);
-
 /* Bytes that copies have moved between a device and the host. */
 unsigned long long sim_link_bytes(int device);
 

@@ -55,8 +55,4 @@ CUresult sim_set_run(struct sim_work *work);
 void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, uint64_t bytes);
 void sim_traffic_set(const struct sim_place *dst, uint64_t bytes);
 
-/* Microseconds that copies between a device and the host are said to have taken so far, by
- * sim_link_takes(). Called with sim_lock. */
-uint64_t sim_link_time_us(int device);
-
 #endif

@@ -3,7 +3,6 @@
 #include "event.h"
 #include "capture.h"
 #include "context.h"
-#include "copy.h"
 #include "launch.h"
 #include "pool.h"
 #include <stdlib.h>
@@ -71,7 +70,7 @@ void sim_events_capture_end(const struct sim_capture *capture)
 void sim_event_reached(struct sim_event *event)
 {
     sim_relock();
-    event->time_ns = sim_kernel_time_ns() + sim_link_time_us(event->ctx->device) * 1000;
+    event->time_ns = sim_kernel_time_ns();
     sim_unlock();
 }
 

@@ -14,7 +14,7 @@ struct sim_event {
     bool destroyed;              /* no handle any more */
     unsigned refs;               /* the program's and those of queued work */
     struct sim_point point;      /* the latest record */
-    uint64_t time_ns;            /* of the latest record, by kernels and copies so far */
+    uint64_t time_ns;            /* when the latest record was reached, by sim_kernel_time_ns() */
     struct sim_capture *capture; /* recorded in this capture, or NULL */
     struct sim_node **tips;      /* owned: nodes of the capture that the record stands for */
     size_t tip_count;            /* how many */

@@ -19,38 +19,21 @@ static struct tally copies[2][SIM_TRAFFIC_KINDS]
                           [SIM_TRAFFIC_KINDS]; /* [between devices][source][target] */
 static struct tally sets[SIM_TRAFFIC_KINDS];
 
-/* Between a device and the host. */
-static struct link {
-    uint64_t bytes, us_per_mib;
-    uint64_t time_us; /* what events are told that the copies took */
-} links[SIM_MAX_DEVICES];
-
-SIM_EXPORT void sim_link_takes(int device, unsigned microseconds)
-{
-    sim_relock();
-    links[device].us_per_mib = microseconds;
-    sim_unlock();
-}
+/* Bytes between a device and the host. */
+static uint64_t link_bytes[SIM_MAX_DEVICES];
 
 SIM_EXPORT unsigned long long sim_link_bytes(int device)
 {
     sim_relock();
-    unsigned long long bytes = links[device].bytes;
+    unsigned long long bytes = link_bytes[device];
     sim_unlock();
     return bytes;
 }
 
-uint64_t sim_link_time_us(int device)
-{
-    return links[device].time_us;
-}
-
 static void link_add(int device, uint64_t bytes)
 {
-    if (device < 0)
-        return;
-    links[device].bytes += bytes;
-    links[device].time_us += (bytes >> 10) * links[device].us_per_mib >> 10;
+    if (device >= 0)
+        link_bytes[device] += bytes;
 }
 
 static void add(struct tally *t, uint64_t bytes)
