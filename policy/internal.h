@@ -96,7 +96,7 @@ const char *zc_key_nearest(struct zc_slice name, unsigned scope);
 const struct zc_word *zc_word_find(const struct zc_word *words, struct zc_slice name);
 extern const struct zc_word zc_place_words[], zc_access_words[], zc_async_words[],
     zc_prefetch_words[], zc_commit_words[], zc_yes_words[], zc_spill_words[], zc_rdma_words[],
-    zc_pageable_copy_words[], zc_report_free_words[], zc_log_level_words[], zc_parity_words[];
+    zc_pageable_copy_words[], zc_log_level_words[], zc_parity_words[];
 
 /* names.c */
 uint64_t zc_api_select(struct zc_slice pattern);

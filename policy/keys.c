@@ -68,12 +68,6 @@ const struct zc_word zc_pageable_copy_words[] = {
     {NULL, 0},
 };
 
-const struct zc_word zc_report_free_words[] = {
-    {"device", ZC_REPORT_FREE_DEVICE},
-    {"policy", ZC_REPORT_FREE_POLICY},
-    {NULL, 0},
-};
-
 /* The least number of each. */
 const struct zc_word zc_parity_words[] = {
     {"odd", 1},

@@ -82,12 +82,11 @@ enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_match 
 
 /* Counters are statistics and ordinals: no other memory is published with them, so relaxed order
  * is enough. */
-static bool nth_fits(const struct zc_rule *rule, bool supposed)
+static bool nth_fits(const struct zc_rule *rule)
 {
     if (rule->nth.count == 0)
         return true;
-    uint64_t before =
-        atomic_fetch_add_explicit(&rule->counters->fits, !supposed, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&rule->counters->fits, 1, memory_order_relaxed);
     return zc_ranges_hold(&rule->nth, before + 1);
 }
 
@@ -99,7 +98,7 @@ const struct zc_rule *zc_policy_match(const struct zc_policy *policy,
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct zc_rule *rule = &policy->rules[i];
 
-        if (zc_rule_misfit(rule, request) == ZC_KEY_COUNT && nth_fits(rule, request->supposed))
+        if (zc_rule_misfit(rule, request) == ZC_KEY_COUNT && nth_fits(rule))
             return rule;
     }
     return NULL;

@@ -101,7 +101,6 @@ struct zc_match {
     int64_t rank, local_rank; /* of the process in its job; negative where not known */
     const char *host;         /* name of the host */
     bool grown;               /* an array on the device has grown before */
-    bool supposed;            /* it is not made: counted nowhere, and `nth` is that of the next */
 };
 
 /* Facts that some rule asks for; zc_policy.needs is a mask of them. The others need not be found
@@ -144,7 +143,6 @@ enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };
 enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
 
 /* Memory that cuMemGetInfo reports as free. */
-enum zc_report_free { ZC_REPORT_FREE_DEVICE, ZC_REPORT_FREE_POLICY };
 
 /* How much the log holds. */
 enum zc_policy_log_level { ZC_LOG_LEVEL_SUMMARY, ZC_LOG_LEVEL_ALLOCS, ZC_LOG_LEVEL_EVENTS };
@@ -258,7 +256,6 @@ struct zc_policy {
     struct zc_limit max_managed;         /* of the device's free memory; NONE where not given */
     struct zc_limit max_device;          /* of the device's total memory; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
-    enum zc_report_free report_free;     /* DEVICE where not given */
     unsigned links;                      /* of large copies: up to ZC_LINKS_MAX, or ZC_LINKS_IDLE;
                                           * 0, ZC_LINKS_OWN where not given */
 

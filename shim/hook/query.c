@@ -260,38 +260,6 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-/* The largest block that the rules would place, where a device has so much free: the rule counts
- * that takes a block of all memory that there is. */
-static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free)
-{
-    struct zc_room room = zc_room_now(device, free);
-    struct zc_request request =
-        ZC_REQUEST(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
-    const struct zc_rule *rule = zc_request_begin(&request) ? zc_request_rule(&request) : NULL;
-    room.budget = rule ? zc_budget_left(rule, device) : 0;
-    return zc_room_largest(rule, &room);
-}
-
-static uint64_t minus(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
-/* `report_free = policy`: what is in use stays the difference of the two numbers. */
-static void report_policy(const struct zc_entry *entry, int device, size_t *free, size_t *total)
-{
-    size_t left, all;
-    if (zc_real.cuMemGetInfo_v2(&left, &all) != CUDA_SUCCESS)
-        return;
-    uint64_t idle = left + zc_modules_idle_bytes(),
-             used = all - idle + zc_room_lacking(device, true);
-    uint64_t room = largest(entry, device, minus(idle, zc_room_lacking(device, false)));
-    if (free)
-        *free = room;
-    if (total)
-        *total = used + room;
-}
-
 /* Reports free memory as if converted blocks were on the device. vmm's memory is missing already;
  * what it has promised is subtracted.  Memory that libzc keeps for later, or that streams have
  * passed, counts as free.  Managed pages are missing only once they have moved to the device, so
@@ -299,17 +267,14 @@ static void report_policy(const struct zc_entry *entry, int device, size_t *free
 ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
     CUdevice device = 0;
-    bool by_policy = zc_life_on() && zc_rules()->report_free == ZC_REPORT_FREE_POLICY;
-    if (by_policy || (free && zc_life_on()))
+    if (free && zc_life_on())
         zc_freed_reap(false);
     CUresult result = real(free, total);
-    if (result != CUDA_SUCCESS || !zc_life_on())
+    if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
     zc_real.cuCtxGetDevice(&device);
-    if (by_policy)
-        report_policy(entry, device, free, total);
-    else if (free)
-        *free = minus(*free + zc_modules_idle_bytes(), zc_room_lacking(device, true));
+    uint64_t idle = *free + zc_modules_idle_bytes(), lacking = zc_room_lacking(device);
+    *free = idle > lacking ? idle - lacking : 0;
     return result;
 }
 

@@ -61,10 +61,7 @@ const struct zc_rule *zc_request_rule(const struct zc_request *request)
     const struct zc_policy *policy = zc_rules();
     if (policy->rule_count == 0)
         return NULL;
-    struct zc_match match = {.api = request->api,
-                             .size = request->size,
-                             .device = request->device,
-                             .supposed = request->supposed};
+    struct zc_match match = {.api = request->api, .size = request->size, .device = request->device};
     if (__builtin_expect(policy->apis & (UINT64_C(1) << request->api), 0))
         return zc_rules_match(&match, request->site);
     zc_missed_note(policy, &match, request->site, false);

@@ -14,7 +14,6 @@ struct zc_request {
     enum zc_kind asked;         /* Kind that the program asks for. */
     uint32_t flags;             /* ZC_BLOCK_* of the request. */
     enum zc_stream_kind stream; /* For the log; NONE for calls without a stream. */
-    bool supposed;              /* It is not made: its rule does not count it. */
     uint32_t site;              /* Filled by zc_request_begin(). */
     CUcontext context;          /* Current context, NULL if none; filled by zc_request_begin(). */
     int device;                 /* Its device, -1 if none; filled by zc_request_begin(). */

@@ -34,7 +34,7 @@ static void missed_compare(const struct zc_rule *rule, const struct zc_match *re
 void zc_missed_note(const struct zc_policy *policy, const struct zc_match *request, uint32_t site,
                     bool taken)
 {
-    if (request->supposed || __atomic_load_n(&missed_now.taken, __ATOMIC_RELAXED))
+    if (__atomic_load_n(&missed_now.taken, __ATOMIC_RELAXED))
         return;
     if (taken) {
         __atomic_store_n(&missed_now.taken, true, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The largest block that a rule would place. */
+/* What there is room for. */
 #include "place/room.h"
 
 #include "base/module.h"
@@ -43,41 +43,8 @@ uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted)
     return room_lesser(left, room_minus(available + zc_modules_idle_bytes(), kept));
 }
 
-static uint64_t room_largest_in(enum zc_place_id place, const struct zc_rule *rule,
-                                const struct zc_room *r, uint64_t budget)
-{
-    uint64_t whole = room_lesser(room_lesser(r->device, r->limit), budget);
-    switch (place) {
-    case ZC_PLACE_VMM:
-        return r->pinned > whole && r->pinned >= zc_room_least(rule) ? r->pinned : whole;
-    case ZC_PLACE_DEVICE:
-    case ZC_PLACE_SHARED:
-        return whole;
-    case ZC_PLACE_MANAGED:
-        return room_lesser(room_lesser(r->device, r->managed), budget);
-    case ZC_PLACE_MAPPED:
-        return room_lesser(r->pinned, budget);
-    default:
-        return 0;
-    }
-}
-
-uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *r)
-{
-    uint64_t largest = 0;
-    if (!rule)
-        return room_lesser(r->device, r->limit);
-    for (unsigned i = 0; i < rule->place.count; i++) {
-        uint64_t budget = i == 0 ? r->budget : UINT64_MAX;
-        uint64_t bytes = room_largest_in(rule->place.item[i], rule, r, budget);
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
-}
-
 struct room_others {
     int device;
-    bool mapped; /* Host memory counts. */
     uint64_t bytes;
 };
 
@@ -85,35 +52,26 @@ struct room_others {
 static bool room_count_other(struct zc_block *b, void *arg)
 {
     struct room_others *o = arg;
-    bool hosted = o->mapped && (b->place == ZC_PLACE_MAPPED || zc_block_spilled(b));
-    if ((hosted || b->place == ZC_PLACE_MANAGED) && (b->flags & ZC_BLOCK_CONVERTED) &&
-        b->asked == ZC_KIND_DEVICE && b->device != o->device)
+    bool elsewhere =
+        b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED || zc_block_spilled(b);
+    if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
+        b->device != o->device)
         o->bytes += b->size;
     return true;
 }
 
-uint64_t zc_room_lacking(int device, bool mapped)
+uint64_t zc_room_lacking(int device)
 {
     int devices = 1;
-    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MANAGED);
-    if (mapped)
-        elsewhere += room_minus(zc_limits_used(ZC_PLACE_MAPPED),
-                                __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED) +
-                                    __atomic_load_n(&zc_vmm_counts.homes, __ATOMIC_RELAXED));
+    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MANAGED) +
+                         room_minus(zc_limits_used(ZC_PLACE_MAPPED),
+                                    __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED) +
+                                        __atomic_load_n(&zc_vmm_counts.homes, __ATOMIC_RELAXED));
     zc_real.cuDeviceGetCount(&devices);
-    struct room_others others = {.device = device, .mapped = mapped};
+    struct room_others others = {.device = device};
     if (elsewhere && devices > 1)
         zc_block_each(room_count_other, &others);
     return room_minus(elsewhere, others.bytes) + zc_lazy_promised(device);
-}
-
-struct zc_room zc_room_now(int device, uint64_t free)
-{
-    return (struct zc_room){.device = free / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT,
-                            .limit = zc_limits_left(ZC_PLACE_DEVICE, device),
-                            .managed = zc_limits_left(ZC_PLACE_MANAGED, device),
-                            .pinned = zc_limits_left(ZC_PLACE_MAPPED, -1) +
-                                      __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED)};
 }
 
 bool zc_room_for_bare(int device, size_t bytes, bool anywhere)

@@ -47,8 +47,8 @@ fail_each_call() {
     fail_each_call 'place = managed, vmm' 'cuMemAllocManaged cuMemFree_v2'
 }
 
-# Large blocks are in host memory.  What is free tells what the limits leave.
-SPILL=$'[defaults]\nreport_free = policy\nmax_pinned = 9M\nmax_device = 4M\n[rule all]\n'
+# Large blocks are in host memory.
+SPILL=$'[defaults]\nmax_pinned = 9M\nmax_device = 4M\n[rule all]\n'
 SPILL+=$'place = vmm, mapped\nspill = move\nchunk = 2M\nbudget = 3M'
 
 @test "in vmm memory, some of it host memory, then mapped" {

@@ -226,14 +226,9 @@ for place, most in (("vmm", 12), ("mapped", 40)):
 @test "a program is told of as much free memory after blocks have moved as before" {
     export SIM_MEMORY_MIB=64
     run -0 "$program" told
-    local bare=$output taken
+    local bare=$output
     scene 8M told
     [[ $output == "$bare" ]]
-    taken=$'all taken: 0 MiB free, 68 in use\nleaks 0'
-    MOVE=$'[defaults]\nreport_free = policy\nmax_pinned = 60M\n[rule all]\n'$MOVE
-    scene 8M told
-    [[ $output == *$'made: 52 MiB free, 16 in use\nmoved: 52 MiB free, 16 in use\n'"$taken" ]]
-    grep -q '"size_bytes":54525952,.*"place":"vmm".*"spilled_bytes":54525952' "$ZC_LOG"
 }
 
 @test "threads copy and launch while blocks move" {

@@ -44,25 +44,6 @@ place = shared" "$PROGRAM" vecadd
     grep -q '"rule":"output".*"why":"shared: its rule does not say .access = read' "$ZC_LOG"
 }
 
-# What was brought in for the output would have gone to the pool, beside the three host blocks.
-@test "no memory is brought in for an output that a control group has not left" {
-    in_group 1 true || skip "no mount namespaces"
-    rm -f "$ZC_LOG"*
-    write_policy "[defaults]
-max_pinned = 1G
-$host_rule
-[rule outputs]
-api = cudaMalloc
-size = 1M..
-place = shared
-access = write"
-    run -0 --separate-stderr in_group $((1 << 20)) env LD_PRELOAD="$LIBZC" \
-        ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" "$PROGRAM" vecadd
-    pairs=$(grep '^{"type":"pair"' "$ZC_LOG")
-    [[ $(ended one) -eq 0 ]]
-    [[ $(tail -n 1 "$ZC_LOG" | jq .kept_peak_bytes) -le $((18 << 20)) ]]
-}
-
 @test "of an input that the CPU keeps and changes, what was changed is copied" {
     both kept
     [[ $(ended one) -eq 1 && $(sum copied_bytes) -eq $((4 << 20)) ]]

@@ -99,35 +99,3 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 
     run -0 spilled_blocks
     [[ $output == '4 0 mapped vmm: the driver refuses host memory for it' ]]
 }
-
-# Runs a program that takes all memory that it is told of; `told` is what that is, in MiB, and what
-# is in use then: sized DEFAULTS RULE
-sized() {
-    places_of $'[defaults]\nmax_pinned = 40M\n'"$1"$'\n[rule all]\n'"$2" sized
-    told=$(sed -nE 's/^at first: ([0-9]+) MiB free, 0 in use$/\1/p
-        s/^with a block of that: .* free, ([0-9]+) in use$/\1/p' <<<"$codes")
-    [[ ${codes##*without it} == "$(sed -n 's/^at first//p' <<<"$codes")" ]]
-    run -0 spilled_blocks
-}
-
-@test "a program that sizes its block by cudaMemGetInfo gets one where the policy has room" {
-    local policy='report_free = policy'
-    export SIM_MEMORY_MIB=64
-    sized '' "$spill"
-    [[ $told == $'64\n64' && $output == '64 0 vmm -' ]]
-    sized "$policy" "$spill"
-    [[ $told == $'64\n64' && $output == '64 0 vmm -' ]]
-    sized "$policy" "$spill"$'\nbudget = 8M'
-    [[ $told == $'40\n40' && $output == '40 0 mapped vmm: over its budget' ]]
-    sized "$policy" "$move"$'\nbudget = 8M'
-    [[ $told == $'40\n40' && $output == '40 40 vmm vmm: over its budget' ]]
-    sized "$policy" "$move"$'\nbudget = 50M'
-    [[ $told == $'50\n50' && $output == '50 0 vmm -' ]]
-    sized "$policy" "$move"$'\nbudget = 8M\ncommit = lazy'
-    [[ $told == $'40\n40' && $output == '40 40 vmm vmm: over its budget' ]]
-    sized "$policy"$'\nmax_device = 12M' $'place = device\nnth = 1'
-    [[ $told == $'12\n12' && $output == '12 0 device -' ]]
-    # The rule is not for a block of that size.
-    sized "$policy" $'place = mapped\nsize = ..40M'
-    [[ $told == $'64\n64' && $output == '64 0 device -' ]]
-}

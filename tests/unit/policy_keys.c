@@ -185,7 +185,7 @@ static void defaults_reach_the_policy(void **state)
     struct parsed *parsed = parse_good("[defaults]\nlog = /tmp/zc.%e.%p.%h.%r.%t.100%%.jsonl\n"
                                        "log_level = events\nmax_pinned = 0\nmax_managed = 100%\n"
                                        "max_device = 12G\npageable_copy = parallel\n"
-                                       "report_free = policy\nlinks = idle\n");
+                                       "links = idle\n");
     const struct zc_policy *policy = &parsed->policy;
 
     assert_string_equal(policy->log, "/tmp/zc.%e.%p.%h.%r.%t.100%%.jsonl");
@@ -196,7 +196,6 @@ static void defaults_reach_the_policy(void **state)
     assert_int_equal(policy->max_managed.value, 100);
     assert_true(policy->max_device.value == UINT64_C(12) << 30);
     assert_int_equal(policy->pageable_copy, ZC_PAGEABLE_COPY_PARALLEL);
-    assert_int_equal(policy->report_free, ZC_REPORT_FREE_POLICY);
     assert_int_equal(policy->links, ZC_LINKS_IDLE);
     parsed_free(parsed);
 }

@@ -312,22 +312,6 @@ static void *match_many(void *arg)
     return (void *)taken;
 }
 
-static void a_request_that_is_not_made_counts_nowhere(void **state)
-{
-    (void)state;
-    struct parsed *parsed = parse_good("[rule first]\nnth = 2\nplace = vmm\n"
-                                       "[rule second]\nplace = mapped\n");
-    const struct zc_rule *rules = parsed->policy.rules;
-    struct zc_match made = some_request(), supposed = made;
-
-    supposed.supposed = true;
-    for (int i = 0; i < 3; i++)
-        assert_ptr_equal(zc_policy_match(&parsed->policy, &supposed), &rules[1]);
-    assert_ptr_equal(zc_policy_match(&parsed->policy, &made), &rules[1]);
-    assert_ptr_equal(zc_policy_match(&parsed->policy, &supposed), &rules[0]);
-    parsed_free(parsed);
-}
-
 static void nth_takes_exactly_its_requests_from_many_threads(void **state)
 {
     (void)state;
@@ -429,7 +413,6 @@ int main(void)
         cmocka_unit_test(nth_counts_the_requests_that_fit_the_other_keys),
         cmocka_unit_test(odd_and_even_share_the_requests),
         cmocka_unit_test(nth_does_not_count_what_an_earlier_rule_takes),
-        cmocka_unit_test(a_request_that_is_not_made_counts_nowhere),
         cmocka_unit_test(nth_takes_exactly_its_requests_from_many_threads),
         cmocka_unit_test(a_policy_says_which_facts_it_needs),
         cmocka_unit_test(a_policy_says_which_requests_it_can_take),

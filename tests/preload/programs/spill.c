@@ -41,36 +41,8 @@ static void many(void)
     end_gpu(0);
 }
 
-static size_t show_free(const char *when)
-{
-    size_t available, total, alone;
-    CHECK(cuMemGetInfo(&available, &total));
-    CHECK(cuMemGetInfo(NULL, &alone));
-    EXPECT(alone == total);
-    printf("%s: %zu MiB free, %zu in use\n", when, available >> 20, (total - available) >> 20);
-    return available;
-}
-
-/* A program that takes all memory that it is told of, in one block. */
-static void sized(void)
-{
-    CUdeviceptr p;
-    unsigned char ends[2];
-    start_gpu(0);
-    size_t n = show_free("at first");
-    CHECK(cuMemAlloc(&p, n));
-    show_free("with a block of that");
-    fill(p, 7, n, NULL);
-    CHECK(cuMemcpyDtoH(&ends[0], p, 1));
-    CHECK(cuMemcpyDtoH(&ends[1], p + n - 1, 1));
-    EXPECT(ends[0] == 7 && ends[1] == 7);
-    CHECK(cuMemFree(p));
-    show_free("without it");
-    end_gpu(0);
-}
-
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"larger", larger}, {"sized", sized}, {"many", many}};
+    static const struct scenario all[] = {{"larger", larger}, {"many", many}};
     return RUN_SCENARIO(all, argc, argv);
 }
