@@ -59,7 +59,8 @@ place = shared
 api = cudaMalloc
 size = 1M..
 place = shared
-access = """
+access = read
+"""
 POLICIES = {
     "device": "[rule all]\nplace = device\n",
     "mapped": "[rule all]\nplace = mapped\n",
@@ -70,8 +71,7 @@ POLICIES = {
               "place = pinned\n",
     "parallel": "[defaults]\npageable_copy = parallel\n[rule some]\nnth = 1..5, 9, 11..20\n"
                 "place = mapped\n",
-    "shared": SHARED + "read\n",
-    "written": SHARED + "write\n",
+    "shared": SHARED,
 }
 
 
@@ -95,24 +95,18 @@ SIMULATED = (
             ("device", "mapped", "managed", "vmm", "chunks", "pinned", "parallel"), True, TWO),
     Program("random_calls", PROGRAMS / "random_calls", ("{seed} 200 1 read", "{seed} 150 2 read"),
             ("shared",), True, TWO),
-    Program("random_calls", PROGRAMS / "random_calls", ("{seed} 200 1 write", "{seed} 150 2 write"),
-            ("written",), True, TWO),
     Program("grow_model", PROGRAMS / "grow_model",
             ("{seed} 50", "{seed} 50 _ 700 2", "{seed} 40 f"), ("vmm", "chunks"), False,
             TWO | {"SIM_MEMORY_MIB": "8192"}),
     HOST_STRESS,
     Program("shared_stress", PROGRAMS / "shared_stress",
             ("rounds {seed} 5", "across {seed} 5", "launches {seed} 2"), ("shared",)),
-    Program("shared_stress", PROGRAMS / "shared_stress",
-            ("rounds {seed} 5", "across {seed} 5"), ("written",)),
     Program("pair_model", BUILD / "tests" / "gpu" / "pair_model-shared", ("3000 {seed}",),
             ("shared",), True, MODEL),
-    Program("pair_model", BUILD / "tests" / "gpu" / "pair_model-shared", ("3000 {seed} write",),
-            ("written",), True, MODEL),
 )
 REAL = (
     Program("pair_model", BUILD / "tests" / "gpu" / "pair_model-static",
-            ("20000 {seed}",), tuple(p for p in POLICIES if p != "written")),
+            ("20000 {seed}",), tuple(POLICIES)),
     Program("pair_model", BUILD / "tests" / "gpu" / "pair_model-static", ("20000 {seed} write",),
             tuple(p for p in POLICIES if p != "shared")),
     HOST_STRESS,
@@ -334,7 +328,7 @@ class Soak:
         """One short process: a scene of forks in one place after the other."""
         if not self.simulated:
             return
-        names = [name for name in self.places if name not in ("shared", "written")]
+        names = [name for name in self.places if name != "shared"]
         place, scene = names[number % len(names)], FORKS[number // len(names) % len(FORKS)]
         done = subprocess.run([PROGRAMS / "fork", scene], env=self.places[place].env, check=False,
                               capture_output=True, text=True, timeout=LIMIT)
@@ -393,7 +387,7 @@ class Soak:
                     kept = process.last("pooled KiB") if "pooled KiB" in process.seen[0] else 0
                     tenth = (first + (kept // 2 if what == "resident KiB" else 0)) // 10
                     allowed = (tolerance + tenth if tolerance else 0) + max(0, own)
-                    if what == "descriptors" and process.place.name in ("shared", "written"):
+                    if what == "descriptors" and process.place.name == "shared":
                         allowed += kept // 2048  # Files of 2 MiB or more.
                     if process is not group[0] and more > allowed:
                         grown.append(f"{process.name}: {what} grew by {more} from {first}")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What there is room for. */
+/* Room for blocks: on a device, and beside what it was asked for. */
 #include "place/room.h"
 
 #include "base/module.h"

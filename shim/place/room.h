@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What there is room for. */
+/* Room for blocks: on a device, and beside what it was asked for. */
 #pragma once
 
 #include "policy/policy.h"

@@ -112,20 +112,16 @@ grow = yes"
 }
 
 @test "random calls give the same where both sides of a copy are one" {
-    local access threads
+    local threads
     export ZC_LOG=$BATS_TEST_TMPDIR/log.%p ZC_LOG_LEVEL=allocs
-    for access in read write; do
-        for threads in 1 2; do
-            SEEDS=${SEEDS:-5 6 9} random "[rule host]
+    for threads in 1 2; do
+        SEEDS=${SEEDS:-5 6 9} random "[rule host]
 $HOST
 place = shared
 [rule device]
 api = cudaMalloc
 place = shared
-access = $access" 200 "$threads" "$access"
-        done
-        [[ -n ${SEEDS-} ]] ||
-            grep -q '"pair".*"elided_copies":[1-9]' "$BATS_TEST_TMPDIR"/log.*
-        rm "$BATS_TEST_TMPDIR"/log.*
+access = read" 200 "$threads" read
     done
+    [[ -n ${SEEDS-} ]] || grep -q '"pair".*"elided_copies":[1-9]' "$BATS_TEST_TMPDIR"/log.*
 }
