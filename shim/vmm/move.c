@@ -444,7 +444,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     struct copies c = {.bytes = own, .piece = zc_va_round_up(piece, v->granularity)};
     struct zc_backed host = {.guard = false}, device = {.guard = false};
     struct zc_va **alias = leaves ? &zc_movable(leaves)->beside : &device.beside;
-    CUresult result = leaves ? CUDA_SUCCESS : make_behind(comes, false, &device, why);
+    CUresult result = leaves ? CUDA_SUCCESS : make_behind(v, false, &device, why);
     if (result == CUDA_SUCCESS && comes)
         result = map_beside(comes, &comes->chunks, comes->guard, &zc_movable(comes)->beside, why);
     if (result == CUDA_SUCCESS)
