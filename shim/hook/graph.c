@@ -24,6 +24,7 @@
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "log/ranges.h"
+#include "place/migrate.h"
 #include "place/sides.h"
 #include "place/verbs.h"
 
@@ -274,6 +275,8 @@ ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
 {
     const CUgraphNodeParams *p = zc_describe_if(node, params);
     bool child = p && p->type == CU_GRAPH_NODE_TYPE_GRAPH;
+    if (params && params->type == CU_GRAPH_NODE_TYPE_KERNEL)
+        zc_graph_kernel_set(entry->fn);
     return PREPARED(p, child ? replaced_child(exec, node, p->graph.graph, real(exec, node, params))
                              : replaced(entry, exec, node, p, real(exec, node, params)));
 }
@@ -305,6 +308,13 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, uint32_t 
         call->src = n->src;
         zc_log_transfer(&t, call);
     }
+}
+
+/* A block that can't be kept mapped is told of. */
+void zc_graph_kernel_set(enum zc_fn fn)
+{
+    if (zc_life_on())
+        zc_migrate_keep_all(fn);
 }
 
 /* Copies what is known of an executable graph for the caller, so that nothing is called under the

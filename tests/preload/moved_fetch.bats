@@ -72,7 +72,7 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     scene questions
 }
 
-@test "kernels of graphs find the blocks that they were given when the graph was made" {
+@test "kernels of graphs find the blocks that they were given, when the graph was made or later" {
     scene graphs
 }
 

@@ -237,6 +237,22 @@ static void graphs(void)
         look_through(0, 6, 1);
         CHECK(cuGraphLaunch(exec[t % 2], s));
     }
+    for (unsigned i = 0; i < 4; i++) {
+        w = (struct work){blocks[i], BLOCK, 0, 0};
+        args[1] = &value[i];
+        if (i % 2)
+            CHECK(cuGraphExecKernelNodeSetParams(exec[1], node, &p));
+        else {
+            CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+            any.kernel.func = reader;
+            any.kernel.kernelParams = args;
+            any.kernel.gridDimX = any.kernel.gridDimY = any.kernel.gridDimZ = 1;
+            any.kernel.blockDimX = any.kernel.blockDimY = any.kernel.blockDimZ = 1;
+            CHECK(cuGraphExecNodeSetParams(exec[1], node, &any));
+        }
+        look_through(0, 6, 1);
+        CHECK(cuGraphLaunch(exec[1], s));
+    }
     CHECK(cuCtxSynchronize());
     for (unsigned i = 0; i < 2; i++) {
         CHECK(cuGraphExecDestroy(exec[i]));

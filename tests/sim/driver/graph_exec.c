@@ -302,6 +302,7 @@ SIM_API(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int
     struct sim_node *n = e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL;
     if (!n)
         return CUDA_ERROR_INVALID_VALUE;
+    sim_device_wait(-1);
     n->enabled = enabled != 0;
     return CUDA_SUCCESS;
 }

@@ -177,5 +177,8 @@ SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     if (!n || !p || (int)n->work.kind != (int)p->type || p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = work_of(&work, p);
-    return r == CUDA_SUCCESS ? sim_node_set_work(n, &work) : r;
+    if (r != CUDA_SUCCESS)
+        return r;
+    sim_device_wait(-1); /* What was launched keeps what it had. */
+    return sim_node_set_work(n, &work);
 }
