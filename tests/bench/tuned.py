@@ -124,7 +124,6 @@ def _places(site: DeviceSite, grown: bool) -> list[str]:
     can_share = site.apis <= DEVICE_APIS and site.greatest > SHARED_OVER
     places = ["device"] + ["pinned"] * bool(heap_in or heap_out)
     places += ["shared read"] * bool(can_share and heap_in)
-    places += ["shared write"] * bool(can_share and heap_out)
     if site.apis <= DEVICE_APIS and site.greatest > SHARED_OVER:
         places += ["mapped", "managed"]
     return places + ["vmm"] * bool(grown and site.apis <= DEVICE_APIS)
@@ -239,8 +238,7 @@ class Case:
             mine = [one for one in kept if one.is_probe and part.sites[0] in one.sites[:1]]
             place = "pinned" if "pinned" in kinds and "pinned" in part.places else "device"
             if mine:
-                access = "read" if "access = read" in str(mine[0].rules) else "write"
-                place = f"shared {access}" if mine[0].kind == "shared" else mine[0].kind
+                place = "shared read" if mine[0].kind == "shared" else mine[0].kind
             elif "grow" in kinds and "vmm" in part.places and part.sites[0] in rules:
                 place = "vmm"
             places.append(place)

@@ -13,12 +13,13 @@ row, = map(json.loads, open(sys.argv[1]))
 places = [part[:2] for part in row["places"]]
 host = ["device", "pinned"], ["mapped", "managed"]
 # Kernels that read all of their inputs get these in device memory, also under `shared`.
-assert places == [[[*host[0], f"shared {access}", *host[1]], best]
-                  for access, best in (("read", "pinned"), ("write", "shared write"))], places
+assert places == [[[*host[0], "shared read", *host[1]], "pinned"],
+                  [[*host[0], *host[1]], "pinned"]], places
 # Each place alone, and together those that are not slow alone: none, on a busy machine.
 assert row["combinations"] >= 10 and not row["wrong"] and len(row["times_ms"]["tuned"]) == 3, row
-assert row["tuned"] == "pinned, shared write", row["tuned"]
-assert sum(rule["kept"] for rule in row["rules"]) == 2, row["rules"]
+assert row["tuned"] == "pinned, pinned", row["tuned"]
+assert [rule["what"] for rule in row["rules"] if rule["kept"]] == [
+    "malloc's blocks of 4 MiB and more are pinned"], row["rules"]
 PYTHON
     run -2 tests/bench/run.sh keep-tune "$BATS_TEST_TMPDIR/out/tune.jsonl"
     [[ $output == "bench: times of a simulated GPU mean nothing and are not kept" ]]

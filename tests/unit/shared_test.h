@@ -13,7 +13,8 @@
 
 /* Device memory is a file, mapped where cuMemMap says. */
 static unsigned driver_calls, driver_refuses; /* Which call since the count began; 0: none. */
-static int live; /* Addresses, memory, mappings and registrations that were not given back. */
+static int live;       /* Addresses, memory, mappings and registrations that were not given back. */
+static bool streaming; /* The stream of copies was made: it is kept. */
 static CUcontext current = (CUcontext)0x1000;
 
 static bool refused(void)
@@ -170,13 +171,15 @@ static CUresult CUDAAPI make_stream(CUstream *out, unsigned flags)
 {
     (void)flags;
     *out = (CUstream)0x2000;
-    return answer(1);
+    assert_false(streaming);
+    streaming = answer(0) == CUDA_SUCCESS;
+    return streaming ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult CUDAAPI end_stream(CUstream stream)
 {
     assert_ptr_equal(stream, (CUstream)0x2000);
-    live--;
+    streaming = false;
     return CUDA_SUCCESS;
 }
 
@@ -188,7 +191,9 @@ static CUresult CUDAAPI wait_stream(CUstream stream)
 
 static CUresult CUDAAPI make_event(CUevent *out, unsigned flags)
 {
-    return make_stream((CUstream *)out, flags);
+    (void)flags;
+    *out = (CUevent)0x3000;
+    return answer(1);
 }
 
 static CUresult CUDAAPI record_event(CUevent event, CUstream stream)
@@ -204,7 +209,9 @@ static CUresult CUDAAPI query_event(CUevent event)
 
 static CUresult CUDAAPI end_event(CUevent event)
 {
-    return end_stream((CUstream)event);
+    assert_ptr_equal(event, (CUevent)0x3000);
+    live--;
+    return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI copy(CUdeviceptr to, const void *from, size_t n, CUstream stream)
