@@ -76,7 +76,7 @@ tab() {
 	zc explain x.conf --size END|
 	zc doctor --timeout END|
 	zc diff --html READ|README.md
-	zc check policy/presets/w|policy/presets/watch-only.conf
+	zc check policy/presets/wa|policy/presets/watch-only.conf
 	zc check tests/tools/logs/gather.js|
 	zc run -p of|off
 	zc run -p @shared-t|@shared-tables
