@@ -145,7 +145,7 @@ static void capture_late(void)
     sweep(0, 2, 2, 5, 20000);
     add(2, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
-    sim_before("cuMemGetInfo_v2", begin_capture);
+    sim_before("cuCtxGetCurrent", begin_capture);
     sweep(2, 4, 2, 5, 20000);
     while (!atomic_load(&capturing))
         usleep(1000);
@@ -187,7 +187,7 @@ static void beside_late(void)
     CHECK(cuCtxSetCurrent(home));
     add(2, 5, 20000, NULL);
     CHECK(cuCtxSynchronize());
-    sim_before("cuMemGetInfo_v2", launch_now);
+    sim_before("cuCtxGetCurrent", launch_now);
     sweep(2, 4, 4, 5, 20000);
     show("used beside");
     gate_open(&late_gate);
