@@ -8,8 +8,8 @@
 #include "driver/lock.h"
 
 ZC_OWN int zc_captures;
-static ZC_OWN CUstream
-    began_alone; /* The last capture that began while no other went on.  Atomic. */
+/* The stream of the last capture that began while no other went on.  Atomic. */
+static ZC_OWN CUstream began_alone;
 
 bool zc_capture_asks(CUstream stream, enum zc_flavour flavour)
 {

@@ -11,9 +11,9 @@
 #define NAP_US 20
 
 static ZC_LOCK(marks_lock, ZC_RANK_MARKS);
+/* The context with the driver lock, the rest with `marks_lock`. */
 static ZC_OWN struct {
-    CUcontext
-        context; /* Of the marked launches.  With the driver lock; the rest with `marks_lock`. */
+    CUcontext context; /* Of the marked launches. */
     CUstream stream;
     CUevent launched;
     uint64_t *passed; /* The last mark that was passed: written by the GPU. */

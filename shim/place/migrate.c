@@ -96,6 +96,7 @@ static bool may_fetch(const struct zc_block *block)
     const struct zc_vmm *v = zc_move_of(block);
     return v && zc_vmm_may_fetch(v);
 }
+
 static bool is_fetched(const struct zc_block *block)
 {
     return may_fetch(block) && zc_vmm_of(block)->filled;

@@ -410,6 +410,22 @@ static void threads(void)
     finish();
 }
 
+/* The current context, `there`, uses all blocks by a kernel of its own, and then the first one,
+ * `here`, does. */
+static void look_there_and_here(CUcontext here, CUcontext there)
+{
+    CUfunction before = reader;
+    reader = NULL;
+    look_through(0, 6, 1);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(here));
+    reader = before;
+    look_through(0, 6, 2);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxDestroy(there));
+    finish();
+}
+
 /* Another context of the device uses blocks that are mapped nowhere, and others. */
 static void beside(void)
 {
@@ -417,16 +433,7 @@ static void beside(void)
     look_through(0, 6, 3);
     CHECK(cuCtxSynchronize());
     CHECK(cuCtxCreate(&second, NULL, 0, 0));
-    CUfunction before = reader;
-    reader = NULL;
-    look_through(0, 6, 1);
-    CHECK(cuCtxSynchronize());
-    CHECK(cuCtxSetCurrent(first));
-    reader = before;
-    look_through(0, 6, 2);
-    CHECK(cuCtxSynchronize());
-    CHECK(cuCtxDestroy(second));
-    finish();
+    look_there_and_here(first, second);
 }
 
 /* Another device reads blocks of the first one, wherever they are. */
@@ -439,16 +446,7 @@ static void peers(void)
     CHECK(cuDeviceGet(&device, 1));
     CHECK(cuCtxCreate(&second, NULL, 0, device));
     CHECK(cuCtxEnablePeerAccess(first, 0));
-    CUfunction before = reader;
-    reader = NULL;
-    look_through(0, 6, 1);
-    CHECK(cuCtxSynchronize());
-    CHECK(cuCtxSetCurrent(first));
-    reader = before;
-    look_through(0, 6, 2);
-    CHECK(cuCtxSynchronize());
-    CHECK(cuCtxDestroy(second));
-    finish();
+    look_there_and_here(first, second);
 }
 
 static void freed(void)
