@@ -129,16 +129,6 @@ void zc_text_utf8(struct zc_text *t, uint32_t c)
     text_whole(t, out, more + 1);
 }
 
-/* A number of at most six columns: above 999,999 in thousands, millions and so on. */
-static void text_count(struct zc_text *t, uint64_t v)
-{
-    static const char *const suffixes[] = {"", "k", "M", "G", "T", "P"};
-    unsigned i = 0;
-    for (; v >= (i == 0 ? 1000000u : 100000u) && i < 5; i++)
-        v = (v + 500) / 1000;
-    zc_text_fmt(t, "%U%s", v, suffixes[i]);
-}
-
 /* A time of at most eight columns. */
 static void text_time(struct zc_text *t, uint64_t ns)
 {
@@ -151,21 +141,6 @@ static void text_time(struct zc_text *t, uint64_t ns)
     if (i > 0 && ns / unit < 100)
         zc_text_fmt(t, ".%U", ns % unit * 10 / unit);
     zc_text_str(t, names[i]);
-}
-
-/* Fills what stands from `start` on up to `width` columns, with blanks behind it or before it. */
-static void text_align(struct zc_text *t, size_t start, size_t width, bool left)
-{
-    size_t n = t->len - start, columns = 0;
-    for (size_t i = start; i < t->len; i++)
-        columns += ((unsigned char)t->buf[i] & 0xc0) != 0x80;
-    for (size_t i = columns; i < width; i++)
-        zc_text_raw(t, " ", 1);
-    size_t blanks = t->len - start - n;
-    if (!left) {
-        memmove(t->buf + start + blanks, t->buf + start, n);
-        memset(t->buf + start, ' ', blanks);
-    }
 }
 
 void zc_text_disarm(struct zc_text *t, size_t start)
@@ -212,15 +187,7 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
         p += plain;
         if (*p == 0 || *++p == 0)
             break;
-        size_t start = t->len, width = 0;
-        bool left = *p == '-';
-        for (p += left; *p >= '0' && *p <= '9'; p++)
-            width = width * 10 + (size_t)(*p - '0');
         switch (*p) {
-        case '\0': /* The format ends here. */
-            width = 0;
-            p--;
-            break;
         case 's':
             zc_text_str(t, va_arg(ap, const char *));
             break;
@@ -246,9 +213,6 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
         case 'B':
             zc_text_bytes(t, va_arg(ap, uint64_t));
             break;
-        case 'N':
-            text_count(t, va_arg(ap, uint64_t));
-            break;
         case 't':
             text_time(t, va_arg(ap, uint64_t));
             break;
@@ -259,7 +223,6 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
             zc_text_raw(t, p, 1);
             break;
         }
-        text_align(t, start, width, left);
     }
     va_end(ap);
 }

@@ -39,8 +39,7 @@ void zc_text_utf8(struct zc_text *t, uint32_t c);
 void zc_text_disarm(struct zc_text *t, size_t start);
 
 /* A small printf: %s %u (unsigned) %d (int) %U (uint64_t) %x (uint64_t, hex) %X (uint32_t, eight
- * hex digits) %p (pointer) %B (uint64_t, as a readable size) %N (uint64_t, in at most six columns)
- * %t (uint64_t, nanoseconds as a readable time) %e (int, an errno value as text) %%.  A width fills
- * up with blanks, before the text or with '-' behind it. */
+ * hex digits) %p (pointer) %B (uint64_t, as a readable size) %t (uint64_t, nanoseconds as a
+ * readable time) %e (int, an errno value as text) %%. */
 void zc_text_fmt(struct zc_text *t, const char *fmt, ...);
 void zc_text_vfmt(struct zc_text *t, const char *fmt, __builtin_va_list ap);

@@ -40,13 +40,13 @@ extern uint64_t zc_log_decisions; /* Of ZC_POLICY=auto within the run.  Atomic. 
 extern uint64_t zc_log_kept_peak;
 
 /*
- * Writes the last line, and the table on stderr (ZC_SUMMARY): totals of all copies, by flow, by
- * place, and in the line by site, and untracked requests.  At ALLOCS and EVENTS a `block` line for
- * each live block comes first.  A copy counts in the sites of both its blocks.  Takes the locks of
- * the ledger and the log.
+ * Writes the last line: totals of all copies, by flow, by place and by site, and untracked
+ * requests; and on stderr its sums (ZC_SUMMARY).  At ALLOCS and EVENTS a `block` line for each live
+ * block comes first.  A copy counts in the sites of both its blocks.  Takes the locks of the ledger
+ * and the log.
  */
 void zc_log_summary(void);
 
-/* Prints on stderr that calls were refused, if there were any, below the table for people if that
- * is wanted (log/table.c). */
-void zc_summary_print(const struct zc_summary *summary, bool table);
+/* Prints on stderr that calls were refused, if there were any, and before that, if `whole`, the
+ * sums for people (log/summary_text.c). */
+void zc_summary_print(const struct zc_summary *summary, bool whole);

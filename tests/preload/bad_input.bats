@@ -28,7 +28,7 @@ setup() {
     grep -qxF 'libzc: ZC_STRICT=True is neither 1 nor 0' <<<"$stderr"
     grep -qxF 'libzc: ZC_PYTHON=verbose is neither 1 nor 0' <<<"$stderr"
     grep -q 'going on without what is at fault' <<<"$stderr"
-    grep -q '^Operation ' <<<"$stderr"
+    grep -q ' asked in ' <<<"$stderr"
     [ "$(grep -c '"code":"options"' "$ZC_LOG")" -eq 3 ]
 }
 
@@ -49,7 +49,7 @@ setup() {
     done
     run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_SUMMARY=on ZC_STRICT=yes \
         "$programs/requests" 1
-    [[ $stderr == *Operation* && $stderr != *neither* ]]
+    [[ $stderr == *' asked in '* && $stderr != *neither* ]]
 }
 
 @test "each standard descriptor may be closed" {

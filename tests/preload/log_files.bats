@@ -161,7 +161,7 @@ place = pinned' bash -c 'ulimit -S -f 1; exec "$@"' bash "$program" 1000000
 @test "the summary on stderr is at most eighty columns wide" {
     ZC_SUMMARY=1 logged a.jsonl
     [[ $stderr == *"libzc: vecadd-shared (pid "*" asked in 3 transfers:"* ]]
-    [[ $stderr == *"log: a.jsonl" ]]
+    [[ $stderr == *"log: a.jsonl; zc report shows it" ]]
     run -1 grep -E '.{81}' <<<"$stderr"
 }
 

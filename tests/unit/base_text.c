@@ -61,10 +61,10 @@ static void formats_read_as_printf_writes_them(void **state)
     char wanted[256];
 
     (void)state;
-    snprintf(wanted, sizeof(wanted), "%s|%u|%d|%" PRIu64 "|%" PRIx64 "|%p|%%|%5u|%-5d|", "text",
-             UINT32_MAX, INT32_MIN, UINT64_MAX, (uint64_t)0xfeed, (void *)buf, 42u, -7);
-    zc_text_fmt(&t, "%s|%u|%d|%U|%x|%p|%%|%5u|%-5d|", "text", UINT32_MAX, INT32_MIN, UINT64_MAX,
-                (uint64_t)0xfeed, (void *)buf, 42u, -7);
+    snprintf(wanted, sizeof(wanted), "%s|%u|%d|%" PRIu64 "|%" PRIx64 "|%p|%%|", "text", UINT32_MAX,
+             INT32_MIN, UINT64_MAX, (uint64_t)0xfeed, (void *)buf);
+    zc_text_fmt(&t, "%s|%u|%d|%U|%x|%p|%%|", "text", UINT32_MAX, INT32_MIN, UINT64_MAX,
+                (uint64_t)0xfeed, (void *)buf);
     assert_text(wanted);
     zc_text_fmt(&t, "%s %B %X end%", NULL, (uint64_t)4096, UINT32_C(0x5c0ffee));
     assert_text("(null) 4 KiB 05c0ffee end");
@@ -122,22 +122,16 @@ static void no_size_is_wider_than_eight_columns(void **state)
     }
 }
 
-static void widths_fill_up_with_blanks_and_count_characters(void **state)
+static void a_format_may_end_in_a_percent_sign(void **state)
 {
     (void)state;
-    zc_text_fmt(&t, "%-5s|%3s|%-3s|%3s", "ab", "long", "\xc3\xa9", "\xc3\xa9");
-    assert_text("ab   |long|\xc3\xa9  |  \xc3\xa9");
     zc_text_fmt(&t, "100%");
     assert_text("100");
-    zc_text_fmt(&t, "1%9");
-    assert_text("1");
 }
 
-static void counts_and_times_are_at_most_as_wide_as_their_columns(void **state)
+static void times_are_at_most_eight_columns_wide(void **state)
 {
     (void)state;
-    zc_text_fmt(&t, "%N %N %N", (uint64_t)999999, (uint64_t)1000000, (uint64_t)5000000000000000);
-    assert_text("999999 1000k 5000T");
     zc_text_fmt(&t, "%t %t %t %t", (uint64_t)999, (uint64_t)1500, (uint64_t)99900000,
                 (uint64_t)5000000000000);
     assert_text("999 ns 1.5 us 99.9 ms 5000 s");
@@ -184,8 +178,8 @@ int main(void)
         cmocka_unit_test_setup(errors_are_told_in_words_or_by_number, fresh),
         cmocka_unit_test_setup(sizes_have_one_decimal_only_where_it_says_something, fresh),
         cmocka_unit_test_setup(no_size_is_wider_than_eight_columns, fresh),
-        cmocka_unit_test_setup(widths_fill_up_with_blanks_and_count_characters, fresh),
-        cmocka_unit_test_setup(counts_and_times_are_at_most_as_wide_as_their_columns, fresh),
+        cmocka_unit_test_setup(a_format_may_end_in_a_percent_sign, fresh),
+        cmocka_unit_test_setup(times_are_at_most_eight_columns_wide, fresh),
         cmocka_unit_test_setup(a_full_buffer_keeps_whole_numbers_and_one_byte_for_the_terminator,
                                fresh),
         cmocka_unit_test_setup(plain_text_is_cut_where_the_buffer_ends, fresh),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The summary: the sums in the log's last line, and the table on stderr. */
+/* The summary: the sums in the log's last line, and those on stderr. */
 #include "log_test.h"
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 #include "log/summary.h"
 #include "policy/policy.h"
 
-static char table[65536];
+static char told[65536];
 
 #define H2D ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE
 
@@ -63,7 +63,7 @@ static void some_traffic(void)
     transfer(zc_flow(ZC_DIR_MEMSET, ZC_KIND_DEVICE, ZC_KIND_DEVICE), ZC_MOVED, 100, live);
 }
 
-/* Calls zc_log_summary() with stderr in a file, whose text `table` then holds. */
+/* Calls zc_log_summary() with stderr in a file, whose text `told` then holds. */
 static void summarize(void)
 {
     int saved = dup(STDERR_FILENO);
@@ -77,7 +77,7 @@ static void summarize(void)
     zc_message_init();
     close(fd);
     close(saved);
-    strncpy(table, text_of("stderr"), sizeof(table) - 1);
+    strncpy(told, text_of("stderr"), sizeof(told) - 1);
 }
 
 static int begin(void **state)
@@ -151,8 +151,8 @@ static void refused_calls_are_counted_by_rule_and_told_last(void **state)
     summarize();
     assert_holds(last_line(), "\"refused_calls\":18,\"refused\":[{\"rule\":\"first\",\"line\":100,"
                               "\"calls\":1},{\"rule\":\"later\",\"line\":101,\"calls\":2},");
-    assert_holds(table, "18 calls were refused, the first because of rule first (p.conf:100)\n");
-    assert_null(strstr(strstr(table, "(p.conf:100)\n") + 13, "\n"));
+    assert_holds(told, "18 calls were refused, the first because of rule first (p.conf:100)\n");
+    assert_null(strstr(strstr(told, "(p.conf:100)\n") + 13, "\n"));
 }
 
 static void people_are_told_how_much_freed_memory_was_kept(void **state)
@@ -160,10 +160,10 @@ static void people_are_told_how_much_freed_memory_was_kept(void **state)
     (void)state;
     some_traffic();
     summarize();
-    assert_null(strstr(table, "freed"));
+    assert_null(strstr(told, "freed"));
     zc_log_kept_peak = 96 << 20;
     summarize();
-    assert_holds(table, "\nup to 96 MiB of freed host memory kept for later requests\n");
+    assert_holds(told, "\nup to 96 MiB of freed host memory kept for later requests\n");
 }
 
 static void a_site_sums_freed_and_live_blocks(void **state)
@@ -219,44 +219,37 @@ static void sites_that_no_line_told_come_before_the_last(void **state)
     assert_holds(strstr(text, "{\"type\":\"site\""), "{\"type\":\"summary\"");
 }
 
-static void the_table_shows_all_parts_on_eighty_columns(void **state)
+static void people_are_told_the_sums_and_where_the_rest_is(void **state)
 {
     int lines = 0;
 
     (void)state;
     zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
     some_traffic();
-    for (unsigned flow = 0; flow < ZC_FLOWS; flow++)
-        transfer(flow, (enum zc_outcome)(flow % 3), (uint64_t)1023999 << (flow % 40), NULL);
     summarize();
-    assert_holds(table, " asked in ");
-    assert_holds(table, " copied by the CPU, ");
-    assert_holds(table, "Operation From     To         Count    Asked    Moved      CPU   Elided");
-    assert_holds(table, "\nPlace ");
-    assert_holds(table, "\nmapped ");
-    assert_holds(table, "log_summary");
-    assert_holds(table, "\nlog: a.jsonl\n");
-    for (char *line = strtok(table, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+    assert_holds(told, "log_summary");
+    assert_holds(told, " 14 MiB asked in 3 transfers:\n"
+                       "       4 MiB moved, 8 MiB copied by the CPU, 2 MiB elided, ");
+    assert_holds(told, "\n14 MiB from or to pageable memory, of which 4 MiB moved as such\n");
+    assert_holds(told, "\nlog: a.jsonl; zc report shows it\n");
+    for (char *line = strtok(told, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         assert_true(strlen(line) <= 80);
         lines++;
     }
-    assert_in_range(lines, 12, 20);
+    assert_int_equal(lines, 4);
 }
 
-static void the_table_without_a_log_names_none(void **state)
+static void people_are_told_of_no_log_where_there_is_none(void **state)
 {
     (void)state;
     zc_log_open("off", ZC_LOG_SUMMARY);
     some_traffic();
     summarize();
-    assert_holds(table, "14 MiB asked in 3 transfers:\n"
-                        "       4 MiB moved, 8 MiB copied by the CPU, 2 MiB elided, ");
-    assert_holds(table,
-                 "\nHtoD      Pageable Device         3   14 MiB    4 MiB    8 MiB    2 MiB");
-    assert_null(strstr(table, "log:"));
+    assert_holds(told, "14 MiB asked in 3 transfers:\n");
+    assert_null(strstr(told, "log:"));
 }
 
-static void the_table_can_be_switched_off(void **state)
+static void people_need_not_be_told(void **state)
 {
     (void)state;
     setenv("ZC_SUMMARY", "0", 1);
@@ -264,7 +257,7 @@ static void the_table_can_be_switched_off(void **state)
     zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
     some_traffic();
     summarize();
-    assert_string_equal(table, "");
+    assert_string_equal(told, "");
     assert_non_null(last_line());
 }
 
@@ -300,9 +293,9 @@ int main(void)
         SUMMARY_TEST(places_tell_what_lives_and_the_peak),
         SUMMARY_TEST(live_blocks_have_their_lines_before_the_last),
         SUMMARY_TEST(sites_that_no_line_told_come_before_the_last),
-        SUMMARY_TEST(the_table_shows_all_parts_on_eighty_columns),
-        SUMMARY_TEST(the_table_without_a_log_names_none),
-        SUMMARY_TEST(the_table_can_be_switched_off),
+        SUMMARY_TEST(people_are_told_the_sums_and_where_the_rest_is),
+        SUMMARY_TEST(people_are_told_of_no_log_where_there_is_none),
+        SUMMARY_TEST(people_need_not_be_told),
         SUMMARY_TEST(sites_beyond_a_short_line_are_all_there),
     };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The summary for people: about twenty lines of at most 80 columns on stderr. */
+/* The summary for people, on stderr: sums, and what `zc report` has no place for. */
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/path.h"
@@ -15,9 +15,8 @@
 #include <unistd.h>
 
 #define BYTES (4096 + 2 * PATH_MAX)
-#define FLOW_ROWS 8
 
-static void table_title(struct zc_text *t, const struct zc_summary *s)
+static void title_lines(struct zc_text *t, const struct zc_summary *s)
 {
     struct zc_count asked = zc_count_asked(s->copies);
     char name[97], text[1024];
@@ -55,48 +54,6 @@ static void missed_lines(struct zc_text *t, const struct zc_summary *s)
     }
     zc_text_disarm(t, start);
     zc_text_str(t, "\n");
-}
-
-static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *totals)
-{
-    bool copy = zc_flow_dir(flow) < ZC_DIR_MEMSET;
-    const struct zc_count *by = totals->asked[flow];
-    struct zc_count asked = zc_count_asked(by);
-    zc_text_fmt(t, "%-10s%-9s%-9s%7N%9B%9B%9B%9B%9t\n", zc_dir_name(zc_flow_dir(flow)),
-                copy ? zc_kind_name(zc_flow_src(flow)) : "", zc_kind_name(zc_flow_dst(flow)),
-                asked.calls, asked.bytes, by[ZC_MOVED].bytes, by[ZC_CPU].bytes, by[ZC_ELIDED].bytes,
-                zc_ticks_to_ns(totals->ticks[flow]));
-}
-
-/* Rows in the order of the directions; where there are too many, the last line counts the rest. */
-static void flow_table(struct zc_text *t, const struct zc_totals *totals)
-{
-    unsigned rows = 0;
-    for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
-        if (zc_count_asked(totals->asked[flow]).calls == 0)
-            continue;
-        if (rows == 0)
-            zc_text_fmt(t, "%-10s%-9s%-9s%7s%9s%9s%9s%9s%9s\n", "Operation", "From", "To", "Count",
-                        "Asked", "Moved", "CPU", "Elided", "Blocked");
-        if (++rows <= FLOW_ROWS)
-            flow_row(t, flow, totals);
-    }
-    if (rows > FLOW_ROWS)
-        zc_text_fmt(t, "and %u more kinds of operation\n", rows - FLOW_ROWS);
-}
-
-static void place_table(struct zc_text *t, const struct zc_summary *s)
-{
-    bool first = true;
-    for (unsigned i = 0; i < ZC_PLACE_COUNT; i++) {
-        if (s->place[i].peak_bytes == 0)
-            continue;
-        if (first)
-            zc_text_fmt(t, "%-28s%7s%9s%9s\n", "Place", "Blocks", "Bytes", "Peak");
-        first = false;
-        zc_text_fmt(t, "%-28s%7N%9B%9B\n", zc_place_name((enum zc_place_id)i), s->place[i].blocks,
-                    s->place[i].bytes, s->place[i].peak_bytes);
-    }
 }
 
 static void last_lines(struct zc_text *t, const struct zc_summary *s)
@@ -138,19 +95,17 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
     zc_text_disarm(t, start);
     if (zc_log_error() != 0)
         zc_text_fmt(t, " (not whole: %e)", zc_log_error());
-    zc_text_str(t, "\n");
+    zc_text_str(t, "; zc report shows it\n");
 }
 
-void zc_summary_print(const struct zc_summary *summary, bool table)
+void zc_summary_print(const struct zc_summary *summary, bool whole)
 {
     char buf[BYTES];
     struct zc_text t = zc_text_on(buf, sizeof(buf));
-    if (table) {
+    if (whole) {
         if (summary->all_missed)
             missed_lines(&t, summary);
-        table_title(&t, summary);
-        flow_table(&t, &summary->totals);
-        place_table(&t, summary);
+        title_lines(&t, summary);
         last_lines(&t, summary);
     }
     zc_refusals_text(&t);
