@@ -183,7 +183,7 @@ static void remember_passed(void *handle, const char *names)
             memcpy(name, names, n);
             name[n] = '\0';
             void *real = zc_real_dlsym(handle, name);
-            if (real && !zc_is_wrapper(real))
+            if (real)
                 remember_real(real, ZC_FN_COUNT);
         }
         names += n + strspn(names + n, ", ");
@@ -203,7 +203,7 @@ bool zc_real_find(void *near)
     void **slots = (void **)&zc_real;
     for (uint32_t i = 0; i < ZC_FN_COUNT; i++) {
         void *real = zc_real_dlsym(handle, rows[i].name);
-        if (!real || zc_is_wrapper(real))
+        if (!real || real == rows[i].wrapper)
             real = (void *)missing_function;
         else
             remember_real(real, i);
