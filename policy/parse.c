@@ -244,6 +244,8 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
          "a free waits for the work that runs, as the driver's does"},
         {ZC_SECTION_RULE, "access", "write",
          "results are device memory, from which copies run at the link's speed"},
+        {ZC_SECTION_RULE, "numa", NULL,
+         "pages come from the node next to the device, or from those that 'numactl' names"},
         {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},
         {ZC_SECTION_DEFAULTS, "report_free", NULL, "cudaMemGetInfo tells what the device has free"},
         {ZC_SECTION_DEFAULTS, "um_counters", NULL,

@@ -156,12 +156,6 @@ struct zc_place_list {
     unsigned count;                        /* at least 1 in a rule of a parsed policy */
 };
 
-/* `numa`. */
-struct zc_numa {
-    bool local;    /* the node next to the device */
-    unsigned node; /* for !local and the key given */
-};
-
 enum zc_limit_kind { ZC_LIMIT_NONE, ZC_LIMIT_BYTES, ZC_LIMIT_PERCENT };
 
 /* An upper bound of bytes; zc_limit_bytes() resolves it. */
@@ -229,7 +223,6 @@ struct zc_rule {
     enum zc_commit commit;      /* vmm: when memory is attached */
     unsigned grow;              /* vmm, 1: growth copies become remaps */
     enum zc_rdma rdma;          /* vmm: whether GPUDirect RDMA reaches the block */
-    struct zc_numa numa;        /* node of host pages, if the key is given */
     unsigned parts;             /* pinned, 1: registrations of the program's in parts */
     struct zc_limit budget;     /* bytes alive in place.item[0]; a percentage is
                                  * of the device's total memory */

@@ -173,23 +173,6 @@ bool zc_value_budget(struct zc_parser *parser, const struct zc_key *key, struct 
     return limit->value > 0 || zc_fault(parser, value, "%s: must be more than 0", key->name);
 }
 
-bool zc_value_numa(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
-                   void *field)
-{
-    struct zc_numa *numa = field;
-    uint64_t node;
-
-    if (zc_slice_is(value, "local")) {
-        numa->local = true;
-        return true;
-    }
-    if (zc_number_decimal(value, &node) != NULL || node > INT_MAX)
-        return zc_fault(parser, value, "%s: %w is neither 'local' nor the number of a node",
-                        key->name, &value);
-    numa->node = (unsigned)node;
-    return true;
-}
-
 bool zc_value_links(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                     void *field)
 {

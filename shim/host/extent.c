@@ -25,7 +25,6 @@ _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
 struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold = ZC_HOST_MIN};
 uint32_t zc_extent_era = 1;
-int zc_extent_local = ZC_NODE_ANY;
 size_t zc_extent_pooled_bytes;
 bool zc_extent_unlisted;
 
@@ -248,7 +247,7 @@ void zc_extent_bury(struct zc_extent *extent)
  * much too large is left for others. */
 static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
 {
-    return e->units >= units && e->units - units <= units / 4 && e->node == want->node && !e->odd &&
+    return e->units >= units && e->units - units <= units / 4 && !e->odd &&
            (e->inode != 0) == want->shareable && !e->owner == !want->owner;
 }
 
@@ -346,18 +345,11 @@ static bool open_pages(const struct zc_extent *e, void *at, size_t n)
                          0) != MAP_FAILED;
 }
 
-bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node)
+bool zc_extent_back(const struct zc_extent *extent, uint32_t first)
 {
     void *base = (void *)(zc_extent_base(extent) + ((uintptr_t)first << ZC_HOST_UNIT_SHIFT));
     size_t span = zc_extent_span(extent) - ((size_t)first << ZC_HOST_UNIT_SHIFT);
-    if (!open_pages(extent, base, span))
-        return false;
-    if (node == ZC_NODE_LOCAL)
-        node = __atomic_load_n(&zc_extent_local, __ATOMIC_RELAXED);
-    if (zc_pages_prefer(base, span, node, false))
-        return true;
-    zc_memory_protect(base, span, PROT_NONE);
-    return false;
+    return open_pages(extent, base, span);
 }
 
 void zc_extent_pages(struct zc_extent *extent, bool small)
@@ -382,7 +374,7 @@ static void forget_file(struct zc_extent *e)
     e->inode = 0;
 }
 
-/* A fresh mapping drops the pages and their binding to a node.  Replacing a whole mapping can't
+/* A fresh mapping drops the pages.  Replacing a whole mapping can't
  * fail for want of memory; if it does, at least the pages are dropped. */
 void zc_extent_unback(struct zc_extent *extent)
 {
@@ -399,7 +391,7 @@ void zc_extent_unback(struct zc_extent *extent)
 void zc_extent_prefault(const struct zc_extent *extent, size_t from, size_t to)
 {
     if (extent->inode || to >= from + PREFAULT_FROM)
-        zc_workers_prefault((char *)zc_extent_base(extent) + from, to - from, extent->inode);
+        zc_workers_prefault((char *)zc_extent_base(extent) + from, to - from, extent->inode, -1);
 }
 
 /* The old addresses must stay reserved, so nothing is unmapped (mremap(2), MREMAP_DONTUNMAP, Linux

@@ -50,7 +50,7 @@ bool zc_extent_stretch(struct zc_extent *extent, uint32_t units);
  * its memory. */
 struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units);
 
-/* Takes the best fit of at least `units` units bound to `node` out of the pool, or returns NULL.
+/* Takes the best fit of at least `units` units out of the pool, or returns NULL.
  * An `owner` gets none that another context registered. */
 struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *want);
 
@@ -62,9 +62,9 @@ void zc_extent_unpool(struct zc_extent *extent);
  * only one whose mappings the program changed.  NULL if there is none. */
 struct zc_extent *zc_extent_oldest(bool pinned, bool odd);
 
-/* Gives the fresh addresses of the units from `first` on memory: readable, in huge pages, on a
- * node.  Without the lock.  False if the kernel refuses. */
-bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node);
+/* Gives the fresh addresses of the units from `first` on memory.  Without the lock.
+ * False if the kernel refuses. */
+bool zc_extent_back(const struct zc_extent *extent, uint32_t first);
 
 /* Chooses 4 KiB or huge pages for memory of the extent that is not touched yet.  Without the
  * lock. */
@@ -98,4 +98,3 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
 /* The generation of this process: a child of fork(2) has another than its parent.  Atomic. */
 extern uint32_t zc_extent_era;
 extern bool zc_extent_unlisted; /* `pin` of pooled extents has changed.  Atomic. */
-extern int zc_extent_local; /* Node of the device that last used a ZC_NODE_LOCAL extent.  Atomic. */

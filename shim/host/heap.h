@@ -104,7 +104,6 @@ struct zc_extent {
     bool inherited; /* The process has forked since it had a block.  Atomic. */
     bool adopted;   /* PROGRAM: libzc's registration serves as the program's, */
     bool portable;  /* who wanted CU_MEMHOSTREGISTER_PORTABLE. */
-    int16_t node;   /* NUMA node that its pages come from, or ZC_NODE_*. */
     uint16_t lead;  /* BLOCK: offset of the block in the extent. */
     uint8_t use;    /* enum zc_extent_use. */
     bool listed;    /* FREE: among those that are registered. */
@@ -138,7 +137,6 @@ static inline bool zc_hostheap_owns(uint64_t address)
 struct zc_host_want {
     size_t size;      /* Bytes, at least 1. */
     size_t alignment; /* Power of two, at most ZC_HOST_UNIT. */
-    int node;         /* NUMA node, or ZC_NODE_*. */
     bool zero;        /* Zeroed, as for calloc(3) and cuMemHostAlloc. */
     bool shareable;   /* A large block's memory can be mapped a second time: host/memfile.h. */
     bool spread; /* A block with its own extent may begin a little behind the extent's first byte

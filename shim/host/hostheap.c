@@ -242,12 +242,12 @@ bool zc_heap_take_limit(size_t span, const void *asker, const char **why)
 }
 
 /* Empties the pool where the kernel refuses. */
-static bool back(const struct zc_extent *e, int node)
+static bool back(const struct zc_extent *e)
 {
-    if (zc_extent_back(e, 0, node))
+    if (zc_extent_back(e, 0))
         return true;
     drain(true);
-    return zc_extent_back(e, 0, node);
+    return zc_extent_back(e, 0);
 }
 
 void zc_heap_bury(struct zc_extent *e)
@@ -286,7 +286,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
         e->owner = want->owner;
     if (e && want->shareable)
         zc_memfile_open(e);
-    if (e && !back(e, want->node)) {
+    if (e && !back(e)) {
         *why = zc_limits_reason(errno, span);
         zc_extent_unback(e);
         zc_heap_bury(e);
@@ -297,7 +297,6 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
         return NULL;
     }
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
-    e->node = (int16_t)want->node;
     return e;
 }
 
@@ -336,7 +335,7 @@ static unsigned slots_for(const struct zc_host_want *want)
 static struct zc_extent *slab_with_room(unsigned slots, const struct zc_host_want *want)
 {
     struct zc_extent *e = slabs[slots];
-    while (e && (e->node != want->node || e->owner != want->owner))
+    while (e && e->owner != want->owner)
         e = e->next;
     return e;
 }

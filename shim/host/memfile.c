@@ -118,12 +118,12 @@ bool zc_memfile_show(const struct zc_extent *e, uintptr_t at)
 
 /*
  * Bytes [from, from + n) of the extent become a private view of the file at `view`.  What was set
- * for the mapping in its place holds for the new one: huge pages, and the node, which pages of the
- * file have from the file.  The kernel may refuse memory for a mapping after it has unmapped what
- * was there, so the view is made elsewhere, and takes its place in one step, so that no other
- * thread sees a gap.  If the program has locked its memory (mlockall(2)), pages of a locked view
- * would be copied there as soon as it may be written, and not have what other threads write until
- * it takes the place.  MREMAP_DONTUNMAP: from Linux 5.13 on for files.
+ * for the mapping in its place holds for the new one: huge pages.  The kernel may refuse memory for
+ * a mapping after it has unmapped what was there, so the view is made elsewhere, and takes its
+ * place in one step, so that no other thread sees a gap.  If the program has locked its memory
+ * (mlockall(2)), pages of a locked view would be copied there as soon as it may be written, and not
+ * have what other threads write until it takes the place.  MREMAP_DONTUNMAP: from Linux 5.13 on for
+ * files.
  */
 static bool map_private(const struct zc_extent *e, char *view, size_t from, size_t n)
 {
@@ -131,7 +131,6 @@ static bool map_private(const struct zc_extent *e, char *view, size_t from, size
     if (copy == MAP_FAILED)
         return false;
     zc_memory_advise(copy, n, e->small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
-    zc_pages_prefer(copy, n, e->node, false);
     if (munlock(copy, n) == 0 && zc_memory_protect(copy, n, OPEN) == 0 &&
         zc_memory_move(copy, n, n, MREMAP_MAYMOVE | MREMAP_FIXED,
                        (void *)(zc_extent_base(e) + from)) != MAP_FAILED)

@@ -141,27 +141,11 @@ static enum zc_extent_pin pin_of(const struct zc_extent *e)
     return (enum zc_extent_pin)__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
 }
 
-/* The NUMA node next to the current device, or ZC_NODE_ANY. */
+/* The NUMA node next to the current device, or a negative number. */
 static int node_here(void)
 {
     CUdevice device;
-    return zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? zc_node_of_device(device)
-                                                           : ZC_NODE_ANY;
-}
-
-/* Pages that should be near their device may have been touched before the device was known. */
-static void bring_near(const struct zc_extent *e)
-{
-    int node = e->node == ZC_NODE_LOCAL ? node_here() : ZC_NODE_ANY;
-    if (node < 0)
-        return;
-    if (zc_pages_prefer((void *)zc_extent_base(e), zc_extent_span(e), node, true))
-        __atomic_store_n(&zc_extent_local, node, __ATOMIC_RELAXED);
-    else if (zc_message_first("numa"))
-        zc_message(ZC_WARN, "fallback",
-                   "host blocks stay where they are: the kernel gives them no pages of NUMA node "
-                   "%d, next to the device",
-                   node);
+    return zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS ? zc_node_of_device(device) : -1;
 }
 
 static void make_own(void *view, size_t at, size_t n)
@@ -293,7 +277,6 @@ static CUresult enrol(struct zc_extent *e)
     e->part = block ? ZC_BLOCK_PART : span;
     if (!room_for(parts_of(e, bytes)))
         return FULL;
-    bring_near(e);
     leave_file(e);
     result = make_registrations(e, bytes);
     if (result != CUDA_SUCCESS)

@@ -9,11 +9,8 @@
  * size (measured).  So this memory is zero, too. */
 static CUresult make_block(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    const struct zc_host_want block = {.size = want->size,
-                                       .alignment = 4096,
-                                       .node = zc_node_wanted(want->rule, want->device),
-                                       .zero = true,
-                                       .owner = want->context};
+    const struct zc_host_want block = {
+        .size = want->size, .alignment = 4096, .zero = true, .owner = want->context};
     struct zc_slot *slot;
     *why = "the driver packs blocks below 64 KiB";
     if (want->size < ZC_HOST_MIN)

@@ -44,7 +44,7 @@ static bool grow_in_place(struct zc_extent *e, uint32_t units)
         return false;
     bool longer = zc_extent_stretch(e, units);
     zc_heap_unlock();
-    if (!longer || zc_extent_back(e, had, e->node))
+    if (!longer || zc_extent_back(e, had))
         return longer;
     struct zc_extent *rest = cut(e, had);
     if (rest)
@@ -58,7 +58,6 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->era = from->era;
     to->copied = from->copied;
     to->lent = from->lent;
-    to->node = from->node;
     to->small = from->small;
     to->lead = from->lead;
     to->inherited = from->inherited;
@@ -74,7 +73,7 @@ static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
     struct zc_extent *to = zc_heap_carve(units);
     if (!to)
         return NULL;
-    if (!zc_extent_back(to, e->units, e->node) || !zc_extent_move(e, to, &intact)) {
+    if (!zc_extent_back(to, e->units) || !zc_extent_move(e, to, &intact)) {
         if (intact) {
             zc_extent_unback(to);
             zc_heap_bury(to);

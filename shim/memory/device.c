@@ -38,16 +38,7 @@ CUresult zc_device_since(int version)
 
 int zc_node_of_device(int device)
 {
-    int node = ZC_NODE_ANY;
-    if (zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) !=
-        CUDA_SUCCESS)
-        return ZC_NODE_ANY;
-    return node;
-}
-
-int zc_node_wanted(const struct zc_rule *rule, int device)
-{
-    if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
-        return ZC_NODE_ANY;
-    return rule->numa.local ? zc_node_of_device(device) : (int)rule->numa.node;
+    int node = -1;
+    CUresult result = zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device);
+    return result == CUDA_SUCCESS ? node : -1;
 }

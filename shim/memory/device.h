@@ -3,7 +3,6 @@
 #pragma once
 
 #include "driver/real.h"
-#include "policy/policy.h"
 
 /* True if the attribute of the device is not 0; false also if the driver does not know it. */
 bool zc_device_has(int device, CUdevice_attribute attribute);
@@ -21,13 +20,6 @@ int zc_location_device(const CUmemLocation *location);
 /* An error, as a driver before a CUDA version answers of an attribute that came with it. */
 CUresult zc_device_since(int version);
 
-/* NUMA nodes; the kernel's own numbers begin at 0. */
-#define ZC_NODE_ANY (-1)   /* Any node, as the kernel likes. */
-#define ZC_NODE_LOCAL (-2) /* The node nearest to the device that will use it. */
-
-/* The node nearest to a device (CUDA Driver API, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, from CUDA 12.2
- * on), or ZC_NODE_ANY if the driver knows none. */
+/* The NUMA node next to a device (CUDA Driver API, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, from CUDA 12.2
+ * on), or a negative number if the driver knows none. */
 int zc_node_of_device(int device);
-
-/* The node that a rule names, or else the one nearest to the device. */
-int zc_node_wanted(const struct zc_rule *rule, int device);

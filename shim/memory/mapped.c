@@ -24,7 +24,7 @@ static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, c
     *why = "the host has not so much memory left";
     if (want->size >= ASKED_FROM && zc_available() < want->size)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    void *pages = zc_pages_make(want->size, margin, zc_node_wanted(want->rule, want->device));
+    void *pages = zc_pages_make(want->size, margin, zc_node_of_device(want->device));
     if (!pages) {
         *why = "the kernel gives no pages";
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -71,10 +71,9 @@ static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, 
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    /* Only libzc can bind memory to a node. */
-    bool by_driver = want->size < OWN_PAGES_FROM && !(want->rule->given & ZC_KEY_BIT(ZC_KEY_NUMA));
     out->before = (uint16_t)(zc_margin(want->size) / ZC_BLOCK_PAGE);
-    return by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
+    return want->size < OWN_PAGES_FROM ? make_by_driver(want, out, why)
+                                       : make_pages(want, out, why);
 }
 
 static CUresult mapped_detach(struct zc_backing *backing)

@@ -5,26 +5,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "memory/workers.h"
-
-/* <linux/mempolicy.h>, which needs kernel headers. */
-#define MPOL_PREFERRED 1
-#define MPOL_MF_MOVE 2u
-
-/* Not MPOL_BIND: where a node has no pages left, that has the kernel end the process. */
-bool zc_pages_prefer(void *pages, size_t bytes, int node, bool move)
-{
-    if (node < 0 || node >= 64)
-        return true;
-    unsigned long mask = 1ul << node;
-    return syscall(SYS_mbind, pages, bytes, MPOL_PREFERRED, &mask, 65ul, move ? MPOL_MF_MOVE : 0) ==
-           0;
-}
 
 /* Lines are "Node N, zone NAME", and the number of free blocks of 1, 2, 4 ... pages. */
 uint64_t zc_pages_huge_in(const char *buddyinfo)
@@ -72,11 +57,7 @@ void *zc_pages_make(size_t bytes, size_t margin, int node)
         zc_memory_unmap(first + all, (size_t)(map + ZC_HUGE_PAGE - first));
     /* Without huge pages everything works, only slower. */
     zc_memory_advise(first, all, MADV_HUGEPAGE);
-    if (!zc_pages_prefer(first, all, node, false)) {
-        zc_memory_unmap(first, all);
-        return NULL;
-    }
-    zc_workers_prefault(pages, span, false);
+    zc_workers_prefault(pages, span, false, node);
     return pages;
 }
 

@@ -8,18 +8,13 @@
 
 #define ZC_HUGE_PAGE ((size_t)2 << 20)
 
-/* Returns `bytes`, rounded up to huge pages and aligned to one, with every page present, on NUMA
- * node `node` unless that is negative.  `margin` bytes of small pages, not present yet, lie on both
- * sides.  NULL if the kernel refuses. */
+/* Returns `bytes`, rounded up to huge pages and aligned to one, with every page present, from a
+ * NUMA node as zc_workers_fill() takes them.  `margin` bytes of small pages, not present yet, lie
+ * on both sides.  NULL if the kernel refuses. */
 void *zc_pages_make(size_t bytes, size_t margin, int node);
 
 /* Gives pages back.  `bytes` and `margin` are those of zc_pages_make(). */
 void zc_pages_unmake(void *pages, size_t bytes, size_t margin);
-
-/* Pages come from a NUMA node while that has some (mbind(2)); with `move` those that are on another
- * one move, as far as the kernel can.  Does nothing if `node` is negative.  False if the kernel
- * refuses. */
-bool zc_pages_prefer(void *pages, size_t bytes, int node, bool move);
 
 /* Bytes of huge pages that are free, by the text of /proc/buddyinfo: for more the kernel would have
  * to move what lies between them first.  UINT64_MAX where the kernel does not tell. */

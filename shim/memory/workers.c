@@ -198,9 +198,9 @@ void zc_workers_copy(void *dst, const void *src, size_t n)
     zc_workers_split(copy_part, &ranges, n, WORTH, PAGE);
 }
 
-void zc_workers_prefault(void *memory, size_t n, bool file)
+void zc_workers_prefault(void *memory, size_t n, bool file, int node)
 {
-    struct zc_fill *fill = zc_workers_fill(memory, n, file ? ZC_FILL_FILE : ZC_FILL_FRESH, -1);
+    struct zc_fill *fill = zc_workers_fill(memory, n, file ? ZC_FILL_FILE : ZC_FILL_FRESH, node);
     zc_workers_filled(fill, n);
     zc_workers_end_fill(fill);
 }

@@ -35,7 +35,7 @@ void zc_workers_filled(struct zc_fill *fill, size_t n);
 void zc_workers_end_fill(struct zc_fill *fill);
 
 /* All three, of fresh memory or of a file's. */
-void zc_workers_prefault(void *memory, size_t n, bool file);
+void zc_workers_prefault(void *memory, size_t n, bool file, int node);
 
 /* memset(3) to 0, by several threads from 8 MiB on. */
 void zc_workers_zero(void *memory, size_t n);

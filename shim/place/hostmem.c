@@ -248,13 +248,6 @@ static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_req
     return zc_hostblock_enter(p, slot);
 }
 
-static int node_of(const struct zc_rule *rule)
-{
-    if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
-        return ZC_NODE_ANY;
-    return rule->numa.local ? ZC_NODE_LOCAL : (int)rule->numa.node;
-}
-
 static void *place(const struct zc_hostmem_request *request, uint32_t site,
                    const struct zc_rule *rule)
 {
@@ -262,7 +255,6 @@ static void *place(const struct zc_hostmem_request *request, uint32_t site,
         return NULL;
     const struct zc_host_want want = {.size = request->size,
                                       .alignment = request->alignment,
-                                      .node = node_of(rule),
                                       .zero = request->zero,
                                       .shareable = shares(rule),
                                       .spread = !shares(rule)};
@@ -342,15 +334,13 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_reque
     if (!rule)
         return NULL;
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);
-    bool stays = extent->node == node_of(rule), alone = extent->use == ZC_EXTENT_BLOCK;
+    bool alone = extent->use == ZC_EXTENT_BLOCK;
     if (alone)
         zc_hostheap_claim(extent);
     size_t size = slot->size, room = zc_hostheap_room(p);
     /* Before another block can get its addresses. */
     zc_hostblock_leave(p);
-    void *moved = fits_in_place(p, request) ? p
-                  : stays                   ? zc_hostheap_resize(p, request->size, &slot)
-                                            : NULL;
+    void *moved = fits_in_place(p, request) ? p : zc_hostheap_resize(p, request->size, &slot);
     if (moved) {
         zc_lessons_round(-1, size, room);
         fill_slot(moved, slot, request, site, rule);

@@ -78,8 +78,7 @@ CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t 
     CUmemAllocationProp prop = facts[v->va.device].prop;
     if (host) { /* Other bus devices never reach it: a driver refuses what asks for that (measured).
                  */
-        int node = zc_node_wanted(v->rule, v->va.device);
-        node = node < 0 ? zc_node_of_device(v->va.device) : node;
+        int node = zc_node_of_device(v->va.device);
         prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
         prop.location.id = node < 0 ? 0 : node;
         prop.allocFlags.gpuDirectRDMACapable = 0;

@@ -178,14 +178,6 @@ print(peak)' "$ZC_LOG" "$1"
     done
 }
 
-@test "memory of a NUMA node that is not there is passed over, of node 0 it is given" {
-    places_of $'place = mapped, vmm\nnuma = 63' 4
-    [[ $places == 'vmm: mapped: the kernel gives no pages' ]]
-    [[ -d /sys/devices/system/node/node0 ]] || skip "this kernel has no NUMA nodes"
-    places_of $'place = mapped, vmm\nnuma = 0' 4
-    [[ $places == 'mapped: -' ]]
-}
-
 @test "the first rule that matches decides, by size" {
     places_of $'[rule small]\nsize = ..1M\nplace = mapped\n[rule large]\nplace = vmm' 0.5 4 1 2
     [[ $(sort <<<"$places" | uniq -c | tr -s ' ' | tr '\n' ,) == ' 2 mapped: -, 2 vmm: -,' ]]

@@ -48,7 +48,7 @@ static int setup(void **state)
 static void *asked(size_t bytes)
 {
     const struct zc_host_want want = {
-        .size = bytes, .alignment = 4096, .node = -1, .zero = true, .owner = current};
+        .size = bytes, .alignment = 4096, .zero = true, .owner = current};
     struct zc_slot *slot;
     const char *why;
     void *p = zc_hostheap_get(&want, &slot, &why);

@@ -47,8 +47,7 @@ static void fork_nothing(void)
 
 static char *get_bytes(size_t size, bool shareable)
 {
-    const struct zc_host_want want = {
-        .size = size, .alignment = 1, .node = -1, .shareable = shareable};
+    const struct zc_host_want want = {.size = size, .alignment = 1, .shareable = shareable};
     struct zc_slot *slot;
     const char *why = NULL;
     char *p = zc_hostheap_get(&want, &slot, &why);

@@ -129,8 +129,6 @@ static int setup(void **state)
 {
     (void)state;
     host_policy("[defaults]\nmax_pinned = 700G\n"
-                "[rule near]\napi = malloc\nsize = 140M..142M\nplace = pinned\n"
-                "numa = local\n"
                 "[rule all]\napi = malloc, realloc\nsize = 64K..\nplace = pinned\n");
     zc_real.cuCtxGetCurrent = get_current;
     zc_real.cuMemHostRegister_v2 = do_register;
@@ -301,51 +299,21 @@ static void realloc_copies_what_is_registered(void **state)
     zc_hostmem_put(r);
 }
 
-/* The kernel's policy for the page at `p`: its mode, and the lowest node of its mask (get_mempolicy
- * (2), MPOL_F_ADDR).  Modes: 0 none, 2 bound. */
-static int policy_at(void *p, int *node_out)
-{
-    unsigned long mask = 0;
-    int mode = -1;
-    if (syscall(SYS_get_mempolicy, &mode, &mask, 65ul, p, 2ul) != 0)
-        skip();
-    *node_out = mask ? __builtin_ctzl(mask) : -1;
-    return mode;
-}
-
-static void near_memory_moves_once_its_device_is_known(void **state)
-{
-    (void)state;
-    int at;
-    char *p = host_get(140 * MIB);
-    memset(p, 5, 140 * MIB);
-    assert_int_equal(policy_at(p, &at), 0);
-    node = 0;
-    assert_true(zc_pinned_use(extent_of(p), 140 * MIB));
-    assert_int_equal(policy_at(p, &at), MPOL_PREFERRED);
-    assert_int_equal(at, 0);
-    assert_true(p[0] == 5 && p[140 * MIB - 1] == 5);
-    char *q = host_get(141 * MIB);
-    assert_int_equal(policy_at(q, &at), MPOL_PREFERRED);
-    zc_hostmem_put(p);
-    zc_hostmem_put(q);
-}
-
-static void near_memory_of_a_node_that_is_not_there_is_registered_all_the_same(void **state)
+static void memory_on_another_node_than_its_devices_is_counted(void **state)
 {
     (void)state;
     char *p = host_get(142 * MIB);
-    node = 63;
-    assert_true(zc_pinned_use(extent_of(p), 142 * MIB));
-    assert_int_equal(zc_log_far[0].near, 63);
-    assert_in_range(zc_log_far[0].bytes, 142 * MIB / 2, 142 * MIB); /* All that is there. */
-    char *p2 = host_get(142 * MIB);
-    assert_non_null(p2);
-    zc_hostmem_put(p2);
     node = -1; /* As the driver answers where it knows none. */
+    assert_true(zc_pinned_use(extent_of(p), 142 * MIB));
+    assert_int_equal(zc_log_far[0].bytes, 0);
     zc_hostmem_put(p);
-    char *q = host_get(140 * MIB);
-    assert_true(zc_pinned_use(extent_of(q), 140 * MIB));
+    char *q = host_get(300 * MIB);
+    memset(q, 1, 300 * MIB);
+    node = 63;
+    assert_true(zc_pinned_use(extent_of(q), 300 * MIB));
+    node = -1;
+    assert_int_equal(zc_log_far[0].near, 63);
+    assert_int_equal(zc_log_far[0].bytes, 300 * MIB);
     zc_hostmem_put(q);
 }
 
@@ -375,7 +343,7 @@ static void slots_of_a_slab_share_one_registration(void **state)
 static void *asked_in(CUcontext context, size_t bytes)
 {
     const struct zc_host_want want = {
-        .size = bytes, .alignment = 4096, .node = -1, .zero = true, .owner = context};
+        .size = bytes, .alignment = 4096, .zero = true, .owner = context};
     struct zc_slot *slot;
     const char *why;
     void *p = zc_hostheap_get(&want, &slot, &why);
@@ -451,7 +419,7 @@ static void *asked_by_parts(size_t bytes, unsigned refuse_behind, CUresult expec
     refused_behind = refuse_behind;
     zc_real.cuMemHostRegister_v2 = register_part;
     const struct zc_host_want want = {
-        .size = bytes, .alignment = 4096, .node = -1, .zero = true, .owner = current};
+        .size = bytes, .alignment = 4096, .zero = true, .owner = current};
     struct zc_slot *slot;
     const char *why;
     void *p = zc_hostheap_get(&want, &slot, &why);
@@ -659,7 +627,7 @@ static void libc_does_not_know_what_the_driver_was_asked_for(void **state)
 static void a_size_that_overflows_is_refused(void **state)
 {
     (void)state;
-    const struct zc_host_want want = {.size = SIZE_MAX, .alignment = 1, .node = -1};
+    const struct zc_host_want want = {.size = SIZE_MAX, .alignment = 1};
     struct zc_slot *slot;
     const char *why;
     assert_null(zc_hostheap_get(&want, &slot, &why));
@@ -691,8 +659,7 @@ static void registrations_stop_before_the_kernel_runs_out_of_mappings(void **sta
 /* All its pages become its own then, beside those that a device block has shown. */
 static void a_private_view_is_registered_where_there_is_room_for_its_pages(void **state)
 {
-    const struct zc_host_want want = {
-        .size = 4 * MIB, .alignment = 1, .node = -1, .shareable = true};
+    const struct zc_host_want want = {.size = 4 * MIB, .alignment = 1, .shareable = true};
     struct zc_slot *slot;
     const char *why;
     void *p = zc_hostheap_get(&want, &slot, &why);
@@ -722,9 +689,7 @@ int main(void)
         cmocka_unit_test_setup(what_the_program_registers_is_left_to_it, fresh),
         cmocka_unit_test_setup(a_child_waits_for_no_registration_of_its_parents, fresh),
         cmocka_unit_test_setup(realloc_copies_what_is_registered, fresh),
-        cmocka_unit_test_setup(near_memory_moves_once_its_device_is_known, fresh),
-        cmocka_unit_test_setup(near_memory_of_a_node_that_is_not_there_is_registered_all_the_same,
-                               fresh),
+        cmocka_unit_test_setup(memory_on_another_node_than_its_devices_is_counted, fresh),
         cmocka_unit_test_setup(nothing_of_512_gib_is_placed, fresh),
         cmocka_unit_test_setup(slots_of_a_slab_share_one_registration, fresh),
         cmocka_unit_test_setup(what_the_driver_was_asked_for_shares_no_extent_with_libc, fresh),

@@ -69,7 +69,7 @@ static void every_page_is_touched(void **state)
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         size_t n = sizes[s], pages = (n + 4095) / 4096;
         unsigned char *p = memory(MOST);
-        zc_workers_prefault(p, n, false);
+        zc_workers_prefault(p, n, false, -1);
         assert_int_equal(mincore(p, MOST, present), 0);
         for (size_t i = 0; i < pages; i++)
             if (!(present[i] & 1))
@@ -115,7 +115,7 @@ static void memory_of_a_file_is_touched_too(void **state)
     p += -(uintptr_t)p % HUGE;
     for (size_t n = 1; n <= MOST; n = n < 7 * MIB ? 7 * MIB : n + 21 * MIB) {
         assert_true(mmap(p, MOST, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
-        zc_workers_prefault(p, n, true);
+        zc_workers_prefault(p, n, true, -1);
         assert_int_equal(mincore(p, MOST, present), 0);
         for (size_t i = 0; i < (n + 4095) / 4096; i++)
             if (!(present[i] & 1))
@@ -132,7 +132,7 @@ static void the_threads_choice_of_nodes_stays_its_own(void **state)
 {
     (void)state;
     assert_true(zc_nodes_anywhere());
-    zc_workers_prefault(memory(8 * MIB), 8 * MIB, false);
+    zc_workers_prefault(memory(8 * MIB), 8 * MIB, false, -1);
     struct zc_fill *fill = zc_workers_fill(memory(8 * MIB), 8 * MIB, ZC_FILL_FRESH, 0);
     zc_workers_filled(fill, 8 * MIB);
     zc_workers_end_fill(fill);

@@ -102,20 +102,6 @@ static void what_spills_to_the_host_is_mapped_next(void **state)
     parsed_free(parsed);
 }
 
-static void numa_is_local_or_a_node(void **state)
-{
-    (void)state;
-    const struct zc_rule *rule;
-    struct parsed *parsed = rule_with("mapped", "numa = local", &rule);
-
-    assert_true(rule->numa.local);
-    parsed_free(parsed);
-    parsed = rule_with("mapped", "numa = 7", &rule);
-    assert_false(rule->numa.local);
-    assert_int_equal(rule->numa.node, 7);
-    parsed_free(parsed);
-}
-
 static void a_budget_is_bytes_or_percent(void **state)
 {
     (void)state;
@@ -316,7 +302,6 @@ int main(void)
         cmocka_unit_test(sites_are_hexadecimal),
         cmocka_unit_test(places_keep_their_order),
         cmocka_unit_test(what_spills_to_the_host_is_mapped_next),
-        cmocka_unit_test(numa_is_local_or_a_node),
         cmocka_unit_test(a_budget_is_bytes_or_percent),
         cmocka_unit_test(a_chunk_is_bytes),
         cmocka_unit_test(single_words_reach_their_fields),

@@ -250,15 +250,12 @@ class Finder:
         text = (f"{self._name(site)}: {units.size(site.far_bytes)} of pinned memory on another "
                 f"NUMA node than node {site.near_node}, which is next to the GPU"
                 f"{self._share(site.copies())}. ")
-        rules = ", ".join(by_count(site.rules))
-        if "cuMemHostRegister" in site.apis or not site.apis:
+        if "cuMemHostAlloc" in site.apis and not site.rules:
+            does, rule = ("With `place = pinned` they come from that node",
+                          f"{self._rule_head(site)}place = pinned\n")
+        else:
             does, rule = (f"Pages come from the node of the thread that first uses them: try "
                           f"`numactl --preferred={site.near_node}`"), ""
-        elif rules:
-            does, rule = f"`numa = local` in rule {rules} has its pages from that node", ""
-        else:
-            does, rule = ("With `numa = local` they come from that node",
-                          f"{self._rule_head(site)}place = pinned\nnuma = local\n")
         return Finding("far", site.copies().blocked_ns, text + does, rule, site.id)
 
     def _passed_over(self, site: Site) -> Finding:
