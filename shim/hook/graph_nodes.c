@@ -46,9 +46,10 @@ void zc_graph_drop(struct zc_graph_nodes *nodes)
 
 static void read_kernel(struct zc_graph_nodes *nodes, CUgraphNode id)
 {
-    CUDA_KERNEL_NODE_PARAMS_v2 k;
-    if (!zc_migrate_any() || zc_real.cuGraphKernelNodeGetParams_v2(id, &k) != CUDA_SUCCESS)
+    CUDA_KERNEL_NODE_PARAMS_v2 k = {.func = NULL};
+    if (!zc_migrate_any())
         return;
+    zc_real.cuGraphKernelNodeGetParams_v2(id, &k);
     const struct zc_launch launch = {.function = k.func ? k.func : (CUfunction)k.kern,
                                      .arguments = k.kernelParams,
                                      .extra = k.extra};
@@ -78,9 +79,11 @@ static void read_node(struct reading *r, CUgraphNode id, CUgraphNode given)
     CUgraph named_child, given_child;
     if (zc_real.cuGraphNodeGetType(given, &type) != CUDA_SUCCESS)
         return;
-    r->nodes->awaits =
-        r->nodes->awaits || zc_await_node(type) || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
-    if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+    bool hides = zc_await_node(type) || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    r->nodes->awaits |= hides;
+    if (hides) {
+        zc_migrate_keep_all(ZC_FN_cuGraphLaunch);
+    } else if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
         read_kernel(r->nodes, given);
     } else if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
         if (zc_real.cuGraphChildGraphNodeGetGraph(id, &named_child) == CUDA_SUCCESS &&

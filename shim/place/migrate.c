@@ -274,7 +274,8 @@ static void add_address(uint64_t word, void *arg)
 
 void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel)
 {
-    zc_launch_words(kernel, add_address, graph);
+    if (!zc_launch_words(kernel, add_address, graph))
+        zc_migrate_keep_all(ZC_FN_cuGraphLaunch);
     graph->kernels = graph->kernels * 31 + (uintptr_t)kernel->function;
 }
 

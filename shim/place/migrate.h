@@ -17,7 +17,8 @@
 /* A block that moves was made: launches are watched from now on. */
 void zc_migrate_watch(void);
 
-/* True while there are such blocks; and what a kernel names of them is the graph's. */
+/* True while there are such blocks; and what a kernel names of them is the graph's: all, if its
+ * arguments are unknown. */
 static inline bool zc_migrate_any(void)
 {
     return __atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_RELAXED);

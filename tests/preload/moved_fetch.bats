@@ -76,6 +76,10 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     scene graphs
 }
 
+@test "so do those in the graphs of conditional nodes" {
+    scene bodies
+}
+
 @test "kernels may write what the program has not copied into" {
     run -0 --separate-stderr under_policy "[rule all]
 place = vmm
@@ -100,6 +104,7 @@ chunk = 2M\nbudget = 16M' timeout 60 "$program" $way
 
 @test "before a kernel whose arguments nobody knows all blocks are mapped" {
     scene unnamed
+    scene unnamed_node
 }
 
 @test "a kernel that is given more blocks than fit reads the others where they are" {

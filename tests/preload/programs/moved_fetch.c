@@ -262,6 +262,37 @@ static void graphs(void)
     finish();
 }
 
+/* Kernels in the graphs of conditional nodes: one for each block, wherever that is. */
+static void bodies(void)
+{
+    CUgraph graph[6];
+    CUgraphExec exec[6];
+    CUgraphNode node;
+    start(6);
+    look_through(0, 6, 2);
+    for (unsigned i = 0; i < 6; i++) {
+        struct work w = {blocks[i], BLOCK, 0, 0};
+        void *args[] = {&w, &value[i]};
+        CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+        CHECK(cuGraphCreate(&graph[i], 0));
+        CHECK(cuGraphConditionalHandleCreate(&p.conditional.handle, graph[i], NULL, 1, 1));
+        p.conditional.size = 1;
+        CHECK(cuGraphAddNode(&node, graph[i], NULL, NULL, 0, &p));
+        const CUDA_KERNEL_NODE_PARAMS k = {reader, 1, 1, 1, 1, 1, 1, .kernelParams = args};
+        CHECK(cuGraphAddKernelNode(&node, p.conditional.phGraph_out[0], NULL, 0, &k));
+        CHECK(cuGraphInstantiate(&exec[i], graph[i], 0));
+    }
+    look_through(0, 6, 1);
+    for (unsigned i = 0; i < 6; i++)
+        CHECK(cuGraphLaunch(exec[i], NULL));
+    CHECK(cuCtxSynchronize());
+    for (unsigned i = 0; i < 6; i++) {
+        CHECK(cuGraphExecDestroy(exec[i]));
+        CHECK(cuGraphDestroy(graph[i]));
+    }
+    finish();
+}
+
 /* Kernels write blocks that the program has not copied into. */
 static void unfilled(void)
 {
@@ -301,12 +332,15 @@ static void stray(void)
     SHOW(cuCtxSynchronize());
 }
 
-/* A kernel whose arguments nobody knows: more bytes than CUDA allows. */
-static void unnamed(void)
+/* A kernel whose arguments nobody knows: more bytes than CUDA allows; in a graph as well. */
+static void unnamed_by(bool in_graph)
 {
     static size_t sizes[64];
     static char bytes[128];
     void *args[64];
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node;
     for (unsigned i = 0; i < 64; i++) {
         sizes[i] = sizeof(bytes);
         args[i] = bytes;
@@ -314,9 +348,30 @@ static void unnamed(void)
     start(6);
     look_through(0, 6, 3);
     CUfunction k = load_kernel("stray", stray_grid, 64, sizes);
-    CHECK(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    const CUDA_KERNEL_NODE_PARAMS p = {k, 1, 1, 1, 1, 1, 1, .kernelParams = args};
+    if (in_graph) {
+        CHECK(cuGraphCreate(&graph, 0));
+        CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &p));
+        CHECK(cuGraphInstantiate(&exec, graph, 0));
+        CHECK(cuGraphLaunch(exec, NULL));
+        CHECK(cuCtxSynchronize());
+        CHECK(cuGraphExecDestroy(exec));
+        CHECK(cuGraphDestroy(graph));
+    } else {
+        CHECK(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    }
     look_through(0, 6, 3);
     finish();
+}
+
+static void unnamed(void)
+{
+    unnamed_by(false);
+}
+
+static void unnamed_node(void)
+{
+    unnamed_by(true);
 }
 
 /* A kernel is given all blocks, more than fit. */
@@ -528,14 +583,29 @@ static void fails(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"cycle", cycle},       {"running", running},     {"calls", calls},
-        {"written", written},   {"unknown", unknown},     {"disorder", disorder},
-        {"graphs", graphs},     {"questions", questions}, {"words", words},
-        {"unfilled", unfilled}, {"writes", writes},       {"stray", stray},
-        {"unnamed", unnamed},   {"many", many},           {"for_ever", for_ever},
-        {"threads", threads},   {"beside", beside},       {"peers", peers},
-        {"freed", freed},       {"gone", gone},           {"forked", forked},
-        {"fails", fails}};
+    static const struct scenario all[] = {{"cycle", cycle},
+                                          {"running", running},
+                                          {"calls", calls},
+                                          {"written", written},
+                                          {"unknown", unknown},
+                                          {"disorder", disorder},
+                                          {"graphs", graphs},
+                                          {"questions", questions},
+                                          {"words", words},
+                                          {"unfilled", unfilled},
+                                          {"writes", writes},
+                                          {"stray", stray},
+                                          {"unnamed", unnamed},
+                                          {"many", many},
+                                          {"for_ever", for_ever},
+                                          {"threads", threads},
+                                          {"beside", beside},
+                                          {"peers", peers},
+                                          {"freed", freed},
+                                          {"gone", gone},
+                                          {"forked", forked},
+                                          {"bodies", bodies},
+                                          {"unnamed_node", unnamed_node},
+                                          {"fails", fails}};
     return RUN_SCENARIO(all, argc, argv);
 }
