@@ -9,6 +9,7 @@
 #include "hook/graph.h"
 #include "hook/pool.h"
 #include "hook/request.h"
+#include "place/migrate.h"
 #include "place/verbs.h"
 
 /* The program has waited for a stream, an event or a context. */

@@ -601,6 +601,16 @@ CUresult zc_migrate_keep_all(enum zc_fn fn)
     return n.result;
 }
 
+void zc_migrate_kept(enum zc_fn fn, CUdeviceptr address, const CUtensorMap *map)
+{
+    const struct zc_block *block = migrate_fetches() ? zc_block_find(address) : NULL;
+    for (unsigned i = 0; map && i < sizeof(map->opaque) / sizeof(*map->opaque); i++)
+        if (map->opaque[i] == address)
+            return;
+    if (may_fetch(block))
+        zc_move_never(block, fn);
+}
+
 CUresult zc_migrate_home(struct zc_block *block, enum zc_fn fn, bool fills)
 {
     CUresult result = CUDA_SUCCESS;

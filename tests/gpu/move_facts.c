@@ -2,7 +2,8 @@
 /*
  * Asks a GPU what the steps of moving a block take (shim/vmm/move.c): on an idle GPU, beside a
  * kernel, and beside a copy to the device; and how fast blocks come beside kernels by each way of
- * changing what lies behind an address.  One line each; milliseconds, medians of five.
+ * changing what lies behind an address.  One line each; milliseconds, medians of five.  And which
+ * word of a tensor map is the address that it was made for.
  *
  *   move_facts      ends with status 77 where no GPU answers that runs kernels
  */
@@ -332,6 +333,23 @@ static void loop(enum way way, size_t size, double kernel_ms)
     CHECK(cuStreamDestroy(in));
 }
 
+/* Only kernels' arguments tell which blocks they use (spill = fetch): a map is one of them. */
+static void tensor_map(void)
+{
+    CUtensorMap map;
+    const cuuint64_t dim[] = {256, 256}, strides[] = {256};
+    const cuuint32_t box[] = {64, 64}, steps_of[] = {1, 1};
+    int word = -1;
+    CUresult result = cuTensorMapEncodeTiled(
+        &map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *)target, dim, strides, box, steps_of,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    for (int i = 0; result == CUDA_SUCCESS && i < 16; i++)
+        if (map.opaque[i] == target)
+            word = i;
+    printf("tensor map: returned %d, its address is word %d\n", (int)result, word);
+}
+
 static bool prepare(void)
 {
     CUdevice device;
@@ -370,6 +388,7 @@ int main(void)
     static const double times[] = {0.5, 3, 10};
     if (!prepare())
         return 77;
+    tensor_map();
     for (int i = 0; i < 3; i++)
         for (size_t k = 0; k < 2; k++)
             for (enum way w = 0; w < WAYS; w++)

@@ -80,6 +80,10 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     scene bodies
 }
 
+@test "so do kernels that get textures and tensor maps of blocks" {
+    scene textures
+}
+
 @test "kernels may write what the program has not copied into" {
     run -0 --separate-stderr under_policy "[rule all]
 place = vmm

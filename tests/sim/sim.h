@@ -93,6 +93,10 @@ void sim_global_register(const char *name, void *address, size_t bytes);
  * kernels the device of the current context asks, else device 0. */
 void *sim_gpu_pointer(CUdeviceptr va);
 
+/* Called by a kernel: the address behind a texture of linear memory, or a tensor map. */
+CUdeviceptr sim_texture_address(CUtexObject texture);
+CUdeviceptr sim_tensor_address(const CUtensorMap *map);
+
 /* Called by a kernel: sets the value of a CUgraphConditionalHandle, as cudaGraphSetConditional does
  * on a device. */
 void sim_condition_set(unsigned long long handle, unsigned value);

@@ -293,6 +293,70 @@ static void bodies(void)
     finish();
 }
 
+/* A kernel see(texture, tensor map, what each byte of both must be). */
+static int see_grid(void *const *args, const struct sim_launch *launch)
+{
+    const CUdeviceptr at[] = {sim_texture_address(*(const CUtexObject *)args[0]),
+                              sim_tensor_address(args[1])};
+    (void)launch;
+    for (unsigned i = 0; i < 2; i++) {
+        const unsigned char *p = sim_gpu_pointer(at[i]);
+        if (!p)
+            return CUDA_ERROR_ILLEGAL_ADDRESS;
+        wrong += !all_are(p, ((const unsigned char *)args[2])[i], BLOCK);
+    }
+    return 0;
+}
+
+static CUtensorMap tensor_map(unsigned i, bool hides)
+{
+    CUtensorMap map;
+    void *at = (void *)blocks[i];
+    if (hides)
+        CHECK(cuTensorMapEncodeIm2col(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, at, NULL, NULL, NULL,
+                                      NULL, 1, 1, NULL, 0, 0, 0, 0));
+    else
+        CHECK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, at, NULL, NULL, NULL,
+                                     NULL, 0, 0, 0, 0));
+    return map;
+}
+
+/* Kernels reach blocks by textures, and by tensor maps, of which some show the address. */
+static void textures(void)
+{
+    CUtexObject texture[3];
+    CUtensorMap map[3];
+    CUDA_TEXTURE_DESC desc = {.flags = CU_TRSF_READ_AS_INTEGER};
+    start(6);
+    CUfunction see =
+        load_kernel("see", see_grid, 3, (const size_t[]){sizeof(*texture), sizeof(*map), 2});
+    look_through(0, 6, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        CUDA_RESOURCE_DESC r = {.resType = CU_RESOURCE_TYPE_PITCH2D};
+        r.res.pitch2D.devPtr = blocks[i / 2];
+        if (!i) {
+            r.resType = CU_RESOURCE_TYPE_LINEAR;
+            r.res.linear.devPtr = blocks[0];
+        }
+        CHECK(cuTexObjectCreate(&texture[i], &r, &desc, NULL));
+        map[i] = tensor_map(2 + i, i);
+    }
+    CHECK(cuTensorMapReplaceAddress(&map[2], (void *)blocks[5]));
+    for (unsigned t = 0; t < 3; t++) {
+        look_through(0, 6, 1);
+        for (unsigned i = 0; i < 3; i++) {
+            unsigned char must[] = {value[i / 2], value[i < 2 ? 2 + i : 5]};
+            void *args[] = {&texture[i], &map[i], must};
+            CHECK(cuLaunchKernel(see, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+        }
+    }
+    CHECK(cuCtxSynchronize());
+    for (unsigned i = 0; i < 3; i++)
+        CHECK(cuTexObjectDestroy(texture[i]));
+    show("ended");
+    finish();
+}
+
 /* Kernels write blocks that the program has not copied into. */
 static void unfilled(void)
 {
@@ -606,6 +670,7 @@ int main(int argc, char **argv)
                                           {"forked", forked},
                                           {"bodies", bodies},
                                           {"unnamed_node", unnamed_node},
+                                          {"textures", textures},
                                           {"fails", fails}};
     return RUN_SCENARIO(all, argc, argv);
 }
