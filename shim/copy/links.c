@@ -8,7 +8,8 @@
  * stream alone keeps a buffer from being written before it was read.  A link works for one stream
  * of the program at a time; work of another one queued behind it would have to wait for the first.
  *
- * Parts are equal: what the host's memory carries bounds all links alike (four H200).
+ * Parts are equal: what the host's memory carries bounds all links alike (four H200).  Their chunks
+ * are queued by turns, so that all links begin at once.
  */
 #include "copy/links.h"
 
@@ -32,10 +33,6 @@
 #define CHUNK ((size_t)16 << 20)      /* Bytes of a slot's buffer. */
 #define CHUNK_LEAST ((size_t)2 << 20) /* Chunks and parts are multiples of it. */
 #define CHUNKS_LEAST 4u               /* Of a short part: the last one's way over NVLink counts. */
-
-/* Chunks of larger parts go to the peers by turns, so that all links begin at once; to enter a
- * context for each chunk counts in smaller ones. */
-#define TURNS_LEAST ((size_t)64 << 20)
 
 /* `links = idle`: bytes of large copies after which a context on one more peer is made: to wait for
  * them over the own link takes about as long as that. */
@@ -61,9 +58,7 @@ struct link {
     struct zc_stream_ident served; /* The stream of the last copy. */
     uint64_t port;                 /* zc_port(); 0: not asked yet.  Atomic. */
     uint64_t asked;                /* When it was asked whether other processes are there. */
-    size_t at, bytes;              /* The part of a copy. */
-    size_t sent, chunk;            /* How much of it is queued, and at a time. */
-    bool joined;                   /* passed[0] is behind it. */
+    size_t at, sent;               /* The part of a copy: where it begins, what of it is queued. */
 };
 
 static ZC_OWN struct {
@@ -78,11 +73,11 @@ struct job {
     CUdeviceptr host, device;
     CUcontext context; /* The current one, of the copy and its device block. */
     struct zc_stream_ident stream;
-    CUevent begin;   /* Behind what the stream had to do before the copy. */
-    bool in;         /* To the device. */
-    bool turns;      /* Its chunks go to the peers by turns. */
-    int8_t own;      /* The device. */
-    const char *why; /* Why a peer is not used. */
+    CUevent begin;      /* Behind what the stream had to do before the copy. */
+    bool in;            /* To the device. */
+    int8_t own;         /* The device. */
+    size_t part, chunk; /* Bytes of each peer's part, and how many are queued at a time. */
+    const char *why;    /* Why a peer is not used. */
 };
 
 static bool is_pinned(const struct zc_operand *b, uint64_t bytes)
@@ -317,15 +312,13 @@ static unsigned claim_links(struct job *job, uint8_t peers[ZC_LINKS_MAX])
 /* Divides a copy; returns the bytes of the own link's part, which comes first. */
 static size_t divide(struct job *job, const uint8_t *peers, unsigned count)
 {
-    size_t at = job->c->bytes, part = at / (count + 1) / CHUNK_LEAST * CHUNK_LEAST;
-    size_t chunk = part / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST;
-    job->turns = part >= TURNS_LEAST;
+    size_t at = job->c->bytes, chunk;
+    job->part = at / (count + 1) / CHUNK_LEAST * CHUNK_LEAST;
+    chunk = job->part / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST;
+    job->chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
     for (unsigned i = 0; i < count; i++) {
-        struct link *link = &links.of[peers[i]];
-        link->at = at -= link->bytes = part;
-        link->chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
-        link->sent = 0;
-        link->joined = false;
+        links.of[peers[i]].at = at -= job->part;
+        links.of[peers[i]].sent = 0;
     }
     return at;
 }
@@ -348,7 +341,7 @@ static CUresult send_own(struct job *job, size_t at, size_t n)
 
 static bool send_chunk(struct job *job, const struct link *link, size_t n)
 {
-    unsigned slot = (unsigned)(link->sent / link->chunk) % SLOTS;
+    unsigned slot = (unsigned)(link->sent / job->chunk) % SLOTS;
     size_t at = link->at + link->sent;
     CUdeviceptr device = job->device + at, buffer = link->buffer + slot * CHUNK;
     CUcontext near = job->context, far = link->context;
@@ -398,26 +391,20 @@ static bool link_drain(struct link *link)
     return arrived;
 }
 
-/* Gives a peer's link the next chunk of a large part, or a small part at once.  False once there is
- * none. */
-static bool send_next(struct job *job, struct link *link)
+/* Gives a peer's link the next chunk of its part. */
+static void send_next(struct job *job, struct link *link)
 {
-    bool entered, right;
-    if (link->sent == link->bytes || link->lost)
-        return false;
-    if ((right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS)) {
-        right = link->sent || link_open(job, link);
-        do {
-            size_t left = link->bytes - link->sent, n = left < link->chunk ? left : link->chunk;
-            right = right && send_chunk(job, link, n);
-            link->sent += right ? n : 0;
-        } while (right && !job->turns && link->sent < link->bytes);
-        link->joined = (!right || link->sent == link->bytes) && link_join(link);
-        zc_context_leave(entered);
-    }
-    if (!right)
+    size_t left = job->part - link->sent, n = left < job->chunk ? left : job->chunk;
+    bool entered;
+    if (link->lost)
+        return;
+    bool right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS &&
+                 (link->sent || link_open(job, link)) && send_chunk(job, link, n);
+    zc_context_leave(entered);
+    if (right)
+        link->sent += n;
+    else
         link_lose(link, "a call about a part of a copy");
-    return right;
 }
 
 /* Lets the copy's stream wait for a peer's link; returns how many bytes of its part the own link
@@ -425,8 +412,11 @@ static bool send_next(struct job *job, struct link *link)
 static size_t link_close(struct job *job, struct link *link)
 {
     const struct zc_copy *c = job->c;
-    bool waits = link->joined && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(
-                                     c->stream, link->passed[0], 0) == CUDA_SUCCESS;
+    bool entered;
+    bool waits = zc_context_enter(link->context, &entered) == CUDA_SUCCESS && link_join(link);
+    zc_context_leave(entered);
+    waits = waits && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(c->stream, link->passed[0], 0) ==
+                         CUDA_SUCCESS;
     if (!waits)
         link_lose(link, "a call about a part of a copy");
     return waits || link_drain(link) ? link->sent : 0;
@@ -437,19 +427,17 @@ static size_t link_close(struct job *job, struct link *link)
 static void send_all(struct job *job, const uint8_t *peers, unsigned count)
 {
     struct zc_copy *c = job->c;
-    size_t at = divide(job, peers, count);
+    size_t own = divide(job, peers, count);
     c->copies = 0;
-    c->result = send_own(job, 0, at);
-    for (bool more = c->result == CUDA_SUCCESS; more;) {
-        more = false;
+    c->result = send_own(job, 0, own);
+    for (size_t at = 0; at < job->part && c->result == CUDA_SUCCESS; at += job->chunk)
         for (unsigned i = 0; i < count; i++)
-            more |= send_next(job, &links.of[peers[i]]);
-    }
+            send_next(job, &links.of[peers[i]]);
     for (unsigned i = 0; i < count && c->result == CUDA_SUCCESS; i++) {
         struct link *link = &links.of[peers[i]];
         size_t sent = link_close(job, link);
-        if (sent < link->bytes)
-            c->result = send_own(job, link->at + sent, link->bytes - sent);
+        if (sent < job->part)
+            c->result = send_own(job, link->at + sent, job->part - sent);
         c->links += sent > 0;
     }
     zc_real.cuEventDestroy_v2(job->begin);
@@ -487,12 +475,17 @@ bool zc_links_copy(struct zc_copy *c)
     return job.begin;
 }
 
-/* Gives a link's context back, if there is one and it has nothing to do. */
-static bool link_give(struct link *link)
+/* Gives the context on a device back, if there is one and it has nothing to do. */
+static bool give_back(int device, bool lost)
 {
+    struct link *link = &links.of[device];
+    if (!link_claim(link))
+        return false;
     bool given = link->context && zc_real.cuEventQuery(link->passed[0]) == CUDA_SUCCESS;
     if (given)
         link_end(link);
+    link->lost = given ? lost : link->lost;
+    link_release(link);
     return given;
 }
 
@@ -501,14 +494,9 @@ static bool link_give(struct link *link)
 static unsigned links_reclaim(int place)
 {
     CUdevice device;
-    bool here = (place == ZC_PLACE_COUNT || place == ZC_PLACE_DEVICE) &&
-                zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < ZC_LINKS_MAX &&
-                link_claim(&links.of[device]);
-    struct link *link = here ? &links.of[device] : NULL;
-    bool given = here && link_give(link);
-    if (here)
-        link_release(link);
-    return given;
+    return (place == ZC_PLACE_COUNT || place == ZC_PLACE_DEVICE) &&
+           zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < ZC_LINKS_MAX &&
+           give_back(device, true);
 }
 
 void zc_links_small(void)
@@ -516,15 +504,9 @@ void zc_links_small(void)
     if (__atomic_add_fetch(&links.small, 1, __ATOMIC_RELAXED) != SMALL_MOST || zc_capture_any() ||
         zc_life_closing())
         return;
-    for (int i = 0; i < ZC_LINKS_MAX; i++) {
-        if (!link_claim(&links.of[i]))
-            continue;
-        if (link_give(&links.of[i])) {
-            links.of[i].lost = false;
+    for (int i = 0; i < ZC_LINKS_MAX; i++)
+        if (give_back(i, false))
             zc_log_warn(ZC_NOTE, "links", "a context is given back, as copies are small now");
-        }
-        link_release(&links.of[i]);
-    }
 }
 
 /* Peer access goes with a context; the next one may have the same handle. */

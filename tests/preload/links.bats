@@ -220,6 +220,10 @@ END
     [[ $stderr == *'copies of device 0 keep to its own link: the process sees no other GPU' ]]
     SIM_ATTR=20=3 linked order 2 # CU_COMPUTEMODE_EXCLUSIVE_PROCESS
     [[ $stderr == *'its own link: its compute mode gives a GPU to one process' ]]
+    SIM_PEERS=none linked order 2
+    [[ $stderr == *'its own link: it reaches no peer' ]]
+    SIM_PEERS=pcie linked order 2
+    [[ $stderr == *'its own link: no NVLink leads to another' ]]
     [[ $(grep -c '^cuCtxCreate' "$SIM_TRACE") == 0 ]]
     SIM_DEVICES=1 linked order own
     [[ -z $stderr ]]

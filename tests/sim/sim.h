@@ -10,6 +10,9 @@
  * SIM_BUS=TEXT
  *     What the devices' bus ids begin with (ffff:, which no machine has).
  *
+ * SIM_PEERS=pcie, none
+ *     What leads from device to device: PCIe alone, or nothing, as with MIG (NVLink).
+ *
  * SIM_TAKEN_MIB
  *     What another process has taken of each device's memory but the first's.
  *

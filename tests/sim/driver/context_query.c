@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program asks of its context, and peer access between contexts. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "../sim.h"
 #include "driver.h"
 
@@ -124,13 +127,20 @@ SIM_API(cuCtxResetPersistingL2Cache, (void), ())
     return sim_current(&ctx);
 }
 
+/* True if SIM_PEERS says so of what leads from device to device. */
+static bool peers_by(const char *what)
+{
+    const char *said = getenv("SIM_PEERS");
+    return said && strcmp(said, what) == 0;
+}
+
 SIM_API(cuDeviceCanAccessPeer, (int *can, CUdevice dev, CUdevice peer), (can, dev, peer))
 {
     if (!can)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_valid(dev) || !sim_device_valid(peer))
         return CUDA_ERROR_INVALID_DEVICE;
-    *can = dev != peer;
+    *can = dev != peer && !peers_by("none");
     return CUDA_SUCCESS;
 }
 
@@ -142,8 +152,9 @@ SIM_API(cuDeviceGetP2PAttribute,
         return CUDA_ERROR_INVALID_DEVICE;
     if (!value || src == dst)
         return CUDA_ERROR_INVALID_VALUE;
-    *value = attr == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
-             attr == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED; /* NVLink between them. */
+    *value = !peers_by("none") &&
+             (attr == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+              (attr == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED && !peers_by("pcie")));
     return CUDA_SUCCESS;
 }
 
@@ -167,7 +178,7 @@ SIM_API(cuCtxEnablePeerAccess, (CUcontext handle, unsigned int flags), (handle, 
         return r;
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
-    if (peer->device == ctx->device)
+    if (peer->device == ctx->device || peers_by("none"))
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     if (ctx->peer[peer->device])
         return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
