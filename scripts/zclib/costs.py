@@ -24,7 +24,7 @@ LINKS_LEAST = 32 << 20   # Smaller copies keep to one link.
 LINKS_PAYS = 8 << 30     # Bytes after which `links = idle` takes one more,
 LINKS_START_NS = 140e6   # and what making it takes.
 LINKS_SHARE = 0.9        # Of the rate that each more should add.
-LINKS_MOST = {"HtoD": 4.0, "DtoH": 2.8}  # Rates that were seen, in that of one link.
+LINKS_MOST = {"HtoD": 3.0, "DtoH": 2.5}  # What four carry, in the rate of one.
 
 # The facts of `zc doctor --measure` that are kept.
 FACTS = ("rate.to_device_pinned", "rate.from_device_pinned", "rate.to_device_pageable",

@@ -23,6 +23,17 @@ def _driver() -> str:
     return f"{name.value.decode()}, driver {version.value.decode()}"
 
 
+def gpus() -> int:
+    """How many the host has; 0 where the NVML library does not say."""
+    count = ctypes.c_uint()
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        asked = nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+    except OSError:
+        return 0
+    return count.value if asked else 0
+
+
 def describe(simulated: bool, warm: int, rounds: int) -> str:
     gpu = "a simulated GPU, whose times mean nothing" if simulated else _driver()
     return (f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, "

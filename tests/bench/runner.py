@@ -15,6 +15,7 @@ from typing import Callable
 
 from .auto_rows import AUTO, TUNED
 from .link import Link
+from .machine import gpus
 from .result import ASKED_WAYS, COUNTS, MOVED_WAYS, Result
 from .row import Row, Way
 
@@ -70,6 +71,12 @@ def log_bytes(summary: dict) -> dict[str, float]:
     for place in summary["places"]:
         found[place["place"]] = place["peak_bytes"]
     return found
+
+
+def links_of(way: Way) -> int:
+    """How many links the policy of a way asks for; 0 where it names no number."""
+    fields = (way.policy or "").split(":")
+    return int(fields[4]) if len(fields) == 5 and fields[4].isdigit() else 0
 
 
 def available_gib() -> int:
@@ -247,6 +254,9 @@ class Runner:
             raise Skipped(f"needs {row.host_gib} GiB of memory, {available} are available")
         ways = row.ways + others
         result = Result(row, {way.label: [] for way in ways})
+        if not self.simulated:
+            result.without = {way.label: f"needs {links_of(way)} GPUs" for way in ways
+                              if links_of(way) > gpus()}
         watching = self.link is not None and self.link.available
         if watching and not self.start:
             self.start = self._watched(NOTHING, NOTHING.ways[0])[2]

@@ -515,7 +515,7 @@ PYTHON
                       if f['kind'] == 'links']" report "$log"
     }
     pinned 4 128 2480 '{}'
-    [[ $output == "[('[defaults]\\nlinks = idle\\n', 'aves up to 1.2 s')]" ]]
+    [[ $output == "[('[defaults]\\nlinks = idle\\n', 'aves up to 1.0 s')]" ]]
     pinned 1 128 2480 '{}'
     [[ $output == "[]" ]]
     pinned 4 128 2 '{}' # Nothing waited: they were asynchronous.
