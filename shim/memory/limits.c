@@ -222,10 +222,14 @@ uint64_t zc_limits_left(enum zc_place_id place, int device)
     return zc_quota_left(limits_quota_now(place, device));
 }
 
+static uint64_t limits_held(const struct zc_quota *quota)
+{
+    return __atomic_load_n(&quota->used, __ATOMIC_RELAXED);
+}
+
 uint64_t zc_limits_on_devices(void)
 {
-    return __atomic_load_n(&limits.devices.used, __ATOMIC_RELAXED) +
-           __atomic_load_n(&limits.managed.used, __ATOMIC_RELAXED);
+    return limits_held(&limits.devices) + limits_held(&limits.managed);
 }
 
 /* A process alone has the limit that its policy names, and `why` in the log is enough. */
@@ -261,9 +265,7 @@ uint64_t zc_limits_used(enum zc_place_id place)
 {
     const struct zc_quota *quota =
         place == ZC_PLACE_MANAGED ? &limits.managed : limits_quota(place, -1);
-    uint64_t more =
-        place == ZC_PLACE_PINNED ? __atomic_load_n(&limits.asked.used, __ATOMIC_RELAXED) : 0;
-    return __atomic_load_n(&quota->used, __ATOMIC_RELAXED) + more;
+    return limits_held(quota) + (place == ZC_PLACE_PINNED ? limits_held(&limits.asked) : 0);
 }
 
 /* Bytes that zc_limits_device_room() has taken for the thread's next block. */
@@ -303,39 +305,25 @@ static void limits_note_device_block(int device, int64_t bytes)
         zc_quota_give(quota, (uint64_t)-bytes);
 }
 
-struct limits_tally {
-    int device;
-    bool alone;     /* It is the only device, so stream-ordered blocks are on it. */
-    uint64_t bytes; /* Bytes that would be missing on the device without libzc. */
-};
-
-/* Counts blocks that are on the device, or would be without libzc. */
-static bool limits_count_block(struct zc_block *b, void *arg)
+/* The caller's own request may be reserved already. */
+static bool limits_has_beside(int device, size_t bytes, size_t total)
 {
-    struct limits_tally *t = arg;
-    bool there = b->place == ZC_PLACE_DEVICE || b->place == ZC_PLACE_VMM ||
-                 b->place == ZC_PLACE_SHARED ||
-                 (b->place == ZC_PLACE_MANAGED && (b->flags & ZC_BLOCK_CONVERTED));
-    bool sure = t->alone || !(b->flags & ZC_BLOCK_STREAM);
-    if (there && sure && b->asked == ZC_KIND_DEVICE && b->device == t->device &&
-        !(b->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_FOREIGN)))
-        t->bytes += b->size - zc_block_spilled(b);
-    return true;
+    uint64_t held = limits_held(limits_quota(ZC_PLACE_DEVICE, device)) +
+                    limits_held(limits_quota(ZC_PLACE_MANAGED, device)) -
+                    (reserved.device == device ? reserved.bytes : 0);
+    return bytes <= total && held <= total - bytes;
 }
 
 bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
 {
-    struct limits_tally t = {.device = device};
     size_t total = 0;
     int devices = 0;
     if (!zc_limits_used(ZC_PLACE_MANAGED) ||
         zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS ||
-        zc_limits_on_devices() <= total - (bytes < total ? bytes : total) ||
-        zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
+        zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || (anywhere && devices > 1))
         return true;
-    t.alone = devices == 1;
-    zc_block_each(limits_count_block, &t);
-    return (anywhere && !t.alone) || (bytes <= total && t.bytes <= total - bytes);
+    return limits_has_beside(device, bytes, total) ||
+           (zc_modules_reclaim(ZC_PLACE_MANAGED) && limits_has_beside(device, bytes, total));
 }
 
 /* The child of fork(2) has none of its parent's blocks. */

@@ -103,6 +103,8 @@ setup() {
     [[ $places == $'managed: -\nmapped: device: out of memory\ndevice: -' ]]
     places_of "${managed}device" -f 8 12 # Freed memory is no more in the way than in a bare run.
     [[ $codes == $'0\n0' ]]
+    places_of $'[defaults]\nmax_device = 15M\n'"${managed/12M/5M}device" 8 5 # Counted once.
+    [[ $codes == $'0\n0' ]]
     places_of "${managed}device" 8 h20 # Host memory takes nothing of the device.
     [[ $codes == $'0\n0' ]]
 }
