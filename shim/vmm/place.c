@@ -33,6 +33,9 @@ static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f,
     *why = "the device has no virtual memory management";
     if (!f)
         return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "at most 1 MiB, of which the driver packs several into the 2 MiB that it would take";
+    if (want->size <= f->granularity / 2)
+        return CUDA_ERROR_NOT_SUPPORTED;
     *why = "more than the device has free"; /* With guards it can't even be rounded up. */
     if (want->size > SIZE_MAX - 3 * f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -77,11 +80,6 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     v->rule = want->rule;
     v->grows = grows;
     v->lazy = lazy;
-    *why = "small blocks, which take 2 MiB each here, have all that they may";
-    if (!zc_vmm_enter_small(v, want->size)) {
-        zc_vmm_drop(v);
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
     v->va.base = v->span <= want->at_bytes ? want->at : 0;
     v->va.size = want->at_bytes;
     size_t before = lazy ? 0 : lay_out(v, want, f);

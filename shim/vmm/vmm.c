@@ -9,13 +9,8 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 
-/* Small blocks may have a part of the device, or so many granules on devices with little memory. */
-#define SMALL_PART 256
-#define SMALL_MIN 64
-
 static struct zc_vmm_facts facts[ZC_VA_DEVICES];
 static ZC_OWN struct {
-    size_t small[ZC_VA_DEVICES]; /* Small blocks by device.  Atomic. */
     /* The host memory at both ends of every block with guards, 0 for none, and the number of blocks
      * that map it.  With the lock of vmm/va.h. */
     CUmemGenericAllocationHandle guard;
@@ -56,8 +51,6 @@ const struct zc_vmm_facts *zc_vmm_facts(int device)
     zc_real.cuDeviceTotalMem_v2(&f->total, device);
     f->granularity = granularity;
     f->prop = prop;
-    f->small_most = f->total / SMALL_PART / granularity;
-    f->small_most = f->small_most > SMALL_MIN ? f->small_most : SMALL_MIN;
     __atomic_store_n(&f->known, true, __ATOMIC_RELEASE);
     return f;
 }
@@ -184,23 +177,6 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
     return ((const struct zc_backing *)block->backing)->vmm;
 }
 
-bool zc_vmm_enter_small(struct zc_vmm *v, size_t size)
-{
-    size_t *count = &own.small[v->va.device];
-    if (size > v->granularity / 2)
-        return true;
-    v->small = __atomic_add_fetch(count, 1, __ATOMIC_RELAXED) <= facts[v->va.device].small_most;
-    if (!v->small)
-        __atomic_sub_fetch(count, 1, __ATOMIC_RELAXED);
-    return v->small;
-}
-
-void zc_vmm_leave_small(struct zc_vmm *v)
-{
-    __atomic_sub_fetch(&own.small[v->va.device], v->small, __ATOMIC_RELAXED);
-    v->small = false;
-}
-
 void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 {
     __atomic_fetch_add(&zc_vmm_counts.hosted, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
@@ -237,7 +213,6 @@ void zc_vmm_drop(struct zc_vmm *v)
         zc_vmm_drop_home(v);
         zc_vmm_count_movable(v, -1);
     }
-    zc_vmm_leave_small(v);
     if (v->guard)
         drop_guard();
     zc_arena_put(v->chunks.list, v->chunks.room * sizeof(*v->chunks.list));

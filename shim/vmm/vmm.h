@@ -23,7 +23,6 @@ struct zc_vmm {
     bool guard : 1;  /* Each end has a granule of host memory, which all such blocks share. */
     bool lazy : 1;   /* Memory is attached when first needed (commit = lazy, grow). */
     bool grows : 1;  /* The rule says `grow`: copies into it may become remaps. */
-    bool small : 1;  /* It counts among the small blocks of its device. */
     bool stuck : 1;  /* The driver has refused it host memory. */
     bool moves : 1;  /* It is whole on the device or in host memory, and changes (vmm/move.h). */
     bool filled : 1; /* The program has copied host memory into it. */
@@ -104,7 +103,6 @@ struct zc_vmm_facts {
     size_t total;             /* Bytes of the device. */
     size_t granularity;       /* Sizes are multiples of it. */
     CUmemAllocationProp prop; /* Properties of the handles. */
-    size_t small_most;        /* Small blocks that it may have. */
 };
 
 /* NULL if the device can't map memory by hand. */
@@ -143,11 +141,6 @@ CUresult zc_vmm_drop_chunks(struct zc_vmm *v, unsigned count);
  * `reclaims` other modules give memory back for it.  Returns the driver's code. */
 CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t size,
                        CUmemGenericAllocationHandle *handle);
-
-/* A request of up to half a granule gets a whole one, where the driver packs small blocks: so such
- * blocks are counted.  False if a device has as many as it may. */
-bool zc_vmm_enter_small(struct zc_vmm *v, size_t size);
-void zc_vmm_leave_small(struct zc_vmm *v);
 
 /* Bytes of host memory at each end. */
 static inline size_t zc_vmm_guard(const struct zc_vmm *v)

@@ -50,7 +50,7 @@ place = $place" timeout 60 "$PROGRAM" "$1"
 }
 
 @test "around a block of a pool" {
-    same_in pool device mapped managed vmm
+    same_in pool device mapped managed
 }
 
 @test "a value that is refused because its block is managed memory names the rule" {

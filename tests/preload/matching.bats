@@ -130,7 +130,7 @@ place = mapped' timeout 30 "$program"
     "${CC:-gcc}" -shared -fPIC -xc -o "$BATS_TEST_TMPDIR/libnccl.so.2" - <<-'END'
 	#include <stddef.h>
 	int cuMemAlloc_v2(unsigned long *, size_t);
-	int request(unsigned long *address) { return cuMemAlloc_v2(address, 1 << 20) + 0 * *address; }
+	int request(unsigned long *address) { return cuMemAlloc_v2(address, 2 << 20) + 0 * *address; }
 	END
     "${CC:-gcc}" -xc -o "$BATS_TEST_TMPDIR/rank" - -xnone "$BATS_TEST_TMPDIR/libnccl.so.2" \
         "$SIM/libcuda.so.1" -Wl,-rpath,"$BATS_TEST_TMPDIR" <<-'END'

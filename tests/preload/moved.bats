@@ -188,9 +188,9 @@ for place, most in (("vmm", 12), ("mapped", 40)):
     local seed
     for seed in ${SEEDS:-2 14}; do
         model "$seed" 200 1
+        [[ -n ${SEEDS-} || $moved -gt 100 ]]
         model "$seed" 60 2
         model "$seed" 60 5
-        [[ -n ${SEEDS-} || $moved -gt 20 ]]
     done
 }
 

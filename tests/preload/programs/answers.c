@@ -389,14 +389,14 @@ int main(int argc, char **argv)
     props.location.id = device;
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemPoolCreate(&pool, &props));
-    CHECK(cuMemAlloc(&p, 1000));
-    show_block("cuMemAlloc", p, 1000, false);
+    CHECK(cuMemAlloc(&p, MIB + 1000)); /* The smallest that `vmm` takes. */
+    show_block("cuMemAlloc", p, MIB + 1000, false);
     CHECK(cuMemAlloc(&p, 3 * MIB));
     show_block("cuMemAlloc", p, 3 * MIB, false);
-    CHECK(cudaMalloc((void **)&p, 64 * KIB));
-    show_block("cudaMalloc", p, 64 * KIB, true);
-    CHECK(cuMemAllocPitch(&p, &pitch, 100, 10, 4));
-    show_block("cuMemAllocPitch", p, pitch * 10, false);
+    CHECK(cudaMalloc((void **)&p, 2 * MIB + 64 * KIB));
+    show_block("cudaMalloc", p, 2 * MIB + 64 * KIB, true);
+    CHECK(cuMemAllocPitch(&p, &pitch, 100, 4000, 4));
+    show_block("cuMemAllocPitch", p, pitch * 4000, false);
     CHECK(cuMemAllocAsync(&p, 1000, stream));
     show_block("cuMemAllocAsync", p, 1000, true);
     CHECK(cuMemAllocFromPoolAsync(&p, 2 * MIB, pool, stream));

@@ -96,8 +96,8 @@ static CUstream any_stream(void)
 
 static void make(struct block *b)
 {
-    static const size_t sizes[] = {2 * MIB,     4 * MIB,         4 * MIB, 4 * MIB, 4 * MIB - 1,
-                                   4 * MIB + 1, 5 * MIB + 12345, LARGEST, 300000};
+    static const size_t sizes[] = {2 * MIB,     4 * MIB,         4 * MIB, 4 * MIB,     4 * MIB - 1,
+                                   4 * MIB + 1, 5 * MIB + 12345, LARGEST, MIB + 300000};
     do
         b->bytes = sizes[below(sizeof(sizes) / sizeof(*sizes))];
     while (reads && (b->bytes < 4 * MIB) != (b < blocks + 2));

@@ -502,7 +502,7 @@ static void overreads(void)
 /* The same of blocks that do not fill their pieces of 2 MiB. */
 static void overreads_slack(void)
 {
-    static const size_t sizes[] = {1000, 1 * MIB + 512, 2 * MIB + 8, 3 * MIB + 4096};
+    static const size_t sizes[] = {1 * MIB + 512, 2 * MIB + 8, 3 * MIB + 4096};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         read_beside(sizes[i], 64 << 10, true);
 }
@@ -510,9 +510,15 @@ static void overreads_slack(void)
 /* Blocks that are alone, by a sixteenth of their size. */
 static void overreads_alone(void)
 {
-    static const size_t sizes[] = {64 << 10, 1000 << 10, 2 * MIB, 4 * MIB - 4096, 8 * MIB};
+    static const size_t sizes[] = {2 * MIB, 4 * MIB - 4096, 8 * MIB};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        read_beside(sizes[i], sizes[i] < MIB ? sizes[i] / 16 & ~(size_t)4095 : 64 << 10, true);
+        read_beside(sizes[i], 64 << 10, true);
+}
+
+static void overreads_small(void)
+{
+    read_beside(64 << 10, 4096, true);
+    read_beside(1000 << 10, 60 << 10, true);
 }
 
 /* A kernel that reads as far as a block's last piece goes, and one that reads before it. */
@@ -681,6 +687,7 @@ int main(int argc, char **argv)
                                           {"overreads_slack", overreads_slack},
                                           {"host_function", host_function},
                                           {"overreads_alone", overreads_alone},
+                                          {"overreads_small", overreads_small},
                                           {"overreads_one_side", overreads_one_side},
                                           {"refused_free", refused_free},
                                           {"special_pools", special_pools},

@@ -42,7 +42,7 @@ static void *ask_at_once(void *count)
     for (int round = 0; round < 200; round++) {
         CUdeviceptr block;
         meet(*(unsigned *)count);
-        CHECK(cuMemAlloc(&block, 1 << 20));
+        CHECK(cuMemAlloc(&block, 2 << 20));
         meet(*(unsigned *)count);
         CHECK(cuMemFree(block));
     }
