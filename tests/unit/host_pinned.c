@@ -474,6 +474,81 @@ static void memory_that_the_host_does_not_have_is_not_brought_in(void **state)
     }
 }
 
+static size_t resident(void)
+{
+    size_t all = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_int_equal(fscanf(file, "%zu %zu", &all, &pages), 2);
+    fclose(file);
+    return pages * 4096;
+}
+
+static unsigned short_behind; /* Registrations after which the host has no memory left. */
+
+static CUresult CUDAAPI register_until_short(void *p, size_t bytes, unsigned flags)
+{
+    if (registered + 1 == short_behind)
+        available = 100 * MIB;
+    return do_register(p, bytes, flags);
+}
+
+/* Another process took it meanwhile. */
+static void a_host_that_gets_short_in_the_middle_of_a_block_gets_all_of_it_back(void **state)
+{
+    (void)state;
+    const struct zc_host_want want = {
+        .size = 4 * GIB + 200 * MIB, .alignment = 4096, .zero = true, .owner = current};
+    size_t before = resident();
+    struct zc_slot *slot;
+    const char *why;
+    if ((size_t)sysconf(_SC_AVPHYS_PAGES) * 4096 < 6 * GIB)
+        skip();
+    short_behind = 16;
+    zc_real.cuMemHostRegister_v2 = register_until_short;
+    void *p = zc_hostheap_get(&want, &slot, &why);
+    assert_int_equal(zc_pinned_now(extent_of(p), &why), CUDA_ERROR_NOT_READY);
+    assert_string_equal(why, "the host has not so much memory left");
+    assert_int_equal(registered, 16);
+    assert_int_equal(unregistered, 16);
+    assert_true(resident() > before + 3 * GIB);
+    zc_hostheap_put(p);
+    zc_hostheap_tidy(true);
+    assert_true(resident() < before + 100 * MIB);
+    zc_real.cuMemHostRegister_v2 = do_register;
+    available = UINT64_MAX;
+}
+
+static char *next_part; /* Where the next registration must begin. */
+
+static CUresult CUDAAPI register_next(void *p, size_t bytes, unsigned flags)
+{
+    assert_ptr_equal(p, next_part);
+    assert_int_equal(bytes, 256 * MIB);
+    next_part += bytes;
+    return do_register(p, bytes, flags);
+}
+
+/* As if it had been used before, so that no pages come in. */
+static void more_than_the_driver_pins_in_one_piece_comes_in_parts(void **state)
+{
+    (void)state;
+    const struct zc_host_want want = {.size = 600 * GIB, .alignment = 4096, .owner = current};
+    struct zc_slot *slot;
+    const char *why;
+    next_part = zc_hostheap_get(&want, &slot, &why);
+    struct zc_extent *e = extent_of(next_part);
+    slot->dirty = true;
+    zc_real.cuMemHostRegister_v2 = register_next;
+    assert_int_equal(zc_pinned_now(e, &why), CUDA_SUCCESS);
+    assert_int_equal(registered, 2400);
+    zc_real.cuMemHostRegister_v2 = do_register;
+    assert_true(zc_pinned_unregister(e));
+    assert_int_equal(unregistered, 2400);
+    zc_pinned_let_go(e, ZC_PIN_NONE);
+    zc_hostheap_put((void *)zc_extent_base(e));
+    zc_hostheap_tidy(true);
+}
+
 static unsigned char *mapped(size_t bytes, int rights, int flags, int fd)
 {
     void *p = mmap(NULL, bytes, rights, flags, fd, 0);
@@ -699,6 +774,9 @@ int main(void)
                                fresh),
         cmocka_unit_test_setup(a_part_that_is_refused_ends_the_others, fresh),
         cmocka_unit_test_setup(memory_that_the_host_does_not_have_is_not_brought_in, fresh),
+        cmocka_unit_test_setup(a_host_that_gets_short_in_the_middle_of_a_block_gets_all_of_it_back,
+                               fresh),
+        cmocka_unit_test_setup(more_than_the_driver_pins_in_one_piece_comes_in_parts, fresh),
         cmocka_unit_test_setup(what_the_pool_keeps_leaves_room_for_a_request, fresh),
         cmocka_unit_test_setup(the_programs_pages_come_in_and_no_others, fresh),
         cmocka_unit_test_setup(pages_that_the_driver_may_refuse_are_left_to_it, fresh),
