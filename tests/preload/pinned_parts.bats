@@ -174,6 +174,7 @@ PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
     [[ $(place | grep -c 'pinned: cuMemHostRegister refuses') -eq 3 ]]
     [[ $(calls "$name") -eq 9 && $(calls cuMemHostUnregister) -eq 3 ]]
     [[ $(grep -c "resident is one: 1" <<<"$output") -eq 3 ]]
+    [[ $output == *"mappings as behind the first: 1"* ]]
     [[ $(grep -c . "$SIM_LEAKS") -eq 0 ]]
 }
 

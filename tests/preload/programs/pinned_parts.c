@@ -489,11 +489,22 @@ static size_t resident(void)
     return pages * 4096;
 }
 
+static size_t mappings(void)
+{
+    size_t lines = 0;
+    FILE *file = fopen("/proc/self/maps", "r");
+    for (int c = file ? getc(file) : EOF; c != EOF; c = getc(file))
+        lines += c == '\n';
+    fclose(file);
+    return lines;
+}
+
 /* Three more blocks while one is live, of each of which a part may be refused.  The simulated
  * driver's own have no pages until they are used. */
 static void three_more(void)
 {
     const size_t had = resident();
+    size_t first = 0;
     start();
     for (size_t n = 0; n < 3; n++) {
         char *more;
@@ -502,7 +513,9 @@ static void three_more(void)
         copies_at(more + PART - ACROSS / 2, ACROSS);
         printf("resident is one: %d\n", resident() <= had + SIZE + 100 * MIB);
         SHOW(cuMemFreeHost(more));
+        first = first ? first : mappings();
     }
+    printf("mappings as behind the first: %d\n", mappings() == first);
     end();
 }
 
