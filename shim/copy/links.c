@@ -13,13 +13,18 @@
  */
 #include "copy/links.h"
 
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
 #include "base/job.h"
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "copy/port.h"
 #include "copy/staged.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
@@ -56,7 +61,7 @@ struct link {
     CUevent passed[SLOTS];         /* Behind the work of each slot; the first behind that of all. */
     CUcontext reached;             /* The peer has access to its memory; or NULL.  Atomic. */
     struct zc_stream_ident served; /* The stream of the last copy. */
-    uint64_t port;                 /* zc_port(); 0: not asked yet.  Atomic. */
+    uint64_t port;                 /* port_of(); 0: not asked yet.  Atomic. */
     uint64_t asked;                /* When it was asked whether other processes are there. */
     size_t at, sent;               /* The part of a copy: where it begins, what of it is queued. */
 };
@@ -255,11 +260,32 @@ static bool link_usable(struct job *job, struct link *link, int peer)
     return pays && link_make(link, peer) && (!idle || link_alone(link, peer));
 }
 
+/* `../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0`: a host bridge, its port, and what is
+ * below that. */
+uint64_t zc_links_port(const char *path)
+{
+    const char *bridge = strstr(path, "/pci");
+    const char *port = bridge ? strchr(bridge + 1, '/') : NULL;
+    const char *end = port ? strchr(port + 1, '/') : NULL;
+    return end ? zc_hash(bridge, (size_t)(end - bridge)) : zc_hash(path, strlen(path));
+}
+
+/* A device is taken for alone where sysfs does not say. */
 static uint64_t port_of(int device)
 {
     uint64_t *known = &links.of[device].port, port = __atomic_load_n(known, __ATOMIC_RELAXED);
-    if (!port)
-        __atomic_store_n(known, port = zc_port(device), __ATOMIC_RELAXED);
+    char bus[32], buffer[64], path[PATH_MAX];
+    struct zc_text link = zc_text_on(buffer, sizeof(buffer));
+    if (port)
+        return port;
+    if (zc_real.cuDeviceGetPCIBusId(bus, sizeof(bus), device) != CUDA_SUCCESS)
+        return (uint64_t)device;
+    for (char *c = bus; *c; c++)
+        *c = (char)tolower(*c);
+    zc_text_fmt(&link, "/sys/bus/pci/devices/%s", bus);
+    ssize_t n = readlink(zc_text_cstr(&link), path, sizeof(path) - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    __atomic_store_n(known, port = zc_links_port(n < 0 ? bus : path), __ATOMIC_RELAXED);
     return port;
 }
 

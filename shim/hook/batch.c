@@ -104,10 +104,8 @@ static CUresult leave(struct zc_copy *c)
     CUresult result = c->unknown ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !zc_copy_reaches(c))
         result = zc_stream_refusal();
-    else if (result == CUDA_SUCCESS && zc_parts_any(c)) /* It can't be cut. */
-        result =
-            zc_diagnose_border(c->fn, zc_parts_border(&c->dst) ? c->dst.address : c->src.address,
-                               CUDA_ERROR_INVALID_VALUE);
+    else if (result == CUDA_SUCCESS && zc_parts_side(c)) /* It can't be cut. */
+        result = zc_diagnose_border(c->fn, zc_parts_side(c)->address, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS)
         result = zc_place_retreat(c->dst.block, c->fn, graph, ZC_RETREAT_WRITTEN);
     if (result == CUDA_SUCCESS && graph)
@@ -187,7 +185,7 @@ static bool box_crosses(const struct zc_entry *entry, const struct batch *b, siz
     describe_element_as(entry, b, i, &c, &as);
     zc_copy_resolve(&c);
     *given = *given && c.given;
-    return zc_parts_any(&c);
+    return zc_parts_side(&c);
 }
 
 /* False as well if a box has a size that only the driver knows. */

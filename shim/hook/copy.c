@@ -98,7 +98,7 @@ static void plan(struct zc_copy *c, bool ours, bool large)
                ZC_FACT_IF(SHARED, ours && zc_sides_pair(c)) |
                ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src) ||
                                            (c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent))) |
-               ZC_FACT_IF(BORDER, ours && zc_parts_any(c));
+               ZC_FACT_IF(BORDER, ours && zc_parts_side(c));
     while ((c->way = zc_plan(c->facts)) >= ZC_WAY_COUNT)
         c->facts |= zc_sides_answer(c, c->way);
 }
@@ -232,12 +232,12 @@ static bool refuses_theirs(const struct zc_operand *b, bool written)
 static bool fails_in_every_place(const struct zc_copy *c)
 {
     bool array = c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY;
-    return capture_forbids(c) || !c->bytes || (array && !zc_parts_any(c)) || is_no_range(&c->dst) ||
-           is_no_range(&c->src) || leaves_any_block(&c->dst) || leaves_any_block(&c->src) ||
-           zc_side_nobodys(&c->dst) || zc_side_nobodys(&c->src) || refuses_theirs(&c->dst, true) ||
-           refuses_theirs(&c->src, false) || c->shape == ZC_SHAPE_PREFETCH ||
-           !zc_copy_well_formed(c) || (c->word && c->dst.real != ZC_KIND_MANAGED) ||
-           (c->behind && !takes_nodes(c->behind));
+    return capture_forbids(c) || !c->bytes || (array && !zc_parts_side(c)) ||
+           is_no_range(&c->dst) || is_no_range(&c->src) || leaves_any_block(&c->dst) ||
+           leaves_any_block(&c->src) || zc_side_nobodys(&c->dst) || zc_side_nobodys(&c->src) ||
+           refuses_theirs(&c->dst, true) || refuses_theirs(&c->src, false) ||
+           c->shape == ZC_SHAPE_PREFETCH || !zc_copy_well_formed(c) ||
+           (c->word && c->dst.real != ZC_KIND_MANAGED) || (c->behind && !takes_nodes(c->behind));
 }
 
 /* Reports a refusal, unless `shared` has reported it already. */
@@ -246,9 +246,9 @@ static CUresult refused(const struct zc_copy *c)
     const struct zc_operand *b = zc_operand_converted(&c->dst) ? &c->dst : &c->src;
     if (!zc_operand_converted(b) || c->answered || fails_in_every_place(c))
         return c->result;
-    return zc_parts_border(&c->dst)   ? zc_diagnose_border(c->fn, c->dst.address, c->result)
-           : zc_parts_border(&c->src) ? zc_diagnose_border(c->fn, c->src.address, c->result)
-                                      : zc_diagnose(c->fn, b->address, c->result);
+    const struct zc_operand *over = zc_parts_side(c);
+    return over ? zc_diagnose_border(c->fn, over->address, c->result)
+                : zc_diagnose(c->fn, b->address, c->result);
 }
 
 bool zc_copy_reaches(struct zc_copy *c)
@@ -292,7 +292,7 @@ CUresult zc_copy_before_node(struct zc_copy *c)
     CUresult result = c->unknown && c->on ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    bool parts = result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_any(c);
+    bool parts = result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_side(c);
     if (parts && !c->behind)
         return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS && c->on)

@@ -12,9 +12,10 @@ static inline CUdeviceptr zc_parts_border(const struct zc_operand *b)
     return border && border - b->address < b->span ? border : 0;
 }
 
-static inline bool zc_parts_any(const struct zc_copy *c)
+/* The side that crosses one, or NULL. */
+static inline const struct zc_operand *zc_parts_side(const struct zc_copy *c)
 {
-    return zc_parts_border(&c->dst) || zc_parts_border(&c->src);
+    return zc_parts_border(&c->dst) ? &c->dst : zc_parts_border(&c->src) ? &c->src : NULL;
 }
 
 /* Makes each part as if the program had asked for it: decides, makes and records it, by

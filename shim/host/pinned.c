@@ -678,10 +678,10 @@ static void forget_registration(struct zc_extent *e, void *context)
         zc_pinned_let_go(e, ZC_PIN_NONE);
 }
 
-void zc_pinned_forget(CUcontext context)
+static void forget_context(CUcontext context)
 {
     if (zc_hostheap.bytes)
         zc_hostheap_each(forget_registration, context);
 }
 
-const struct zc_module zc_module_pinned = {.context_lost = zc_pinned_forget};
+const struct zc_module zc_module_pinned = {.context_lost = forget_context};

@@ -154,6 +154,3 @@ static inline void zc_pinned_tidy(void)
     if (__builtin_expect(zc_hostheap_pooled() != 0, 0))
         zc_pinned_tidy_slow();
 }
-
-/* Forgets all registrations in a context that is gone. */
-void zc_pinned_forget(CUcontext context);

@@ -103,7 +103,7 @@ static void step(struct worker *w)
         break;
     case 2:
         if (draw(w) % 64 == 0)
-            zc_pinned_forget((CUcontext)0x1000);
+            zc_module_pinned.context_lost((CUcontext)0x1000);
         break;
     case 3:
     case 4:

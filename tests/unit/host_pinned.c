@@ -233,7 +233,7 @@ static void a_destroyed_context_takes_the_registration_along(void **state)
     zc_pinned_use(extent_of(p), 120 * MIB);
     current = (CUcontext)0x2000;
     zc_pinned_use(extent_of(q), 120 * MIB);
-    zc_pinned_forget((CUcontext)0x1000);
+    zc_module_pinned.context_lost((CUcontext)0x1000);
     assert_int_equal(registered, 2);
     assert_true(zc_pinned_use(extent_of(p), 120 * MIB));
     assert_true(zc_pinned_use(extent_of(q), 120 * MIB));

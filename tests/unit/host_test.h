@@ -17,12 +17,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/module.h"
 #include "place/hostmem.h"
 #include "driver/real.h"
 #include "ledger/rules.h"
 #include "host/hostheap.h"
 #include "host/pinned.h"
 #include "host/hostblock.h"
+
+extern const struct zc_module zc_module_pinned;
 
 #define MIB ((size_t)1 << 20)
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Ports of the host, by the paths of devices below them. */
-#include "base_test.h"
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 
-#include "copy/port.h"
+#include "copy/links.h"
+
+#include "base_test.h"
 
 static void devices_below_one_port_of_the_host_share_it(void **state)
 {
@@ -18,9 +20,8 @@ static void devices_below_one_port_of_the_host_share_it(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(paths) / sizeof(*paths); i++)
         for (unsigned j = 0; j < i; j++)
-            assert_int_equal(zc_port_of_path(paths[i]) == zc_port_of_path(paths[j]),
-                             i == 1 && j == 0);
-    assert_true(zc_port_of_path("") != 0);
+            assert_int_equal(zc_links_port(paths[i]) == zc_links_port(paths[j]), i == 1 && j == 0);
+    assert_true(zc_links_port("") != 0);
 }
 
 int main(void)
