@@ -168,7 +168,7 @@ enum zc_policy_find_result zc_policy_open(const char *env_path, int *fd_out, cha
         path = env_path;
         result = open_one(path, false, fd_out, &why);
         /* A file that somebody asked for by name is missed; the usual ones are not. */
-        if (result == ZC_POLICY_NONE && path[0] == '@')
+        if (result == ZC_POLICY_NONE && (path[0] == '@' || !strpbrk(path, "./")))
             why = "there is no such file; `zc presets NAME >my.conf` writes a preset into one";
         if (result == ZC_POLICY_NONE)
             result = ZC_POLICY_REFUSED;

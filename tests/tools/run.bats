@@ -121,6 +121,46 @@ setup() {
     [[ -z $(ls -A kept) ]]
 }
 
+@test "what can't be started says what to type instead" {
+    mkdir folder
+    : >train.py
+    : >plain
+    printf '#!/gone/python3 -u\n' >script
+    printf '\177ELF\1\1\1%57s' '' | sed 's/ /\x0/g' >narrow
+    printf '\3' | dd of=narrow bs=1 seek=18 conv=notrunc status=none
+    chmod +x script narrow
+    local none='No such file or directory'
+    while IFS='|' read -r status name said; do
+        run "-$status" "$ZC" run "$name"
+        [[ $output == "zc: $name: $said" ]]
+    done <<END
+127|train.py|$none (it is in this folder, but no command: zc run python3 train.py)
+127|plain|$none (it is in this folder, but no command: zc run ./plain)
+126|./train.py|Permission denied (it is not executable: zc run python3 ./train.py)
+126|./plain|Permission denied (it is not executable: chmod +x ./plain)
+126|./folder|Permission denied (it is a folder)
+127|./script|$none ('/gone/python3 -u' in its first line is not there)
+126|./narrow|Exec format error (it is for 32-bit x86, and this is $(uname -m))
+END
+}
+
+@test "what nothing can be preloaded into is said of a program without a log" {
+    echo 'int main(void) { return 0; }' >nothing.c
+    gcc -o plain nothing.c
+    gcc -static -o static nothing.c
+    cp plain other
+    chmod g+s other
+    run -0 "$ZC" run ./static
+    [[ $output == *'./static is statically linked, and the loader preloads nothing into such'* ]]
+    run -0 "$ZC" run ./other
+    [[ $output == *'./other is set-user-ID or set-group-ID, and '* ]]
+    run -0 "$ZC" run ./plain
+    [[ $output == *'is it a build without CUDA, or was the preload dropped?'* ]]
+    [[ -n $(compgen -G '/dev/nvidia*') ]] && return
+    SIM_DEVICES=0 run -0 "$ZC" run ./plain
+    [[ $output == *'no GPU can be used: '*'(docker run --gpus all)' ]]
+}
+
 @test "a policy decides, and --set changes a copy of it" {
     cp "$OLDPWD/policy/presets/read-mostly-table.conf" p.conf
     run -0 "$ZC" run -p p.conf -o kept -- "$GATHER"

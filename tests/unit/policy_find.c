@@ -94,6 +94,8 @@ static void a_named_file_that_is_missing_is_not_replaced(void **state)
     assert_refused(find("named.conf"), "named.conf", "there is no such file");
     assert_refused(find("@everyday"), "@everyday",
                    "there is no such file; `zc presets NAME >my.conf` writes a preset into one");
+    assert_refused(find("everyday"), "everyday",
+                   "there is no such file; `zc presets NAME >my.conf` writes a preset into one");
     assert_refused(find("policy.conf/x"), "policy.conf/x", "a part of the path is not a folder");
 }
 

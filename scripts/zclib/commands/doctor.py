@@ -9,7 +9,7 @@ import os
 import platform
 from typing import Any, Iterator
 
-from .. import costs, install, names, output, policies, screen, table, units
+from .. import costs, install, names, obstacles, output, policies, screen, table, units
 from ..doctor import child, host, places, views
 from ..progress import Progress
 
@@ -26,8 +26,6 @@ ASK_SECONDS = 30
 MEASURE_SECONDS = 90  # Beside the time to ask.
 VIEWS_SECONDS = 900   # Of all devices; a step that hangs is given up after 60 s.
 SIMULATED = "Simulated GPU"
-NO_GPU = ("no GPU can be used: install NVIDIA's driver, or give the container its GPUs "
-          "(docker run --gpus all)")
 
 # CU_COMPUTEMODE_*.
 COMPUTE_MODES = {0: "", 2: ", compute mode PROHIBITED", 3: ", one process at a time"}
@@ -70,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     this = host.look()
     machine = places.Machine(_device_facts(facts, 0), this, _is_built)
     if not facts.get("driver.devices"):
-        machine.gpu["context"] = NO_GPU
+        machine.gpu["context"] = obstacles.NO_GPU
     machine.gpu.setdefault("context", facts.get("driver.error"))
     verdicts = places.judge(machine)
     if args.json:

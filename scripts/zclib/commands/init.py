@@ -9,13 +9,13 @@ import shlex
 import sys
 import time
 
-from .. import install, launch, output, presets, screen, units
+from .. import install, launch, obstacles, output, presets, screen, units
 from ..report import engines
 from ..report.findings import EVERYDAY, Finder, Finding
 from ..report.symbols import Symbols
 from ..report.totals import Options, Totals
 from ..tune import write
-from .run import new_logs, not_started, why_no_log
+from .run import new_logs, not_started
 
 EPILOG = """\
 Rules that need no promise are in force; the others stand behind #, because \
@@ -62,7 +62,7 @@ def _write(args: argparse.Namespace, command: list[str], folder: str) -> int:
         screen.message(message)
     if not totals.processes:
         screen.message("no process used CUDA under libzc, so there is nothing to write: "
-                       f"{why_no_log()}")
+                       f"{obstacles.why_no_log(command[0])}")
         return 1
     symbols = Symbols(totals.modules)
     symbols.look_up(frame for site in totals.sites.values() for frame in site.frames)

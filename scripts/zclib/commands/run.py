@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
-import errno
 import os
 import platform
 import re
@@ -14,8 +12,8 @@ import sys
 import time
 from typing import Iterator
 
-from .. import (auto, compare, export, gate, install, last, launch, link, live, logs, merge, output,
-                policies, presets, race, refusals, screen, units)
+from .. import (auto, compare, export, gate, install, last, launch, link, live, logs, merge,
+                obstacles, output, policies, presets, race, refusals, screen, units)
 from ..report.totals import LEVELS, Options, Totals
 from ..sameness import Output
 from ..trial import Plan
@@ -241,8 +239,8 @@ def _status_of_gate(conditions: list[str], paths: list[str]) -> int:
 
 def not_started(command: list[str], error: OSError) -> int:
     """Says why a program could not be started; the exit status for that."""
-    hint = " (a script needs a first line such as #!/bin/sh)" * (error.errno == errno.ENOEXEC)
-    screen.message(f"{command[0]}: {error.strerror}{hint}")
+    why = obstacles.why_not_started(command[0], error)
+    screen.message(f"{command[0]}: {error.strerror}" + f" ({why})" * bool(why))
     return launch.NOT_FOUND if isinstance(error, FileNotFoundError) else launch.NOT_EXECUTABLE
 
 
@@ -260,21 +258,13 @@ def _is_of(path: str, run: str) -> bool:
     return live.first_line(path).get("run") in (None, run)
 
 
-def why_no_log() -> str:
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "there is no NVIDIA driver here (libcuda.so.1); `zc demo` needs none"
-    return "is it a build without CUDA, or was the preload dropped? `zc doctor`"
-
-
 def _report(command: list[str], paths: list[str], ended: launch.Ended | None) -> None:
     """Prints the report of these logs on stderr; None: of a program that still runs.  What goes
     wrong here does not change the program's status."""
     try:
         if all(link.is_recording(path) for path in paths):
             screen.message(f"no process used CUDA under libzc, so there is nothing to report: "
-                           f"{why_no_log()}")
+                           f"{obstacles.why_no_log(command[0])}")
             return
         with contextlib.redirect_stdout(sys.stderr):
             totals = report.print_report(paths, command)
