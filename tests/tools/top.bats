@@ -51,6 +51,25 @@ wait_ready() {
     diff "$GOLDEN/top-killed.txt" out
 }
 
+@test "what came over the links of other GPUs is told of a process" {
+    SIM_DEVICES=2 ZC_LOG=a.jsonl run -137 --separate-stderr under_policy $'[defaults]\nlinks = 2' \
+        python3 - <<'PYTHON'
+import ctypes, os
+SIZE = ctypes.c_size_t(64 << 20)
+cuda = ctypes.CDLL("libcuda.so.1")
+context, host, block = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemHostAlloc(ctypes.byref(host), SIZE, 0) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(block), SIZE) == 0
+assert cuda.cuMemcpyHtoD_v2(block, host, SIZE) == 0
+os.kill(os.getpid(), 9)
+PYTHON
+    run -0 "$ZC" top a.counters
+    [[ $output == *"HtoD "*" 64 MiB "*$'\n'"32 MiB of it over the links of other GPUs"* ]]
+}
+
 @test "a log stands for the counters beside it, and a folder for all in it" {
     make_killed a
     make_killed b

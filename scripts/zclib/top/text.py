@@ -100,6 +100,10 @@ def _flows(view: live.View, width: int | None) -> Iterator[str]:
                      *(units.size(flow[name + "_bytes"]) for name in COUNTS),
                      units.duration(flow["blocked_ns"]), _rate(rate)))
     yield from table.render(columns, rows, width)
+    relayed = sum(row["bytes"] for row in view.summary["moved_by_kind"] if row["dir"] == "PtoP") \
+        - sum(flow["moved_bytes"] for flow in flows if flow["dir"] == "PtoP")
+    if relayed > 0:
+        yield f"{units.size(relayed)} of it over the links of other GPUs"
     yield ""
 
 
