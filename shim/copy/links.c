@@ -35,9 +35,9 @@
 #include "memory/place.h"
 
 #define SLOTS 3u
-#define CHUNK ((size_t)16 << 20)      /* Bytes of a slot's buffer. */
-#define CHUNK_LEAST ((size_t)2 << 20) /* Chunks and parts are multiples of it. */
-#define CHUNKS_LEAST 4u               /* Of a short part: the last one's way over NVLink counts. */
+#define CHUNK ((size_t)16 << 20) /* Bytes of a slot's buffer. */
+#define UNIT ((size_t)2 << 20)   /* Parts are multiples of it. */
+#define CHUNKS_LEAST 4u          /* Of a short part: the last one's way over NVLink counts. */
 
 /* `links = idle`: bytes of large copies after which a context on one more peer is made: to wait for
  * them over the own link takes about as long as that. */
@@ -338,10 +338,9 @@ static unsigned claim_links(struct job *job, uint8_t peers[ZC_LINKS_MAX])
 /* Divides a copy; returns the bytes of the own link's part, which comes first. */
 static size_t divide(struct job *job, const uint8_t *peers, unsigned count)
 {
-    size_t at = job->c->bytes, chunk;
-    job->part = at / (count + 1) / CHUNK_LEAST * CHUNK_LEAST;
-    chunk = job->part / CHUNKS_LEAST / CHUNK_LEAST * CHUNK_LEAST;
-    job->chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
+    size_t at = job->c->bytes;
+    job->part = at / (count + 1) / UNIT * UNIT;
+    job->chunk = job->part / CHUNKS_LEAST < CHUNK ? job->part / CHUNKS_LEAST : CHUNK;
     for (unsigned i = 0; i < count; i++) {
         links.of[peers[i]].at = at -= job->part;
         links.of[peers[i]].sent = 0;

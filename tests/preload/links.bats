@@ -57,7 +57,7 @@ api = cudaHostAlloc\nplace = pinned' timeout 60 "$program" parts
 @test "what malloc gave comes over several links, and keeps its meaning" {
     run -0 --separate-stderr under_policy $'[defaults]\nlinks = 2\n[rule a]
 api = malloc\nplace = pinned' timeout 60 "$program" staged
-    [[ -z $stderr && $(relayed) == $((8 * 5)) ]]
+    [[ -z $stderr && $(relayed) == $((8 * 4)) ]]
 }
 
 @test "a copy over several links stands in its stream as one copy" {
