@@ -247,7 +247,8 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name, struct zc_sl
         {ZC_SECTION_RULE, "numa", NULL,
          "pages come from the node next to the device, or from those that 'numactl' names"},
         {ZC_SECTION_RULE, "write_combined", NULL, "blocks in 'mapped' are plain pinned memory"},
-        {ZC_SECTION_DEFAULTS, "report_free", NULL, "cudaMemGetInfo tells what the device has free"},
+        {ZC_SECTION_DEFAULTS, "report_free", NULL,
+         "cudaMemGetInfo tells what the device has free, and max_device leaves"},
         {ZC_SECTION_DEFAULTS, "um_counters", NULL,
          "migrations of managed memory are counted by 'nsys profile "
          "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},

@@ -142,8 +142,6 @@ enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };
 
 enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
 
-/* Memory that cuMemGetInfo reports as free. */
-
 /* How much the log holds. */
 enum zc_policy_log_level { ZC_LOG_LEVEL_SUMMARY, ZC_LOG_LEVEL_ALLOCS, ZC_LOG_LEVEL_EVENTS };
 
@@ -247,7 +245,7 @@ struct zc_policy {
     enum zc_policy_log_level log_level;  /* SUMMARY where not given */
     struct zc_limit max_pinned;          /* of MemAvailable; 50 % where not given */
     struct zc_limit max_managed;         /* of the device's free memory; NONE where not given */
-    struct zc_limit max_device;          /* of the device's total memory; NONE where not given */
+    struct zc_limit max_device;          /* of what the device had free; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
     unsigned links;                      /* of large copies: up to ZC_LINKS_MAX, or ZC_LINKS_IDLE;
                                           * 0, ZC_LINKS_OWN where not given */

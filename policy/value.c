@@ -143,7 +143,9 @@ bool zc_value_size(struct zc_parser *parser, const struct zc_key *key, struct zc
 static const char *read_percentage(struct zc_slice text, uint64_t *out)
 {
     text.n--;
-    return zc_number_decimal(text, out) == NULL ? NULL : "is not a percentage: digits, then %";
+    return zc_number_decimal(zc_slice_trim(text), out) == NULL
+               ? NULL
+               : "is not a percentage: digits, then %";
 }
 
 bool zc_value_limit(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,

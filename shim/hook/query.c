@@ -4,14 +4,12 @@
 
 #include "base/life.h"
 #include "base/memory.h"
-#include "base/module.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "hook/diagnose.h"
 #include "place/placed.h"
 #include "hook/request.h"
 #include "ledger/rules.h"
-#include "memory/budget.h"
 #include "memory/device.h"
 #include "place/freed.h"
 #include "place/room.h"
@@ -260,21 +258,17 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-/* Reports free memory as if converted blocks were on the device. vmm's memory is missing already;
- * what it has promised is subtracted.  Memory that libzc keeps for later, or that streams have
- * passed, counts as free.  Managed pages are missing only once they have moved to the device, so
- * they may be counted twice.  Then the answer is too small, never too large. */
+/* Memory that streams have passed counts as free. */
 ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
     CUdevice device = 0;
     if (free && zc_life_on())
         zc_freed_reap(false);
     CUresult result = real(free, total);
-    if (result != CUDA_SUCCESS || !free || !zc_life_on())
+    if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
     zc_real.cuCtxGetDevice(&device);
-    uint64_t idle = *free + zc_modules_idle_bytes(), lacking = zc_room_lacking(device);
-    *free = idle > lacking ? idle - lacking : 0;
+    zc_room_report(device, free, total);
     return result;
 }
 

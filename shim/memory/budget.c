@@ -2,18 +2,14 @@
 /* Budgets: the most bytes of a rule that may be alive in its first place. */
 #include "memory/budget.h"
 
-#include "driver/real.h"
 #include "ledger/rules.h"
+#include "memory/limits.h"
 #include "memory/quota.h"
 
 static uint64_t budget_of(const struct zc_rule *rule, int device)
 {
-    size_t total = 0;
-    if (rule->budget.kind == ZC_LIMIT_NONE)
-        return UINT64_MAX;
-    if (rule->budget.kind == ZC_LIMIT_PERCENT)
-        zc_real.cuDeviceTotalMem_v2(&total, device);
-    return zc_limit_bytes(rule->budget, total);
+    bool percent = rule->budget.kind == ZC_LIMIT_PERCENT;
+    return zc_limit_bytes(rule->budget, percent ? zc_limits_whole(device) : 0);
 }
 
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)

@@ -6,8 +6,8 @@
 #include "policy/policy.h"
 
 /* Counts a request that goes to the first place of its rule.  Returns false, and counts nothing, if
- * it would exceed the rule's budget.  Always true for rules without a budget.  A percentage refers
- * to the memory of `device`. */
+ * it would exceed the rule's budget.  Always true for rules without a budget.  A percentage is of
+ * zc_limits_whole(). */
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes);
 
 /* Bytes that a budget leaves; UINT64_MAX without one. */

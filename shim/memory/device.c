@@ -2,6 +2,7 @@
 /* Properties of devices. */
 #include "memory/device.h"
 #include "driver/real.h"
+#include "memory/cgroup.h"
 
 bool zc_device_has(int device, CUdevice_attribute attribute)
 {
@@ -19,6 +20,18 @@ bool zc_device_concurrent(int device)
 {
     return zc_device_has(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
            zc_device_has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+}
+
+/* An integrated device has the host's memory, and its driver counts as taken what the kernel has
+ * filled with files and gives back when that is needed. */
+uint64_t zc_device_free(int device)
+{
+    size_t left = 0, total = 0;
+    if (zc_real.cuMemGetInfo_v2(&left, &total) != CUDA_SUCCESS ||
+        !zc_device_has(device, CU_DEVICE_ATTRIBUTE_INTEGRATED))
+        return left;
+    uint64_t host = zc_available() < total ? zc_available() : total;
+    return host > left ? host : left;
 }
 
 /* Until CUDA 13.4 a location has a number alone, whose first byte is the device of a domain. */

@@ -13,6 +13,7 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "memory/cgroup.h"
+#include "memory/device.h"
 #include "memory/quota.h"
 
 /* When fewer mappings are left, a single call may need more than that. */
@@ -35,7 +36,8 @@ static struct {
                             * policy's they have no limit but the host's. */
     struct zc_quota managed, managed_for[DEVICES_MAX]; /* By the device of the request. */
     struct zc_quota devices, device[DEVICES_MAX]; /* The program's own blocks, vmm and shared. */
-    bool started; /* pinned.most has been resolved.  Under the lock. */
+    uint64_t whole[DEVICES_MAX]; /* As zc_limits_whole() tells; 0: not known yet.  Atomic. */
+    bool started;                /* pinned.most has been resolved.  Under the lock. */
     /* Set once, at the start. */
     struct zc_limit max_managed, max_device; /* As in the policy. */
     uint64_t host_ranks, gpu_ranks; /* Processes of the job that share the host, and a GPU. */
@@ -186,19 +188,45 @@ static uint64_t limits_managed_most(void)
     return (limit < available ? limit : available) / limits.gpu_ranks;
 }
 
+static unsigned limits_entry(int device)
+{
+    return device >= 0 && device < DEVICES_MAX ? (unsigned)device : DEVICES_MAX - 1;
+}
+
+static uint64_t limits_held(const struct zc_quota *quota)
+{
+    return __atomic_load_n(&quota->used, __ATOMIC_RELAXED);
+}
+
+/* Ranks that share a GPU do not begin at once, so what they have taken of it counts for none. */
+uint64_t zc_limits_whole(int device)
+{
+    unsigned entry = limits_entry(device);
+    uint64_t whole = __atomic_load_n(&limits.whole[entry], __ATOMIC_RELAXED);
+    CUdevice current = -1;
+    size_t total = 0;
+    if (whole)
+        return whole;
+    zc_real.cuDeviceTotalMem_v2(&total, device);
+    if (limits.gpu_ranks > 1 || zc_real.cuCtxGetDevice(&current) != CUDA_SUCCESS ||
+        current != device)
+        return total;
+    whole = zc_device_free(device) + limits_held(&limits.device[entry]);
+    __atomic_store_n(&limits.whole[entry], whole, __ATOMIC_RELAXED);
+    return whole;
+}
+
 static uint64_t limits_device_most(int device)
 {
-    size_t total = 0;
-    if (limits.max_device.kind != ZC_LIMIT_PERCENT)
-        return UINT64_MAX;
-    zc_real.cuDeviceTotalMem_v2(&total, device);
-    return limits_share(limits.max_device, total, limits.gpu_ranks);
+    return limits.max_device.kind == ZC_LIMIT_PERCENT
+               ? limits_share(limits.max_device, zc_limits_whole(device), limits.gpu_ranks)
+               : UINT64_MAX;
 }
 
 /* The quota that memory of a place on a device is taken from. */
 static struct zc_quota *limits_quota(enum zc_place_id place, int device)
 {
-    int entry = device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1;
+    unsigned entry = limits_entry(device);
     return place == ZC_PLACE_MAPPED ? &limits.mapped
            : place == ZC_PLACE_PINNED
                ? device == ZC_LIMITS_ASKED ? &limits.asked : &limits.registered
@@ -222,9 +250,11 @@ uint64_t zc_limits_left(enum zc_place_id place, int device)
     return zc_quota_left(limits_quota_now(place, device));
 }
 
-static uint64_t limits_held(const struct zc_quota *quota)
+uint64_t zc_limits_most(int device)
 {
-    return __atomic_load_n(&quota->used, __ATOMIC_RELAXED);
+    const struct zc_quota *quota = limits_quota_now(ZC_PLACE_DEVICE, device);
+    uint64_t left = zc_quota_left(quota);
+    return left == UINT64_MAX ? left : left + limits_held(quota);
 }
 
 uint64_t zc_limits_on_devices(void)
@@ -330,7 +360,7 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
 static void limits_child(void)
 {
     for (int d = 0; d < DEVICES_MAX; d++)
-        limits.managed_for[d].used = limits.device[d].used = 0;
+        limits.managed_for[d].used = limits.device[d].used = limits.whole[d] = 0;
     limits.pinned.used = limits.mapped.used = limits.registered.used = limits.asked.used = 0;
     limits.managed.used = limits.devices.used = 0;
     limits.started = false;

@@ -35,6 +35,14 @@ void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
  * UINT64_MAX without a limit. */
 uint64_t zc_limits_left(enum zc_place_id place, int device);
 
+/* Most bytes that the limits let the process have of a device; UINT64_MAX without one. */
+uint64_t zc_limits_most(int device);
+
+/* Bytes that percentages of a device's memory are of: what it had free, and this process held of
+ * it, when that was first asked with a context of the device; of one that several ranks of a job
+ * share all that it has. */
+uint64_t zc_limits_whole(int device);
+
 /* True if a request of `bytes` may stay on the device under max_device: the bytes of all device
  * blocks, the program's and vmm's, together.  The bytes are reserved for the calling thread's next
  * block there, until zc_limits_end_room(). */

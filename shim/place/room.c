@@ -6,6 +6,7 @@
 #include "driver/real.h"
 #include "ledger/block.h"
 #include "memory/budget.h"
+#include "memory/device.h"
 #include "memory/limits.h"
 #include "vmm/lazy.h"
 #include "vmm/move.h"
@@ -34,13 +35,13 @@ static uint64_t room_minus(uint64_t a, uint64_t b)
 
 uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted)
 {
-    size_t available = 0, total = 0;
+    size_t total = 0;
     uint64_t budget = counted ? zc_budget_left(rule, device) : UINT64_MAX;
     uint64_t left = room_lesser(zc_limits_left(ZC_PLACE_DEVICE, device), budget);
-    if (!left || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+    if (!left || zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return left;
     uint64_t kept = zc_lazy_promised(device) + total / ROOM_SPARE_PART;
-    return room_lesser(left, room_minus(available + zc_modules_idle_bytes(), kept));
+    return room_lesser(left, room_minus(zc_device_free(device) + zc_modules_idle_bytes(), kept));
 }
 
 struct room_others {
@@ -60,7 +61,8 @@ static bool room_count_other(struct zc_block *b, void *arg)
     return true;
 }
 
-uint64_t zc_room_lacking(int device)
+/* Bytes requested from a device that are managed, in host memory, or have no memory yet. */
+static uint64_t room_lacking(int device)
 {
     int devices = 1;
     uint64_t elsewhere = zc_limits_used(ZC_PLACE_MANAGED) +
@@ -72,6 +74,18 @@ uint64_t zc_room_lacking(int device)
     if (elsewhere && devices > 1)
         zc_block_each(room_count_other, &others);
     return room_minus(elsewhere, others.bytes) + zc_lazy_promised(device);
+}
+
+void zc_room_report(int device, size_t *free, size_t *total)
+{
+    bool bound = zc_limits_device_bound();
+    if (free) {
+        uint64_t idle = (bound ? zc_device_free(device) : *free) + zc_modules_idle_bytes();
+        idle = room_lesser(idle, zc_limits_left(ZC_PLACE_DEVICE, device));
+        *free = room_minus(idle, room_lacking(device));
+    }
+    if (total)
+        *total = room_lesser(*total, zc_limits_most(device));
 }
 
 bool zc_room_for_bare(int device, size_t bytes, bool anywhere)

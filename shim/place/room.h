@@ -17,5 +17,9 @@ uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted);
  * device's. */
 bool zc_room_for_bare(int device, size_t bytes, bool anywhere);
 
-/* Bytes requested from a device that are managed, in host memory, or have no memory yet. */
-uint64_t zc_room_lacking(int device);
+/* Makes of what the driver says of the current device, of which one may be NULL, what a program may
+ * be told: as if converted blocks were on the device.  vmm's memory is missing already; what it has
+ * promised is subtracted.  Memory that libzc keeps for later counts as free.  Managed pages are
+ * missing only once they have moved to the device, so they may be counted twice.  Then *free is too
+ * small, never too large.  With max_device it is no more than that leaves, of no more than that. */
+void zc_room_report(int device, size_t *free, size_t *total);

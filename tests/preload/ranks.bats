@@ -76,3 +76,96 @@ share_gpus() {
     [[ $places == 'mapped: managed: over max_managed, or over what is free on the device'$'\n'\
 'managed: -' ]]
 }
+
+# Runs `requests` under a policy in the background, as process $1, beside others on one GPU.
+beside() {
+    SIM_BESIDE=$BATS_TEST_TMPDIR/device ZC_LOG=$BATS_TEST_TMPDIR/$1.jsonl \
+        under_policy "$2" timeout 60 "$program" "${@:3}" >"$BATS_TEST_TMPDIR/$1.out" \
+        2>"$BATS_TEST_TMPDIR/$1.err" &
+}
+
+# Prints "place:spilled MiB" of the blocks of a process, and how often each came.
+lay_of() {
+    jq -r 'select(.type == "alloc") | "\(.place):\((.spilled_bytes // 0) / 1048576)"' \
+        "$BATS_TEST_TMPDIR/$1.jsonl" | sort | uniq -c | xargs
+}
+
+@test "a percentage of a device is of what it has free when the process begins, beside others" {
+    export SIM_MEMORY_MIB=40
+    local move=$'[defaults]\nmax_device = 50 %\n[rule all]\nplace = vmm\nspill = move\nchunk = 2M'
+    beside one "$move" 4 4 4 4 4 4 '?' "=$BATS_TEST_TMPDIR/go"
+    local first=$!
+    while [[ ! -e $BATS_TEST_TMPDIR/go.here ]]; do kill -0 $first && sleep 0.05; done
+    # 20 of 40 MiB are taken: the next process has 10 of the others.
+    beside two "$move" 4 4 4 4 '?'
+    wait $!
+    : >"$BATS_TEST_TMPDIR/go"
+    wait $first
+    [[ $(lay_of one) == '5 vmm:0 1 vmm:4' && $(lay_of two) == '2 vmm:0 2 vmm:4' ]]
+    [[ $(xargs <"$BATS_TEST_TMPDIR/one.out") == '0 0 0 0 0 0 0 of 20' ]]
+    [[ $(xargs <"$BATS_TEST_TMPDIR/two.out") == '0 0 0 0 0 of 10' ]]
+}
+
+@test "processes that begin at once on one device have what they ask for, whatever each may take" {
+    export SIM_MEMORY_MIB=40
+    local percent
+    for percent in 50 90; do
+        local go=$BATS_TEST_TMPDIR/go$percent
+        local move="[defaults]
+max_device = $percent%
+[rule all]
+place = vmm
+spill = move
+chunk = 2M"
+        beside one "$move" 2 "=$go.one" 4 4 4 4 4 4 4 4 "=$go.last"
+        local first=$!
+        beside two "$move" 2 "=$go.two" 4 4 4 4 4 4 4 4 "=$go.last"
+        local second=$!
+        while [[ ! -e $go.one.here || ! -e $go.two.here ]]; do sleep 0.05; done
+        : >"$go.one"
+        : >"$go.two"
+        : >"$go.last"
+        wait $first
+        wait $second
+        [[ $(sort -u "$BATS_TEST_TMPDIR/one.out" "$BATS_TEST_TMPDIR/two.out") == 0 ]]
+        if ((percent == 50)); then # 2 + 16 MiB of 20, or of 19, because one began first
+            [[ $(lay_of one) == '5 vmm:0 4 vmm:4' && $(lay_of two) == '5 vmm:0 4 vmm:4' ]]
+        fi
+    done
+}
+
+@test "cudaMemGetInfo tells of no more than max_device, and what that leaves" {
+    export SIM_MEMORY_MIB=40
+    for place in device vmm; do
+        places_of "[defaults]"$'\nmax_device = 16M\n[rule all]\nplace = '$place '?' 4 '?' 8 '?'
+        [[ $(xargs <<<"$codes") == '16 of 16 0 12 of 16 0 4 of 16' ]]
+        places_of "[defaults]"$'\nmax_device = 80M\n[rule all]\nplace = '$place '?' 4 '?'
+        [[ $(xargs <<<"$codes") == '40 of 40 0 36 of 40' ]]
+    done
+    # What lies elsewhere counts as if it were there, as without a limit.
+    places_of $'[defaults]\nmax_device = 16M\n[rule all]\nplace = vmm, mapped\nspill = move
+chunk = 2M' 12 '?' 8 '?' -f 4 '?'
+    [[ $(xargs <<<"$codes") == '0 4 of 16 0 0 of 16 0 0 of 16' ]]
+    # The part of a rank.
+    local few
+    few=$(share_gpus 2)
+    ranked "$few" $'max_device = 50%\n[rule all]\nplace = vmm' 4 '?'
+    [[ $(xargs <<<"$codes") == '0 6 of 10' ]]
+}
+
+@test "an integrated device has what the host has available, also where files fill its memory" {
+    export SIM_MEMORY_MIB=40 SIM_ATTR=18=1
+    # Another process stands for the files.
+    beside files $'[defaults]\nlog_level = allocs' 30 "=$BATS_TEST_TMPDIR/go"
+    local first=$!
+    while [[ ! -e $BATS_TEST_TMPDIR/go.here ]]; do kill -0 $first && sleep 0.05; done
+    beside one $'[defaults]\nmax_device = 50%\n[rule all]\nplace = vmm, mapped' '?' 4 4
+    wait $!
+    [[ $(xargs <"$BATS_TEST_TMPDIR/one.out") == '20 of 20 0 0' ]]
+    SIM_ATTR=18=0 beside one $'[defaults]\nmax_device = 50%\n[rule all]\nplace = vmm, mapped' \
+        '?' 4 4
+    wait $!
+    [[ $(xargs <"$BATS_TEST_TMPDIR/one.out") == '5 of 5 0 0' ]]
+    : >"$BATS_TEST_TMPDIR/go"
+    wait $first
+}

@@ -16,6 +16,9 @@
  * SIM_TAKEN_MIB
  *     What another process has taken of each device's memory but the first's.
  *
+ * SIM_BESIDE=FILE
+ *     Processes that name the same file share the memory of the devices.
+ *
  * SIM_HMM=1, SIM_ATS=1
  *     Kernels, and copies and sets that name it as the device's, reach all host memory through the
  *     CPU's page table (attribute 88; with ATS 100 as well): where the CPU may not, the GPU faults,

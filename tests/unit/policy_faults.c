@@ -183,8 +183,6 @@ static const struct row rows[] = {
      "max_pinned: '101%' is more than 100%", 1, 1},
     {"a percent sign alone is a fault", "[defaults]\nmax_pinned = %\n" GOOD, 2, 14,
      "max_pinned: '%' is not a percentage: digits, then %", 1, 1},
-    {"a blank before the percent sign is a fault", "[defaults]\nmax_pinned = 50 %\n" GOOD, 2, 14,
-     "max_pinned: '50 %' is not a percentage: digits, then %", 1, 1},
     {"an unknown letter in the log pattern is a fault", "[defaults]\nlog = zc.%q.jsonl\n" GOOD, 2,
      10, "log: unknown pattern '%q' (known: %e %p %h %r %t %%)", 1, 1},
     {"a percent sign at the end of the log pattern is a fault", "[defaults]\nlog = zc%\n" GOOD, 2,

@@ -169,7 +169,7 @@ static void defaults_reach_the_policy(void **state)
 {
     (void)state;
     struct parsed *parsed = parse_good("[defaults]\nlog = /tmp/zc.%e.%p.%h.%r.%t.100%%.jsonl\n"
-                                       "log_level = events\nmax_pinned = 0\nmax_managed = 100%\n"
+                                       "log_level = events\nmax_pinned = 0\nmax_managed = 100 %\n"
                                        "max_device = 12G\npageable_copy = parallel\n"
                                        "links = idle\n");
     const struct zc_policy *policy = &parsed->policy;

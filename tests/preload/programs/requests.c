@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* requests [-a] [-f] MIB...: asks for device blocks of so many MiB each, in stream order with -a,
  * writes and reads each, prints the code of each request, and frees them at the end, with -f each
- * at once.  hMIB asks for pinned host memory, and frees it at once.
+ * at once.  hMIB asks for pinned host memory, and frees it at once; `?` prints how many MiB
+ * cudaMemGetInfo says are free and there are; =FILE makes FILE.here, and waits for FILE.
  * requests -t THREADS: so many threads ask for a block of 1 MiB at the same time, 200 times over;
  * all blocks of a round are alive at once. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -70,6 +73,22 @@ static CUresult request_host(size_t bytes)
     return result;
 }
 
+static void say_free(void)
+{
+    size_t left, total;
+    CHECK(cuMemGetInfo(&left, &total));
+    printf("%zu of %zu\n", left >> 20, total >> 20);
+}
+
+static void wait_for(const char *file)
+{
+    char here[4096];
+    snprintf(here, sizeof(here), "%s.here", file);
+    EXPECT(close(creat(here, 0600)) == 0);
+    while (access(file, F_OK) != 0)
+        usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
     static char host[4096];
@@ -85,7 +104,11 @@ int main(int argc, char **argv)
         at_once |= !strcmp(argv[i], "-f");
         if (argv[i][0] == 'h')
             printf("%d\n", (int)request_host((size_t)atoi(argv[i] + 1) << 20));
-        if (argv[i][0] == '-' || argv[i][0] == 'h')
+        if (argv[i][0] == '?')
+            say_free();
+        if (argv[i][0] == '=')
+            wait_for(argv[i] + 1);
+        if (strchr("-h?=", argv[i][0]))
             continue;
         CUresult result = request(&blocks[count], bytes);
         printf("%d\n", (int)result);

@@ -25,17 +25,20 @@ bool sim_device_take(int device, size_t bytes)
     struct sim_device *d = &sim_devices[device];
     if (bytes > d->total)
         return false;
-    if (d->used + bytes > d->total)
+    for (int tries = 0; __atomic_add_fetch(d->used, bytes, __ATOMIC_RELAXED) > d->total; tries++) {
+        __atomic_fetch_sub(d->used, bytes, __ATOMIC_RELAXED);
+        if (tries > 0)
+            return false;
         sim_pools_trim(device);
-    if (d->used + bytes > d->total)
-        return false;
-    d->used += bytes;
+    }
+    d->own += bytes;
     return true;
 }
 
 void sim_device_give(int device, size_t bytes)
 {
-    sim_devices[device].used -= bytes;
+    __atomic_fetch_sub(sim_devices[device].used, bytes, __ATOMIC_RELAXED);
+    sim_devices[device].own -= bytes;
 }
 
 static size_t round_up(size_t n, size_t to)
@@ -281,8 +284,9 @@ SIM_API(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), (free_bytes, tota
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_device *d = &sim_devices[ctx->device];
+    size_t used = __atomic_load_n(d->used, __ATOMIC_RELAXED);
     if (free_bytes)
-        *free_bytes = d->total - d->used;
+        *free_bytes = used < d->total ? d->total - used : 0;
     if (total)
         *total = d->total;
     return CUDA_SUCCESS;

@@ -4,9 +4,12 @@
 #include "memory.h"
 #include "pool.h"
 #include "stream.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct sim_device sim_devices[SIM_MAX_DEVICES];
 int sim_device_count;
@@ -101,6 +104,27 @@ static int environment(const char *name, int fallback, int low, int high)
     return value < low ? low : value > high ? high : value;
 }
 
+/* What all processes have of each device, in the file of that name; NULL without one. */
+static size_t *devices_beside(const char *name)
+{
+    const size_t bytes = SIM_MAX_DEVICES * sizeof(size_t);
+    int fd = name ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    void *at = fd >= 0 && !ftruncate(fd, (off_t)bytes)
+                   ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                   : MAP_FAILED;
+    if (name && at == MAP_FAILED)
+        abort();
+    if (fd >= 0)
+        close(fd);
+    return name ? at : NULL;
+}
+
+void sim_devices_end(void)
+{
+    for (int d = 0; d < sim_device_count; d++)
+        __atomic_fetch_sub(sim_devices[d].used, sim_devices[d].own, __ATOMIC_RELAXED);
+}
+
 CUresult sim_devices_start(void)
 {
     attribute_text = getenv("SIM_ATTR");
@@ -108,8 +132,10 @@ CUresult sim_devices_start(void)
     sim_device_count = environment("SIM_DEVICES", 1, 0, SIM_MAX_DEVICES);
     if (sim_device_count == 0)
         return CUDA_ERROR_NO_DEVICE;
+    size_t *beside = devices_beside(getenv("SIM_BESIDE"));
     for (int d = 0; d < sim_device_count; d++) {
-        sim_devices[d].used = d ? (size_t)environment("SIM_TAKEN_MIB", 0, 0, 1 << 20) << 20 : 0;
+        sim_devices[d].alone = d ? (size_t)environment("SIM_TAKEN_MIB", 0, 0, 1 << 20) << 20 : 0;
+        sim_devices[d].used = beside ? &beside[d] : &sim_devices[d].alone;
         sim_devices[d].total = (size_t)environment("SIM_MEMORY_MIB", 1024, 2, 1 << 20) << 20;
     }
     CUresult r = sim_memory_start();

@@ -20,7 +20,9 @@ struct sim_device {
     CUresult failed;             /* error of work that failed, or CUDA_SUCCESS: all contexts of the
                                     device, new ones too, return it from then on, and no reset
                                     helps (measured; that other devices go on was not) */
-    size_t used;                 /* bytes in blocks, chunks, handles, arrays and managed memory */
+    size_t own;                  /* bytes in blocks, chunks, handles, arrays and managed memory */
+    size_t alone;                /* the same, and what SIM_TAKEN_MIB says; */
+    size_t *used;                /* that, or what all processes have in SIM_BESIDE.  Atomic */
     struct sim_context *primary; /* its primary context, made at the first retain */
     struct sim_pool *default_pool; /* made at start */
     struct sim_pool *current_pool; /* what cuMemAllocAsync uses */
@@ -64,6 +66,9 @@ unsigned long long sim_next_id(void);
 /* Called once by cuInit with sim_lock held. Reads SIM_DEVICES and SIM_MEMORY_MIB and reserves the
  * address ranges. */
 CUresult sim_devices_start(void);
+
+/* Gives back what the process has of devices that it shares with others. */
+void sim_devices_end(void);
 
 /* True for an ordinal that exists. */
 bool sim_device_valid(CUdevice dev);

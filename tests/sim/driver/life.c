@@ -102,4 +102,5 @@ __attribute__((destructor)) static void life_end(void)
         return;
     sim_traffic_write();
     sim_leaks_write();
+    sim_devices_end();
 }
