@@ -183,7 +183,7 @@ $(B)/demo/gather: tools/demo/gather.c kernels/gather.h kernels/common.h $(B)/dem
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d) $(ZC_VIEWS_OBJ:.o=.d) $(B)/tools/demo/kernel.d
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-suites check-aarch64 check-headers demo bench \
-        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-auto bench-tune bench-vmm bench-managed bench-links bench-apps \
+        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-auto bench-tune bench-vmm bench-managed bench-links bench-larger bench-apps \
         soak fuzz install uninstall wheel deb dist release clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
@@ -251,8 +251,10 @@ bench-apps: all              ## people's programs (PyTorch, JAX, CuPy ...) bare 
 	@tests/bench/run.sh keep '$(B)/bench/apps.json'
 
 bench-links: all             ## large copies over the links of several GPUs, on 2 of one host or more
-	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh links
-	@tests/bench/run.sh keep '$(B)/bench/links.json'
+bench-larger: all            ## a model twice as large as what it may have of the GPU, against accelerate's offload
+bench-links bench-larger:
+	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh $(@:bench-%=%)
+	@tests/bench/run.sh keep '$(B)/bench/$(@:bench-%=%).json'
 
 bench-tune: all kernels $(if $(SIM),sim)  ## zc tune against an exhaustive search, on a GPU; SIM=1: simulated
 	@SIM='$(SIM)' ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh tune

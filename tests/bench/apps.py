@@ -95,7 +95,8 @@ class AppRunner(Runner):
 
     def _command(self, row: Row, way: Way) -> list[str]:
         script = os.path.join(self.top, "tests", "gpu", "apps", way.program + ".py")
-        return [sys.executable, script, *getattr(row, self.arguments).split()]
+        arguments = f"{getattr(row, self.arguments)} {way.more}".split()
+        return [sys.executable, script, *arguments]
 
     def run(self, row: Row, way: Way) -> tuple[dict, dict[str, float]]:
         with tempfile.TemporaryDirectory(dir=self.work) as folder:

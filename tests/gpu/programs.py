@@ -52,6 +52,7 @@ APPS = (
 # People's programs, which `make bench-apps` measures: script, and arguments that make it short.
 PACKAGES = (
     ("offload", "--layers 2 --hidden 2048 --steps 2"),
+    ("larger_model", "--layers 2 --hidden 2048 --tokens 4 --prompt 32"),
     ("diffusion", "--drawings 1 --steps 2"),
     ("kv_cache", "--layers 4 --hidden 1024 --batch 4 --prompt 1024 --tokens 4 --steps 1"),
     ("checkpoint", "--mib 256 --steps 2"),
