@@ -8,8 +8,7 @@
  * stream alone keeps a buffer from being written before it was read.  A link works for one stream
  * of the program at a time; work of another one queued behind it would have to wait for the first.
  *
- * Parts are equal: what the host's memory carries bounds all links alike (four H200).  Their chunks
- * are queued by turns, so that all links begin at once.
+ * Parts are equal: what the host's memory carries bounds all links alike (four H200).
  */
 #include "copy/links.h"
 
@@ -63,7 +62,6 @@ struct link {
     struct zc_stream_ident served; /* The stream of the last copy. */
     uint64_t port;                 /* port_of(); 0: not asked yet.  Atomic. */
     uint64_t asked;                /* When it was asked whether other processes are there. */
-    size_t at, sent;               /* The part of a copy: where it begins, what of it is queued. */
 };
 
 static ZC_OWN struct {
@@ -78,11 +76,11 @@ struct job {
     CUdeviceptr host, device;
     CUcontext context; /* The current one, of the copy and its device block. */
     struct zc_stream_ident stream;
-    CUevent begin;      /* Behind what the stream had to do before the copy. */
-    bool in;            /* To the device. */
-    int8_t own;         /* The device. */
-    size_t part, chunk; /* Bytes of each peer's part, and how many are queued at a time. */
-    const char *why;    /* Why a peer is not used. */
+    CUevent begin;   /* Behind what the stream had to do before the copy. */
+    bool in;         /* To the device. */
+    int8_t own;      /* The device. */
+    size_t part;     /* Bytes of each peer's part. */
+    const char *why; /* Why a peer is not used. */
 };
 
 static bool is_pinned(const struct zc_operand *b, uint64_t bytes)
@@ -335,19 +333,6 @@ static unsigned claim_links(struct job *job, uint8_t peers[ZC_LINKS_MAX])
     return count;
 }
 
-/* Divides a copy; returns the bytes of the own link's part, which comes first. */
-static size_t divide(struct job *job, const uint8_t *peers, unsigned count)
-{
-    size_t at = job->c->bytes;
-    job->part = at / (count + 1) / UNIT * UNIT;
-    job->chunk = job->part / CHUNKS_LEAST < CHUNK ? job->part / CHUNKS_LEAST : CHUNK;
-    for (unsigned i = 0; i < count; i++) {
-        links.of[peers[i]].at = at -= job->part;
-        links.of[peers[i]].sent = 0;
-    }
-    return at;
-}
-
 /* Bytes of the copy between host memory and the device's, or a peer's buffer. */
 static CUresult over_link(const struct job *job, enum zc_flavour flavour, CUdeviceptr device,
                           size_t at, size_t n, CUstream stream)
@@ -364,10 +349,8 @@ static CUresult send_own(struct job *job, size_t at, size_t n)
     return over_link(job, job->c->flavour, job->device + at, at, n, job->c->stream);
 }
 
-static bool send_chunk(struct job *job, const struct link *link, size_t n)
+static bool send_chunk(struct job *job, const struct link *link, unsigned slot, size_t at, size_t n)
 {
-    unsigned slot = (unsigned)(link->sent / job->chunk) % SLOTS;
-    size_t at = link->at + link->sent;
     CUdeviceptr device = job->device + at, buffer = link->buffer + slot * CHUNK;
     CUcontext near = job->context, far = link->context;
     CUstream stream = link->stream[slot];
@@ -416,35 +399,27 @@ static bool link_drain(struct link *link)
     return arrived;
 }
 
-/* Gives a peer's link the next chunk of its part. */
-static void send_next(struct job *job, struct link *link)
-{
-    size_t left = job->part - link->sent, n = left < job->chunk ? left : job->chunk;
-    bool entered;
-    if (link->lost)
-        return;
-    bool right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS &&
-                 (link->sent || link_open(job, link)) && send_chunk(job, link, n);
-    zc_context_leave(entered);
-    if (right)
-        link->sent += n;
-    else
-        link_lose(link, "a call about a part of a copy");
-}
-
-/* Lets the copy's stream wait for a peer's link; returns how many bytes of its part the own link
- * has not to carry, from its beginning on. */
-static size_t link_close(struct job *job, struct link *link)
+/* Gives a peer's link the part that begins at `at`, and lets the copy's stream wait for it. Returns
+ * how many bytes of it the own link has not to carry, from its beginning on. */
+static size_t send_part(struct job *job, struct link *link, size_t at)
 {
     const struct zc_copy *c = job->c;
+    size_t sent = 0, chunk = job->part / CHUNKS_LEAST;
+    chunk = chunk < CHUNK ? chunk : CHUNK;
     bool entered;
-    bool waits = zc_context_enter(link->context, &entered) == CUDA_SUCCESS && link_join(link);
+    bool right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS && link_open(job, link);
+    for (unsigned slot = 0; right && sent < job->part; slot = (slot + 1) % SLOTS) {
+        size_t left = job->part - sent, n = left < chunk ? left : chunk;
+        right = send_chunk(job, link, slot, at + sent, n);
+        sent += right ? n : 0;
+    }
+    bool waits = link_join(link);
     zc_context_leave(entered);
     waits = waits && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(c->stream, link->passed[0], 0) ==
                          CUDA_SUCCESS;
-    if (!waits)
+    if (!right || !waits)
         link_lose(link, "a call about a part of a copy");
-    return waits || link_drain(link) ? link->sent : 0;
+    return waits || link_drain(link) ? sent : 0;
 }
 
 /* The own link's part comes first: what the driver objects to in the copy it says there, before a
@@ -452,17 +427,14 @@ static size_t link_close(struct job *job, struct link *link)
 static void send_all(struct job *job, const uint8_t *peers, unsigned count)
 {
     struct zc_copy *c = job->c;
-    size_t own = divide(job, peers, count);
+    job->part = c->bytes / (count + 1) / UNIT * UNIT;
+    size_t at = c->bytes - count * job->part;
     c->copies = 0;
-    c->result = send_own(job, 0, own);
-    for (size_t at = 0; at < job->part && c->result == CUDA_SUCCESS; at += job->chunk)
-        for (unsigned i = 0; i < count; i++)
-            send_next(job, &links.of[peers[i]]);
-    for (unsigned i = 0; i < count && c->result == CUDA_SUCCESS; i++) {
-        struct link *link = &links.of[peers[i]];
-        size_t sent = link_close(job, link);
+    c->result = send_own(job, 0, at);
+    for (unsigned i = 0; i < count && c->result == CUDA_SUCCESS; i++, at += job->part) {
+        size_t sent = send_part(job, &links.of[peers[i]], at);
         if (sent < job->part)
-            c->result = send_own(job, link->at + sent, job->part - sent);
+            c->result = send_own(job, at + sent, job->part - sent);
         c->links += sent > 0;
     }
     zc_real.cuEventDestroy_v2(job->begin);
