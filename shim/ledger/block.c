@@ -293,17 +293,6 @@ void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes))
     ledger_leave();
 }
 
-void zc_block_gauge(unsigned place, struct zc_block_gauge *out)
-{
-    memset(out, 0, sizeof(*out));
-    if (place >= ZC_COUNTERS_PLACES)
-        return;
-    const struct zc_block_gauge *gauge = &zc_counters()->place[place];
-    out->blocks = __atomic_load_n(&gauge->blocks, __ATOMIC_RELAXED);
-    out->bytes = __atomic_load_n(&gauge->bytes, __ATOMIC_RELAXED);
-    out->peak_bytes = __atomic_load_n(&gauge->peak_bytes, __ATOMIC_RELAXED);
-}
-
 uint64_t zc_block_untracked(void)
 {
     return __atomic_load_n(&ledger.untracked, __ATOMIC_RELAXED);

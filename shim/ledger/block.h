@@ -181,9 +181,6 @@ void zc_block_remove(struct zc_block *block);
  */
 void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg);
 
-/* Live blocks by actual place (enum zc_place_id). */
-void zc_block_gauge(unsigned place, struct zc_block_gauge *out);
-
 /*
  * From now on calls `changed` with the bytes of each block of a place that comes, or goes (less
  * than 0), and its device.  Under the ledger's lock: it must do as visit() above.  The child of

@@ -124,6 +124,24 @@ void zc_cell_count(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_
         cell_add(cell, t, zc_add_shared);
 }
 
+void zc_cell_sum(struct zc_cell *sum, const struct zc_cell *cell)
+{
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        zc_add_shared(&sum->by[i].calls, __atomic_load_n(&cell->by[i].calls, __ATOMIC_RELAXED));
+        zc_add_shared(&sum->by[i].bytes, __atomic_load_n(&cell->by[i].bytes, __ATOMIC_RELAXED));
+    }
+    zc_add_shared(&sum->ticks, __atomic_load_n(&cell->ticks, __ATOMIC_RELAXED));
+}
+
+void zc_cell_sum_all(struct zc_cell sum[ZC_DIR_COUNT], struct zc_cell *const cells[ZC_BLOCK_CELLS])
+{
+    for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
+        const struct zc_cell *cell = __atomic_load_n(&cells[i], __ATOMIC_ACQUIRE);
+        if (cell != NULL)
+            zc_cell_sum(&sum[cell->dir], cell);
+    }
+}
+
 void zc_cell_fold_all(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site)
 {
     for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
@@ -131,7 +149,7 @@ void zc_cell_fold_all(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site)
         if (cell == NULL)
             break;
         __atomic_store_n(&cells[i], NULL, __ATOMIC_RELAXED);
-        zc_site_fold(site, cell);
+        zc_cell_sum(zc_site_total(site, (enum zc_dir)cell->dir), cell);
         cell_put(cell);
     }
 }

@@ -32,6 +32,11 @@ static inline void zc_add_shared(uint64_t *count, uint64_t n)
 void zc_cell_count(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_t id,
                    enum zc_dir dir, const struct zc_transfer *t, uint32_t slot);
 
+/* Adds the counts of cells that other threads may be changing: of one, and of a block's by
+ * direction, of which one may have two. */
+void zc_cell_sum(struct zc_cell *sum, const struct zc_cell *cell);
+void zc_cell_sum_all(struct zc_cell sum[ZC_DIR_COUNT], struct zc_cell *const cells[ZC_BLOCK_CELLS]);
+
 /* Counts one transfer by the site of its call.  Threads share these counts. */
 void zc_cell_count_call(const struct zc_transfer *t);
 

@@ -170,21 +170,6 @@ struct zc_cell *zc_site_total(uint32_t index, enum zc_dir dir)
     return &site_at(index)->total[dir];
 }
 
-void zc_site_fold(uint32_t index, const struct zc_cell *cell)
-{
-    struct zc_cell *total = zc_site_total(index, (enum zc_dir)cell->dir);
-    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
-        uint64_t calls = __atomic_load_n(&cell->by[i].calls, __ATOMIC_RELAXED);
-        if (calls == 0)
-            continue;
-        __atomic_fetch_add(&total->by[i].calls, calls, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&total->by[i].bytes,
-                           __atomic_load_n(&cell->by[i].bytes, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-    }
-    __atomic_fetch_add(&total->ticks, __atomic_load_n(&cell->ticks, __ATOMIC_RELAXED),
-                       __ATOMIC_RELAXED);
-}
-
 bool zc_site_is_new(uint32_t index)
 {
     uint64_t bit = 1ull << index % 64;

@@ -34,10 +34,7 @@ int zc_site_rule(uint32_t index);
 /* Counts a free at a site.  For any thread. */
 void zc_site_note_free(uint32_t index);
 
-/* Adds a cell's counts to the site's total, because its block goes away. */
-void zc_site_fold(uint32_t index, const struct zc_cell *cell);
-
-/* The site's total of a direction, for counts without a cell. */
+/* The site's total of a direction: of blocks that are gone, and of counts without a cell. */
 struct zc_cell *zc_site_total(uint32_t index, enum zc_dir dir);
 
 /* True for the first caller with this index, so that a site's frames are logged once.  Never for

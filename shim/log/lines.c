@@ -22,25 +22,6 @@ static void block_fields(struct zc_line *line, const struct zc_block *block)
         zc_line_u64(line, "spilled_bytes", zc_block_spilled(block));
 }
 
-void zc_cell_sum(struct zc_cell *sum, const struct zc_cell *cell)
-{
-    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
-        sum->by[i].calls += __atomic_load_n(&cell->by[i].calls, __ATOMIC_RELAXED);
-        sum->by[i].bytes += __atomic_load_n(&cell->by[i].bytes, __ATOMIC_RELAXED);
-    }
-    sum->ticks += __atomic_load_n(&cell->ticks, __ATOMIC_RELAXED);
-}
-
-/* A direction may have two cells, one of them with a single writer. */
-void zc_cell_sum_block(struct zc_cell sum[ZC_DIR_COUNT], const struct zc_block *block)
-{
-    for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
-        const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
-        if (cell != NULL)
-            zc_cell_sum(&sum[cell->dir], cell);
-    }
-}
-
 const struct zc_flow_names zc_flow_asked = {"dir", "src_kind", "dst_kind"};
 const struct zc_flow_names zc_flow_real = {"real_dir", "real_src_kind", "real_dst_kind"};
 
@@ -162,7 +143,7 @@ static void with_traffic(const char *type, const struct zc_block *block, bool li
     block_fields(&line, block);
     if (live)
         zc_line_bool(&line, "live", true);
-    zc_cell_sum_block(sum, block);
+    zc_cell_sum_all(sum, block->cell);
     zc_line_traffic(&line, sum);
     zc_log_write(&line);
 }

@@ -93,12 +93,6 @@ void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsig
  * directions. */
 void zc_line_traffic(struct zc_line *line, const struct zc_cell sum[ZC_DIR_COUNT]);
 
-/* Adds the counts of a cell that other threads may be changing. */
-void zc_cell_sum(struct zc_cell *sum, const struct zc_cell *cell);
-
-/* Adds those of a block's cells, by direction. */
-void zc_cell_sum_block(struct zc_cell sum[ZC_DIR_COUNT], const struct zc_block *block);
-
 /* One device block of `shared`, or the sum of all. */
 struct zc_pair_counts {
     uint64_t pairs;         /* Device blocks in the place `shared`; 1 for one. */

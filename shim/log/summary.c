@@ -24,10 +24,15 @@ ZC_OWN uint64_t zc_log_kept_peak;
 ZC_OWN uint64_t zc_log_decisions;
 int zc_log_status = -1;
 
+static uint64_t load(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
 static bool add_live_block(struct zc_block *block, void *arg)
 {
     struct zc_summary *s = arg;
-    zc_cell_sum_block(s->site[block->site], block);
+    zc_cell_sum_all(s->site[block->site], block->cell);
     if (!(block->flags & ZC_BLOCK_QUARANTINED))
         zc_log_live_block(block);
     return true;
@@ -61,31 +66,25 @@ static void summary_collect(struct zc_summary *s)
     zc_block_each(add_live_block, s);
     zc_traffic_totals(&s->totals);
     add_copies(s);
-    for (unsigned i = 0; i < ZC_PLACE_COUNT; i++)
-        zc_block_gauge(i, &s->place[i]);
-    s->untracked = zc_block_untracked();
     s->all_missed = zc_missed_all(zc_rules(), &s->missed);
-    s->wall_ns = zc_wall_ns() - zc_counters()->header.start_wall_ns;
-    s->start_ns = zc_ticks_to_ns(__atomic_load_n(&zc_counters()->start_ticks, __ATOMIC_RELAXED));
 }
 
 static void source_side(struct zc_line *line, unsigned source, const char *side,
                         const struct zc_source_count *count, const struct zc_source_sizes *sizes)
 {
-    uint64_t calls = __atomic_load_n(&count->asked.calls, __ATOMIC_RELAXED);
+    uint64_t calls = load(&count->asked.calls);
     if (calls == 0)
         return;
     zc_line_open(line, NULL, '{');
     zc_line_str(line, "memory", zc_source_name((enum zc_source)source));
     zc_line_str(line, "side", side);
     zc_line_u64(line, "asked_calls", calls);
-    zc_line_u64(line, "asked_bytes", __atomic_load_n(&count->asked.bytes, __ATOMIC_RELAXED));
-    zc_line_u64(line, "moved_bytes", __atomic_load_n(&count->moved_bytes, __ATOMIC_RELAXED));
-    zc_line_u64(line, "blocked_ns",
-                zc_ticks_to_ns(__atomic_load_n(&count->ticks, __ATOMIC_RELAXED)));
+    zc_line_u64(line, "asked_bytes", load(&count->asked.bytes));
+    zc_line_u64(line, "moved_bytes", load(&count->moved_bytes));
+    zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(load(&count->ticks)));
     zc_line_open(line, "sizes", '[');
     for (unsigned i = 0; i < ZC_SOURCE_SIZES; i++) {
-        uint64_t bytes = __atomic_load_n(&sizes->bytes[i], __ATOMIC_RELAXED);
+        uint64_t bytes = load(&sizes->bytes[i]);
         if (bytes == 0)
             continue;
         zc_line_open(line, NULL, '{');
@@ -179,17 +178,18 @@ static void calls_field(struct zc_line *line, uint32_t sites)
     zc_line_close(line, ']');
 }
 
-static void places_field(struct zc_line *line, const struct zc_summary *s)
+static void places_field(struct zc_line *line)
 {
     zc_line_open(line, "places", '[');
     for (unsigned i = 0; i < ZC_PLACE_COUNT; i++) {
-        if (s->place[i].peak_bytes == 0)
+        const struct zc_block_gauge *g = &zc_counters()->place[i];
+        if (load(&g->peak_bytes) == 0)
             continue;
         zc_line_open(line, NULL, '{');
         zc_line_str(line, "place", zc_place_name((enum zc_place_id)i));
-        zc_line_u64(line, "blocks", s->place[i].blocks);
-        zc_line_u64(line, "bytes", s->place[i].bytes);
-        zc_line_u64(line, "peak_bytes", s->place[i].peak_bytes);
+        zc_line_u64(line, "blocks", load(&g->blocks));
+        zc_line_u64(line, "bytes", load(&g->bytes));
+        zc_line_u64(line, "peak_bytes", load(&g->peak_bytes));
         zc_line_close(line, '}');
     }
     zc_line_close(line, ']');
@@ -239,20 +239,20 @@ static void summary_write(const struct zc_summary *s)
     char *large = zc_arena_get(LINE_BYTES);
     struct zc_line line;
     zc_line_begin(&line, large ? large : line.own, large ? LINE_BYTES : ZC_LINE_MAX, "summary");
-    zc_line_u64(&line, "wall_ns", s->wall_ns);
-    zc_line_u64(&line, "driver_start_ns", s->start_ns);
+    zc_line_u64(&line, "wall_ns", zc_wall_ns() - zc_counters()->header.start_wall_ns);
+    zc_line_u64(&line, "driver_start_ns", zc_ticks_to_ns(load(&zc_counters()->start_ticks)));
     zc_line_i64(&line, "exit_status", zc_log_status);
     zc_line_counts(&line, s->copies, s->copy_ticks);
     zc_line_u64(&line, "pageable_asked_bytes", s->pageable_asked);
     zc_line_u64(&line, "pageable_moved_bytes", s->pageable_moved);
-    zc_line_u64(&line, "kept_peak_bytes", __atomic_load_n(&zc_log_kept_peak, __ATOMIC_RELAXED));
-    zc_line_u64(&line, "untracked", s->untracked);
+    zc_line_u64(&line, "kept_peak_bytes", load(&zc_log_kept_peak));
+    zc_line_u64(&line, "untracked", zc_block_untracked());
     zc_line_u64(&line, "lost_lines", zc_log_lost());
     zc_line_u64(&line, "unknown_calls", zc_log_unknown.calls);
     zc_refusals_line(&line);
     if (s->all_missed)
         missed_field(&line, &s->missed);
-    places_field(&line, s);
+    places_field(&line);
     if (zc_log_pairs.pairs > 0) {
         zc_line_open(&line, "shared", '{');
         zc_line_u64(&line, "pairs", zc_log_pairs.pairs);
@@ -272,11 +272,11 @@ static void summary_write(const struct zc_summary *s)
 /* A program that only checked for a GPU has nothing to report. */
 static bool has_content(const struct zc_summary *s)
 {
-    uint64_t seen = s->untracked + zc_log_unknown.calls + zc_log_unmet.requests;
+    uint64_t seen = zc_block_untracked() + zc_log_unknown.calls + zc_log_unmet.requests;
     for (int outcome = 0; outcome < ZC_OUTCOME_COUNT; outcome++)
         seen += s->copies[outcome].calls;
     for (unsigned place = 0; place < ZC_COUNTERS_PLACES; place++)
-        seen += s->place[place].peak_bytes;
+        seen += load(&zc_counters()->place[place].peak_bytes);
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++)
         seen += s->totals.asked[flow][ZC_MOVED].calls;
     return seen != 0;

@@ -15,10 +15,6 @@ struct zc_summary {
     struct zc_totals totals;                              /* By flow. */
     struct zc_cell site[ZC_COUNTERS_SITES][ZC_DIR_COUNT]; /* Counts of freed and live blocks. */
     uint32_t sites;                                       /* Sites in use. */
-    struct zc_block_gauge place[ZC_COUNTERS_PLACES];      /* By enum zc_place_id. */
-    uint64_t untracked;                                   /* Requests that could not be recorded. */
-    uint64_t wall_ns;                                     /* Since the counters were made. */
-    uint64_t start_ns;                                    /* Time that the driver took to start. */
     /* Sums over all copies; sets and prefetches move nothing between two blocks. */
     struct zc_count copies[ZC_OUTCOME_COUNT];
     uint64_t copy_ticks;     /* Blocked time of the copies. */

@@ -78,8 +78,8 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
                     zc_log_unmet.largest_bytes);
     if (zc_log_kept_peak > 0)
         zc_text_fmt(t, "up to %B of freed host memory kept for later requests\n", zc_log_kept_peak);
-    if (s->untracked > 0)
-        zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
+    if (zc_block_untracked() > 0)
+        zc_text_fmt(t, "%U requests were not recorded\n", zc_block_untracked());
     if (zc_log_unknown.calls > 0)
         zc_text_fmt(t, "%U calls of %U functions that libzc does not know\n", zc_log_unknown.calls,
                     zc_log_unknown.functions);

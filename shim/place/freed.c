@@ -221,6 +221,14 @@ static bool claim_still(struct zc_block *block)
     return claimed;
 }
 
+/* The block goes when a call has waited for all devices. */
+static CUresult freed_put_off(struct zc_block *block, void (*note)(struct zc_block *block))
+{
+    note(block);
+    freed_defer(block, NULL, NULL);
+    return CUDA_SUCCESS;
+}
+
 CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *block),
                        bool *diagnosed_out)
 {
@@ -229,11 +237,8 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
     *diagnosed_out = !claim_still(block);
     if (*diagnosed_out)
         return CUDA_ERROR_INVALID_VALUE;
-    if (zc_block_hosted(block) && zc_capture_any()) {
-        note(block);
-        freed_defer(block, NULL, NULL);
-        return CUDA_SUCCESS;
-    }
+    if (zc_block_hosted(block) && zc_capture_any())
+        return freed_put_off(block, note);
     CUresult result = zc_stream_wait_context(backing->context);
     if (result == CUDA_SUCCESS) {
         result = zc_grow_freeing(block, note, &kept);
@@ -242,11 +247,8 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
     bool mine = result == CUDA_SUCCESS && !kept;
     /* A kernel of another device may wait for what the program does next. */
     if (mine && zc_place_of(backing->place)->waits &&
-        (zc_capture_any() || !zc_stream_others_rest(backing->context, 0))) {
-        note(block);
-        freed_defer(block, NULL, NULL);
-        return CUDA_SUCCESS;
-    }
+        (zc_capture_any() || !zc_stream_others_rest(backing->context, 0)))
+        return freed_put_off(block, note);
     if (mine)
         result = zc_place_detach(backing);
     if (result != CUDA_SUCCESS) { /* Something may still use it, so it stays allocated. */

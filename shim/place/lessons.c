@@ -127,7 +127,7 @@ static uint64_t copied_bytes(const struct zc_block *b)
 {
     struct zc_cell sum[ZC_DIR_COUNT] = {0};
     uint64_t bytes = 0;
-    zc_cell_sum_block(sum, b);
+    zc_cell_sum_all(sum, b->cell);
     for (unsigned i = 0; i < ZC_DIR_COUNT * ZC_OUTCOME_COUNT; i++)
         bytes += sum[i / ZC_OUTCOME_COUNT].by[i % ZC_OUTCOME_COUNT].bytes;
     return bytes;

@@ -39,7 +39,7 @@ static void test_replaces(void **state)
     assert_ptr_equal(zc_block_find(0x1100), newer);
     assert_ptr_not_equal(zc_block_find(0x1300), newer);
     assert_false(zc_block_claim(first));
-    zc_block_gauge(0, &gauge);
+    gauge = zc_counters()->place[0];
     assert_int_equal(gauge.blocks, 2);
     assert_int_equal(gauge.bytes, 0x300);
 }
@@ -55,7 +55,7 @@ static void test_replaces_claimed(void **state)
     newer = ledger_add(0x1000, 0x100);
     zc_block_remove(old);
     assert_ptr_equal(zc_block_find(0x1000), newer);
-    zc_block_gauge(0, &gauge);
+    gauge = zc_counters()->place[0];
     assert_int_equal(gauge.blocks, 1);
 }
 
@@ -118,14 +118,12 @@ static void test_gauges(void **state)
     assert_int_equal(a->id, 1);
     assert_int_equal(b->id, 2);
     ledger_free(a);
-    zc_block_gauge(2, &gauge);
+    gauge = zc_counters()->place[2];
     assert_int_equal(gauge.blocks, 0);
     assert_int_equal(gauge.bytes, 0);
     assert_int_equal(gauge.peak_bytes, 300);
-    zc_block_gauge(0, &gauge);
+    gauge = zc_counters()->place[0];
     assert_int_equal(gauge.bytes, 50);
-    zc_block_gauge(ZC_COUNTERS_PLACES, &gauge);
-    assert_int_equal(gauge.blocks, 0);
 }
 
 static void test_quarantined(void **state)
@@ -136,12 +134,12 @@ static void test_quarantined(void **state)
     (void)state;
     assert_true(zc_block_claim(a));
     zc_block_quarantine(a);
-    zc_block_gauge(0, &gauge);
+    gauge = zc_counters()->place[0];
     assert_int_equal(gauge.blocks, 0);
     assert_int_equal(gauge.bytes, 0);
     assert_ptr_equal(zc_block_find(0x1010), a);
     zc_block_remove(a);
-    zc_block_gauge(0, &gauge);
+    gauge = zc_counters()->place[0];
     assert_int_equal(gauge.blocks, 0);
     assert_null(zc_block_find(0x1010));
 }
@@ -295,7 +293,7 @@ static void test_signal_storm(void **state)
     ledger_free(ledger_add(0xdef000, 1));
     for (size_t j = 0; j < 64; j++)
         held += live[j] != NULL;
-    zc_block_gauge(0, &gauge);
+    gauge = zc_counters()->place[0];
     assert_int_equal(gauge.blocks, held);
     assert_int_equal(gauge.bytes, held * 0x100);
     assert_null(zc_block_find(0xabc000));
@@ -332,7 +330,7 @@ static void test_remove_in_handler(void **state)
     assert_ptr_equal(zc_block_find(0x1000), contested);
     ledger_add(0x5000, 1);
     assert_null(zc_block_find(0x1000));
-    zc_block_gauge(0, &gauge);
+    gauge = zc_counters()->place[0];
     assert_int_equal(gauge.blocks, 1);
 }
 
