@@ -276,7 +276,7 @@ ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     const CUgraphNodeParams *p = zc_describe_if(node, params);
     bool child = p && p->type == CU_GRAPH_NODE_TYPE_GRAPH;
     if (params && params->type == CU_GRAPH_NODE_TYPE_KERNEL)
-        zc_graph_kernel_set(entry->fn);
+        zc_migrate_keep_all(entry->fn);
     return PREPARED(p, child ? replaced_child(exec, node, p->graph.graph, real(exec, node, params))
                              : replaced(entry, exec, node, p, real(exec, node, params)));
 }
@@ -308,13 +308,6 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, uint32_t 
         call->src = n->src;
         zc_log_transfer(&t, call);
     }
-}
-
-/* A block that can't be kept mapped is told of. */
-void zc_graph_kernel_set(enum zc_fn fn)
-{
-    if (zc_life_on())
-        zc_migrate_keep_all(fn);
 }
 
 /* Copies what is known of an executable graph for the caller, so that nothing is called under the

@@ -33,7 +33,3 @@ void zc_graph_drop(struct zc_graph_nodes *nodes);
 
 /* Records what a new or updated executable graph will copy. */
 void zc_graph_note(CUgraphExec exec, CUgraph graph);
-
-/* A kernel of an executable graph has got other arguments, which nobody looks into: every block
- * stays mapped from now on. */
-void zc_graph_kernel_set(enum zc_fn fn);

@@ -195,13 +195,6 @@ static void migrate_timed(const void *noted, uint64_t microseconds)
     zc_lock_drop(&rates_lock);
 }
 
-/* A block that is fetched stays mapped from now on. */
-static void keep_fetched(const struct zc_block *block, struct named *n)
-{
-    CUresult result = may_fetch(block) ? zc_move_never(block, n->fn) : CUDA_SUCCESS;
-    n->result = n->result == CUDA_SUCCESS ? result : n->result;
-}
-
 static bool find_unkept(struct zc_block *block, void *arg)
 {
     const struct zc_block **found = arg;
@@ -211,17 +204,26 @@ static bool find_unkept(struct zc_block *block, void *arg)
     return !*found;
 }
 
-static void keep_all(struct named *n)
+CUresult zc_migrate_keep_all(enum zc_fn fn)
 {
-    const struct zc_block *found = NULL;
+    const struct zc_block *found;
+    CUresult result = CUDA_SUCCESS;
     if (!migrate_fetches())
-        return;
+        return result;
     do {
         found = NULL;
         zc_block_each(find_unkept, &found);
-        if (found)
-            keep_fetched(found, n);
+        CUresult kept = found ? zc_move_never(found, fn) : CUDA_SUCCESS;
+        result = result == CUDA_SUCCESS ? kept : result;
     } while (found);
+    return result;
+}
+
+/* A block that is fetched stays mapped from now on. */
+static void keep_fetched(const struct zc_block *block, struct named *n)
+{
+    CUresult result = may_fetch(block) ? zc_move_never(block, n->fn) : CUDA_SUCCESS;
+    n->result = n->result == CUDA_SUCCESS ? result : n->result;
 }
 
 static void add_named(uint64_t word, void *arg)
@@ -254,8 +256,8 @@ static void name_blocks(const struct zc_launch *launch, struct named *n)
     for (unsigned i = 0; graph && i < graph->count; i++)
         add_named(graph->address[i], n);
     if (!zc_launch_words(launch, add_named, n) && launch->fn != ZC_FN_cuGraphLaunch &&
-        launch->fn != ZC_FN_cuGraphLaunch_ptsz)
-        keep_all(n);
+        launch->fn != ZC_FN_cuGraphLaunch_ptsz && n->result == CUDA_SUCCESS)
+        n->result = zc_migrate_keep_all(n->fn);
 }
 
 static void add_address(uint64_t word, void *arg)
@@ -264,7 +266,7 @@ static void add_address(uint64_t word, void *arg)
     const struct zc_block *block = zc_block_find(word);
     if (may_fetch(block))
         zc_move_never(block, ZC_FN_cuGraphLaunch);
-    else if (!zc_move_of(block) || g->count == ZC_LAUNCH_NAMED)
+    if (!zc_move_of(block) || g->count == ZC_LAUNCH_NAMED)
         return;
     for (unsigned i = 0; i < g->count; i++)
         if (g->address[i] == block->base)
@@ -591,13 +593,6 @@ static CUresult migrate_keeps(const struct zc_launch *launch)
         name_blocks(launch, &n);
     for (unsigned i = 0; i < n.count; i++)
         keep_fetched(n.of[i], &n);
-    return n.result;
-}
-
-CUresult zc_migrate_keep_all(enum zc_fn fn)
-{
-    struct named n = {.fn = fn, .result = CUDA_SUCCESS};
-    keep_all(&n);
     return n.result;
 }
 

@@ -76,6 +76,10 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     scene graphs
 }
 
+@test "a graph may name any number of blocks" {
+    scene crowd
+}
+
 @test "so do those in the graphs of conditional nodes" {
     scene bodies
 }

@@ -293,6 +293,41 @@ static void bodies(void)
     finish();
 }
 
+/* A graph names more blocks than the launch of one is looked after for. */
+static void crowd(void)
+{
+    enum { BLOCKS = 100 };
+    static CUdeviceptr at[BLOCKS];
+    static const unsigned char zero;
+    CUgraph graph, parent;
+    CUgraphExec exec;
+    CUgraphNode node;
+    start(1);
+    look(0, NULL);
+    CHECK(cuGraphCreate(&graph, 0));
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        CHECK(cuMemAlloc(&at[i], 2 * MIB));
+        CHECK(cuMemsetD8(at[i], 0, MIB));
+        struct work w = {at[i], MIB, 0, 0};
+        void *args[] = {&w, (void *)&zero};
+        const CUDA_KERNEL_NODE_PARAMS p = {reader, 1, 1, 1, 1, 1, 1, .kernelParams = args};
+        CHECK(cuGraphAddKernelNode(&node, graph, NULL, 0, &p));
+    }
+    CHECK(cuGraphCreate(&parent, 0));
+    CHECK(cuGraphAddChildGraphNode(&node, parent, NULL, 0, graph));
+    CHECK(cuGraphInstantiate(&exec, parent, 0));
+    CHECK(cuGraphLaunch(exec, NULL));
+    CHECK(cuGraphExecChildGraphNodeSetParams(exec, node, graph));
+    CHECK(cuGraphLaunch(exec, NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(parent));
+    CHECK(cuGraphDestroy(graph));
+    for (unsigned i = 0; i < BLOCKS; i++)
+        CHECK(cuMemFree(at[i]));
+    finish();
+}
+
 /* A kernel see(texture, tensor map, what each byte of both must be). */
 static int see_grid(void *const *args, const struct sim_launch *launch)
 {
@@ -671,6 +706,7 @@ int main(int argc, char **argv)
                                           {"bodies", bodies},
                                           {"unnamed_node", unnamed_node},
                                           {"textures", textures},
+                                          {"crowd", crowd},
                                           {"fails", fails}};
     return RUN_SCENARIO(all, argc, argv);
 }
