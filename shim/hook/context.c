@@ -23,15 +23,14 @@ struct collect {
     unsigned count;
 };
 
-static bool collect(struct zc_block *block, void *arg)
+static void collect(struct zc_block *block, void *arg)
 {
     struct collect *c = arg;
     bool pooled = !c->primary && (block->flags & ZC_BLOCK_STREAM);
     /* Pool memory outlives the context. */
-    if (block->context == c->context && !pooled && !(block->flags & ZC_BLOCK_QUARANTINED) &&
-        zc_block_claim(block))
+    if (c->count < BATCH && block->context == c->context && !pooled &&
+        !(block->flags & ZC_BLOCK_QUARANTINED) && zc_block_claim(block))
         c->block[c->count++] = block;
-    return c->count < BATCH;
 }
 
 /* A registration of the program's goes, too; its pages may be in the host heap. */

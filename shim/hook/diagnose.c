@@ -64,18 +64,18 @@ struct tally {
 };
 
 /* Kernels get device blocks; requested pinned memory works as it would anyway. */
-static bool count_rule(struct zc_block *b, void *arg)
+static void count_rule(struct zc_block *b, void *arg)
 {
     struct tally *t = arg;
     unsigned i = 0;
     if (!(b->flags & ZC_BLOCK_CONVERTED) || (b->flags & ZC_BLOCK_QUARANTINED) ||
         b->asked != ZC_KIND_DEVICE || b->rule < 0)
-        return true;
+        return;
     while (i < t->count && (t->of[i].rule != b->rule || t->of[i].place != b->place))
         i++;
     if (i == NAMED) {
         t->more++;
-        return true;
+        return;
     }
     if (i == t->count) {
         t->of[i].rule = b->rule;
@@ -84,7 +84,6 @@ static bool count_rule(struct zc_block *b, void *arg)
     }
     t->of[i].blocks++;
     t->of[i].bytes += b->size;
-    return true;
 }
 
 /* True once a block was placed. */

@@ -273,14 +273,13 @@ static struct zc_block *next_block(uint64_t from)
     return (struct zc_block *)zc_index_next(from);
 }
 
-void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)
+void zc_block_each(void (*visit)(struct zc_block *block, void *arg), void *arg)
 {
     struct zc_block *block;
-    uint64_t from = 0;
     if (!ledger_enter())
         return;
-    while ((block = next_block(from)) != NULL && visit(block, arg) && block->base < UINT64_MAX)
-        from = block->base + 1;
+    for (uint64_t from = 0; (block = next_block(from)) != NULL; from = block->base + 1)
+        visit(block, arg);
     ledger_leave();
 }
 

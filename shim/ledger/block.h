@@ -176,10 +176,10 @@ void zc_block_quarantine(struct zc_block *block);
 void zc_block_remove(struct zc_block *block);
 
 /*
- * Visits live blocks, also claimed ones, in address order under the ledger's lock, until visit()
- * returns false. visit() must not call the driver, the loader, libc's allocator or the ledger.
+ * Visits live blocks, also claimed ones, in address order under the ledger's lock.  visit() must
+ * not call the driver, the loader, libc's allocator or the ledger.
  */
-void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg);
+void zc_block_each(void (*visit)(struct zc_block *block, void *arg), void *arg);
 
 /*
  * From now on calls `changed` with the bytes of each block of a place that comes, or goes (less

@@ -29,13 +29,12 @@ static uint64_t load(const uint64_t *counter)
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
-static bool add_live_block(struct zc_block *block, void *arg)
+static void add_live_block(struct zc_block *block, void *arg)
 {
     struct zc_summary *s = arg;
     zc_cell_sum_all(s->site[block->site], block->cell);
     if (!(block->flags & ZC_BLOCK_QUARANTINED))
         zc_log_live_block(block);
-    return true;
 }
 
 static void add_copies(struct zc_summary *s)

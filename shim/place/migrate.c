@@ -195,13 +195,12 @@ static void migrate_timed(const void *noted, uint64_t microseconds)
     zc_lock_drop(&rates_lock);
 }
 
-static bool find_unkept(struct zc_block *block, void *arg)
+static void find_unkept(struct zc_block *block, void *arg)
 {
     const struct zc_block **found = arg;
     if (block->place == ZC_PLACE_VMM && may_fetch(block) &&
         !__atomic_load_n(&zc_movable(zc_vmm_of(block))->stays, __ATOMIC_ACQUIRE))
         *found = block;
-    return !*found;
 }
 
 CUresult zc_migrate_keep_all(enum zc_fn fn)
@@ -321,24 +320,23 @@ static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
            v->va.context == migrate_home() && v->va.devices == UINT64_C(1) << v->va.device;
 }
 
-static bool look_at(struct zc_block *block, void *arg)
+static void look_at(struct zc_block *block, void *arg)
 {
     struct search *s = arg;
     const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
     if (!v || block->rule != s->for_block->rule || zc_block_spilled(block) ||
         !__atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED) || !may_move(block, v))
-        return true;
+        return;
     uint64_t due = due_in(v, s->now, s->period);
     if (v->va.reads)
         due *= DEAR;
     if (zc_movable(v)->last > s->used || due < s->from)
-        return true;
+        return;
     s->bytes += block->size;
     if (due > s->farthest_due) {
         s->farthest = block;
         s->farthest_due = due;
     }
-    return true;
 }
 
 static struct search find_leaver(const struct zc_block *block, uint64_t now, uint64_t from)

@@ -50,7 +50,7 @@ struct room_others {
 };
 
 /* Counts memory requested from other devices that lies elsewhere. */
-static bool room_count_other(struct zc_block *b, void *arg)
+static void room_count_other(struct zc_block *b, void *arg)
 {
     struct room_others *o = arg;
     bool elsewhere =
@@ -58,7 +58,6 @@ static bool room_count_other(struct zc_block *b, void *arg)
     if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
         b->device != o->device)
         o->bytes += b->size;
-    return true;
 }
 
 /* Bytes requested from a device that are managed, in host memory, or have no memory yet. */

@@ -194,17 +194,16 @@ struct search {
     size_t span, most;
 };
 
-static bool compare_held(struct zc_block *block, void *arg)
+static void compare_held(struct zc_block *block, void *arg)
 {
     struct search *s = arg;
     const struct zc_vmm *b = zc_vmm_of(block);
     if (!b || !b->grows || !b->lazy || b->va.device != s->device ||
         (s->context && b->va.context != s->context))
-        return true;
+        return;
     size_t own = zc_vmm_own(b), limit = s->context ? s->span : own;
     size_t held = b->held < limit ? b->held : limit;
     s->most = own <= s->span && held > s->most ? held : s->most;
-    return true;
 }
 
 size_t zc_growth_largest(int device, CUcontext context, size_t span)

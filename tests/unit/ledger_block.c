@@ -85,12 +85,11 @@ static void test_stale_claim(void **state)
     }
 }
 
-static bool collect(struct zc_block *block, void *arg)
+static void collect(struct zc_block *block, void *arg)
 {
     uint64_t **next = arg;
 
     *(*next)++ = block->base;
-    return true;
 }
 
 static void test_each(void **state)
@@ -302,13 +301,12 @@ static void test_signal_storm(void **state)
 }
 
 /* The handler runs while the ledger's lock is held. */
-static bool interrupt(struct zc_block *block, void *arg)
+static void interrupt(struct zc_block *block, void *arg)
 {
     (void)arg;
     (void)block;
     assert_ptr_equal(zc_block_find(block->base), block);
     raise(SIGUSR1);
-    return false;
 }
 
 static void free_contested(int number)
