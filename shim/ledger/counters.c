@@ -101,8 +101,7 @@ static struct zc_counters *map_file(const char *path)
     int fd = zc_log_create(path);
     if (fd == -EEXIST && was_left(path) && unlink(path) == 0)
         fd = zc_log_create(path);
-    if (fd >= 0)
-        zc_file_lock(fd, F_WRLCK);
+    zc_file_lock(fd, F_WRLCK);
     int error = fd < 0 ? -fd : allocate_file(fd, sizeof(struct zc_counters));
     if (error == 0) {
         made = counters_map(fd);

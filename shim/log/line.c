@@ -50,7 +50,6 @@ static void end_field(struct zc_line *line, size_t start)
     if (!t->truncated)
         return;
     t->len = start;
-    t->truncated = false;
     line->cut = true;
 }
 
@@ -151,7 +150,6 @@ void zc_line_str(struct zc_line *line, const char *name, const char *s)
         return;
     zc_text_json(&line->text, s);
     line->cut = line->text.truncated;
-    line->text.truncated = false;
     close_with(line, "\"");
 }
 
