@@ -40,6 +40,19 @@ shared=("$host_rule$device_rule"'access = read')
     [[ $output == *'cuStreamEndCapture(blocking, &graph) -> 0' ]]
 }
 
+@test "what libzc does beside a capture leaves the thread the mode that it had" {
+    local rules
+    export SIM_DELAY_US=1000
+    run -0 timeout 30 "$program" mode_beside
+    bare=$output
+    for rules in 'place = '{mapped,managed,vmm} $'place = vmm\ncommit = lazy' "${shared[@]}" \
+        $'api = malloc\nplace = pinned'; do
+        echo "under $rules"
+        run -0 --separate-stderr under_policy "$rules" timeout 30 "$program" mode_beside
+        [[ $output == "$bare" ]]
+    done
+}
+
 @test "a capture goes with the stream that it began in, and not with one that has joined it" {
     [[ $ZC_BUILD != *emulated* ]] || skip "the emulator's mremap maps nothing a second time"
     for place in mapped managed vmm; do

@@ -84,11 +84,46 @@ static void a_node_that_lacks_a_list_has_no_copies(void **state)
     assert_false(zc_describe_part(&c, params, 0));
 }
 
+/* The bytes of a side of a 2D copy are those of its rows, whichever way they follow each other. */
+static void a_side_begins_at_the_lowest_byte_of_its_rows(void **state)
+{
+    static const ptrdiff_t pitches[] = {64, 16, 0, -64, -16};
+    const uint64_t device = 0x100000;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(pitches) / sizeof(pitches[0]); i++) {
+        for (uint64_t y = 0; y < 3; y++) {
+            const CUDA_MEMCPY2D p = {.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                     .dstDevice = device,
+                                     .dstPitch = (size_t)pitches[i],
+                                     .dstXInBytes = pitches[i] ? 4 : 0,
+                                     .dstY = y,
+                                     .srcMemoryType = CU_MEMORYTYPE_HOST,
+                                     .srcHost = &p,
+                                     .WidthInBytes = 12,
+                                     .Height = 5};
+            uint64_t pitch = (uint64_t)(pitches[i] ? pitches[i] : 12), low = UINT64_MAX, high = 0;
+            struct zc_copy c = {0};
+
+            for (uint64_t row = y; row < y + 5; row++) {
+                uint64_t first = device + row * pitch + p.dstXInBytes;
+                low = first < low ? first : low;
+                high = first + 12 > high ? first + 12 : high;
+            }
+            zc_describe_2d(&c, &p);
+            assert_int_equal(c.dst.address, low);
+            assert_int_equal(c.dst.span, high - low);
+            assert_int_equal(c.bytes, 60);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_of_each_thread_is_another_in_each_though_the_driver_tells_no_id),
         cmocka_unit_test(a_node_that_lacks_a_list_has_no_copies),
+        cmocka_unit_test(a_side_begins_at_the_lowest_byte_of_its_rows),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -256,6 +256,16 @@ static void parties_come_in_their_order_and_leave_by_themselves(void **state)
     assert_int_equal(forwarded, 3);
 }
 
+static void none_is_called_after_a_reset_when_another_comes(void **state)
+{
+    (void)state;
+    zc_launch_call(ZC_LAUNCH_MOVE, move);
+    zc_launch_reset();
+    zc_launch_call(ZC_LAUNCH_GROW, grow);
+    kernel(cuLaunchKernel);
+    assert_string_equal(order, "g");
+}
+
 static void *launch(void *unused)
 {
     (void)unused;
@@ -356,6 +366,7 @@ int main(void)
         cmocka_unit_test_setup(other_work_on_memory_is_told_as_no_kernel, fresh),
         cmocka_unit_test_setup(a_refusal_is_the_programs_answer_and_nothing_is_launched, fresh),
         cmocka_unit_test_setup(parties_come_in_their_order_and_leave_by_themselves, fresh),
+        cmocka_unit_test_setup(none_is_called_after_a_reset_when_another_comes, fresh),
         cmocka_unit_test_setup(who_settles_waits_for_launches_that_the_driver_is_being_given,
                                fresh),
         cmocka_unit_test_setup(a_launch_that_the_driver_has_not_yet_is_shown_again, fresh),

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unwind.h>
 
 #include "ledger/cfi.h"
@@ -106,6 +107,8 @@ LIAR(liar_null, ".cfi_escape 0x0f, 2, 0x30, 0x06");
 LIAR(liar_operation, ".cfi_escape 0x0f, 1, 0xff");
 LIAR(liar_depth, ".cfi_escape 0x0f, 3, 0x22, 0x22, 0x22");
 LIAR(liar_stack, ".cfi_escape 0x0b");
+/* The return address would be in the last four bytes of the caller's frame, and the next four. */
+LIAR(liar_edge, ".cfi_escape 0x10, 16, 2, 0x77, 12");
 
 static unsigned visited;
 
@@ -133,11 +136,32 @@ static void test_liars(void **state)
         assert_int_equal(visited, 1);
     }
 }
+
+static void test_edge(void **state)
+{
+    size_t bytes = 1 << 20;
+    char *stack = mmap(NULL, bytes + 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_ptr_not_equal(stack, MAP_FAILED);
+    assert_int_equal(mprotect(stack, bytes, PROT_READ | PROT_WRITE), 0);
+    __asm__ volatile("mov %%rsp, %%rbx\n\tmov %0, %%rsp\n\tcall liar_edge\n\tmov %%rbx, %%rsp"
+                     :
+                     : "r"(stack + bytes), "D"(count_frames)
+                     : "rbx", "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc", "memory");
+    assert_int_equal(visited, 1);
+    munmap(stack, bytes + 65536);
+}
 #else
 static void test_liars(void **state)
 {
     (void)state;
     skip();
+}
+
+static void test_edge(void **state)
+{
+    test_liars(state);
 }
 #endif
 
@@ -317,6 +341,7 @@ int main(void)
         {"the walk finds the frames that libgcc's unwinder finds", test_like_libgcc, NULL, NULL,
          NULL},
         {"the walk ends where call-frame information makes no sense", test_liars, NULL, NULL, NULL},
+        {"a word across the end of a stack is not read", test_edge, NULL, NULL, NULL},
         {"each instruction does what DWARF says", test_instructions, NULL, NULL, NULL},
         {"random instructions do no harm", test_random_programs, NULL, NULL, NULL},
         {"both ways to find an object find the same", test_objects, NULL, NULL, NULL},

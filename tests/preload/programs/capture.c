@@ -120,6 +120,66 @@ static void relaxed_mode(void)
     beside(CU_STREAM_CAPTURE_MODE_RELAXED, false);
 }
 
+/* A call beside a capture that is not this thread's; what the thread itself may do stays as it was.
+ */
+#define KEEPS_MODE(call)                                                                           \
+    do {                                                                                           \
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;                                  \
+        CHECK(call);                                                                               \
+        CHECK(cuThreadExchangeStreamCaptureMode(&mode));                                           \
+        EXPECT(mode == CU_STREAM_CAPTURE_MODE_GLOBAL);                                             \
+    } while (0)
+
+static CUdeviceptr twins, fresh; /* `fresh` has not been used. */
+
+static void *work_beside(void *blocks)
+{
+    char **block = blocks, *from = block[0], *to = block[1], *twin = block[2];
+    CUstream other;
+    CHECK(cuCtxSetCurrent(context));
+    KEEPS_MODE(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    KEEPS_MODE(cuMemsetD8Async(fresh, 1, SIZE, other));
+    KEEPS_MODE(cuStreamSynchronize(other));
+    KEEPS_MODE(cuMemFree(fresh));
+    KEEPS_MODE(cuMemAlloc(&fresh, SIZE));
+    for (int i = 0; i < 3; i++) {
+        memset(from, i, SIZE);
+        KEEPS_MODE(cuMemcpyHtoDAsync(a, from, SIZE, other));
+        memset(from, 50 + i, SIZE); /* It was pageable memory, so it has been read. */
+        KEEPS_MODE(cuMemcpyDtoHAsync(to, a, SIZE, other));
+        EXPECT(all_are(to, i, SIZE));
+        KEEPS_MODE(cuMemcpyDtoDAsync(b, a, SIZE, other));
+        KEEPS_MODE(cuStreamSynchronize(other));
+        KEEPS_MODE(cuMemcpyDtoH(to, b, SIZE));
+        KEEPS_MODE(cuMemcpyHtoD(b, from, SIZE));
+        KEEPS_MODE(cuMemcpyHtoDAsync(twins, twin, SIZE, other)); /* Its only source. */
+        KEEPS_MODE(cuMemcpyDtoH(twin, twins, SIZE));
+        KEEPS_MODE(cuMemsetD8Async(a, 60, SIZE, other));
+        fill(b, 3, 16, other);
+        KEEPS_MODE(cuStreamSynchronize(other));
+        EXPECT(all_are(to, i, SIZE));
+    }
+    return NULL;
+}
+
+static void mode_beside(void)
+{
+    char *blocks[] = {malloc(SIZE), malloc(SIZE), malloc(SIZE)};
+    CUgraph graph;
+    pthread_t thread;
+    make_blocks();
+    CHECK(cuMemAlloc(&twins, SIZE));
+    CHECK(cuMemAlloc(&fresh, SIZE));
+    memset(blocks[2], 7, SIZE);
+    work_beside(blocks); /* From the second copy on a block may be registered. */
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CHECK(pthread_create(&thread, NULL, work_beside, blocks));
+    CHECK(pthread_join(thread, NULL));
+    SHOW(cuStreamEndCapture(stream, &graph));
+    CHECK(cuMemFree(a));
+    CHECK(cuMemFree(b));
+}
+
 /* Requests inside the captured stream become nodes of the graph. */
 static void inside(void)
 {
@@ -429,6 +489,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {{"thread_local", thread_local_mode},
                                           {"relaxed", relaxed_mode},
                                           {"relaxed_calls", relaxed_calls},
+                                          {"mode_beside", mode_beside},
                                           {"inside", inside},
                                           {"forbidden", forbidden},
                                           {"forbidden_copies", forbidden_copies},

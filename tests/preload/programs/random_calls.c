@@ -76,8 +76,10 @@ static void run_job(struct job *job)
     CHECK(cuCtxSetCurrent(contexts[0]));
     make_streams();
     load_kernels();
-    for (step = 0; step < job->steps; step++)
+    for (step = 0; step < job->steps; step++) {
         one_step();
+        tell_thread();
+    }
     for (int i = 0; i < BLOCKS; i++)
         show_content("end:", &blocks[i]);
     for (int i = 0; i < BLOCKS; i++)

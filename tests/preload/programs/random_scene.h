@@ -6,6 +6,7 @@
 #define RANDOM_SCENE_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 
@@ -92,6 +93,23 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char *format,
     putchar('\n');
     funlockfile(stdout);
     va_end(list);
+}
+
+/* What calls may have borrowed of a thread, and not given back. */
+static inline void tell_thread(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    CUcontext context = NULL;
+    sigset_t signals;
+    int cancel = -1;
+    CHECK(cuThreadExchangeStreamCaptureMode(&mode));
+    CHECK(cuCtxGetCurrent(&context));
+    pthread_sigmask(SIG_BLOCK, NULL, &signals);
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel);
+    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL || cancel != PTHREAD_CANCEL_ENABLE)
+        say("capture mode %d, cancel state %d", (int)mode, cancel);
+    if (context != contexts[current] || !sigisemptyset(&signals))
+        say("another context or signals");
 }
 
 static inline bool on_device(const struct block *b)
