@@ -21,6 +21,7 @@ from .logs import Log, Record, number, rows, string
 
 NAMES = ("auto", "auto-frozen")  # What they are called where a policy is named.
 MOST_BYTES = 64 << 10            # Of a profile.
+MOST_PROFILES = 256              # Each build of a program and each text of a script has one.
 MOST_LOG_BYTES = 16 << 20        # Of a log that waits to be read.
 PROGRAM = "# Program: "          # The line with the arguments of the last run.
 PROFILE = re.compile(r"(?P<program>.+)-[0-9a-f]{16}\.conf")
@@ -165,6 +166,7 @@ def _teach(processes_of_run: Iterable[_Process]) -> Learned:
                 state = lessons.of_text(text_of(profile))
                 state.add(run)
                 _write(profile, meta, state, run)
+                _forget_oldest()
         except OSError as error:
             problem = f"{profile}: {error.strerror}: what this run taught is not kept"
             continue
@@ -175,6 +177,13 @@ def _teach(processes_of_run: Iterable[_Process]) -> Learned:
 def _is_profile(path: str) -> bool:
     """A log may name any file."""
     return os.path.dirname(path) == folder() and bool(PROFILE.fullmatch(os.path.basename(path)))
+
+
+def _forget_oldest() -> None:
+    """Of the profiles those stay that were taught last."""
+    with contextlib.suppress(OSError):
+        for path in sorted(profiles(), key=os.path.getmtime)[:-MOST_PROFILES]:
+            os.unlink(path)
 
 
 @contextlib.contextmanager

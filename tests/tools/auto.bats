@@ -361,6 +361,19 @@ PYTHON
     [[ $(taken) == "host-buffers=2" ]]
 }
 
+@test "of more than 256 profiles those stay that were taught last" {
+    auto ./lessons 1 idle
+    cp logs/*.jsonl log.jsonl
+    for id in {1000..1256}; do
+        touch -d "2020-01-01 00:00:00 $((1300 - id)) minutes ago" "$PROFILES/old-000000000000$id.conf"
+    done
+    touch "$PROFILES/no profile"
+    run -0 "$ZC" auto --learn log.jsonl
+    [[ $(runs) == 2 && $(ls "$PROFILES" | wc -l) == 257 && -e "$PROFILES/no profile" ]]
+    [[ ! -e "$PROFILES/old-0000000000001000.conf" && ! -e "$PROFILES/old-0000000000001001.conf" ]]
+    [[ -e "$PROFILES/old-0000000000001002.conf" ]]
+}
+
 @test "runs that end at one moment are all learned from" {
     for _ in {1..6}; do
         "$ZC" run --auto -q ./lessons 1 idle >/dev/null &
