@@ -2,8 +2,8 @@
 """What runs teach: the counts of their logs by call path, what is decided by them, and the policy
 that comes of it.  Nothing here reads or writes a file.
 
-Host blocks that a rule takes are in the log with their copies; what a copy of the others costs,
-those held back as a control among them, is what is left of all copies of such memory.
+Bytes decide, and the rates of the machine: the time that a copy takes is that of the kernels, too,
+for which it waits.
 """
 
 from __future__ import annotations
@@ -21,18 +21,13 @@ LARGE = 16 << 20         # From here on the preset everyday has a rule.
 SMALL = 1 << 20          # Below, requests of libc are not tried.
 SAMPLED = 16             # Blocks that one of those that are left stands for, at least.
 RARE = 16                # A block of which less than this part was copied is not registered.
-CONTROL_BYTES = 32 << 20  # Copies of the control tell no rate before.
-CONTROL_SHARE = 0.005    # Of a run's time, that blocks of the control may cost it,
-CONTROL_NS = 0.5         # what a byte of one costs, new pages and a slower copy,
-CONTROL_START_NS = 20e6  # and the first: buffers and threads for copies of pageable memory.
 MOST_SITES = 256         # That a profile keeps, and 40 a line of a rule.
 A_LINE = 40
-# Of blocks that are left ever fewer are placed, and of those that are placed ever fewer are held
-# back as the control, because each costs what the others gain.
+# Of blocks that are left ever fewer are placed, because each costs what the others gain.
 RARELY = [str(1 << at) for at in range(4, 32)]
 
 PREFIX = "learned-"
-LEFT, SAMPLE, PINNED, HELD = (PREFIX + name for name in ("left", "sample", "small", "control"))
+LEFT, SAMPLE, PINNED = (PREFIX + name for name in ("left", "sample", "small"))
 BASE = "host-buffers"    # The rule of the preset everyday.
 
 
@@ -73,8 +68,8 @@ class Site:
     """The host blocks of a call path that rules took."""
 
     requests: int = 0
-    bytes: int = 0       # Asked for.
-    frees: int = 0
+    bytes: int = 0       # Asked for,
+    registered: int = 0  # and registered for them: that of a block that was freed serves others.
     small: bool = False  # So that blocks are tried within a run before they are placed.
     left: bool = False   # To libc, but for one block in 16.
     copies: Counts = field(default_factory=Counts)
@@ -88,22 +83,17 @@ class Site:
     def pays(self) -> bool:
         return self.small and self.copied and not self.left
 
-    @property
-    def registered_bytes(self) -> int:
-        """About so many: the memory of a block that was freed serves the next ones."""
-        return self.bytes * max(self.requests - self.frees, 1) // max(self.requests, 1)
-
     def add(self, other: Site) -> None:
         times = SAMPLED if self.left else 1
         self.requests += times * other.requests
         self.bytes += times * other.bytes
-        self.frees += times * other.frees
+        self.registered += times * other.registered
         self.copies.add(other.copies, times)
 
     def halve(self) -> None:
         self.requests //= 2
         self.bytes //= 2
-        self.frees //= 2
+        self.registered //= 2
         self.copies.halve()
 
 
@@ -115,7 +105,6 @@ class Run:
         self.pinned = False      # Blocks of the program's own pinned memory may look like these:
         # Device blocks that were only copied to: requests, copies, bytes.
         self.tables: dict[str, tuple[int, int, int]] = {}
-        self.others = Counts()   # Copies of libc's memory that no rule took.
         self.flows = Counts()    # All copies of pageable memory.
         self.wall_ns = 0         # Of the process that took longest.
         self.asked_bytes = 0
@@ -142,11 +131,6 @@ class Run:
                 self.flows.add(Counts(in_bytes=_bytes(row), in_ns=number(row, "blocked_ns")))
             elif row.get("dst_kind") == "Pageable" and row.get("dir") == "DtoH":
                 self.flows.add(Counts(out_bytes=_bytes(row), out_ns=number(row, "blocked_ns")))
-        for row in rows(summary, "pageable"):
-            if row.get("memory") == "heap":
-                both = _bytes(row), number(row, "blocked_ns")
-                from_host = row.get("side") == "src"
-                self.others.add(Counts(*both) if from_host else Counts(0, 0, *both))
         for row in rows(summary, "sites"):
             self._take_site(row)
 
@@ -160,10 +144,8 @@ class Run:
                         number(out, "blocked_ns"))
         if rule == BASE or rule.startswith(PREFIX):
             requests, size = number(row, "requests"), number(row, "requested_bytes")
-            site = Site(requests, size, number(row, "frees"), size < LARGE * requests, False,
-                        copies)
+            site = Site(requests, size, _registered(row), size < LARGE * requests, False, copies)
             self.sites.setdefault(name, Site(small=site.small)).add(site)
-            self.others.add(copies, -1)
         elif not rule and len(rows(row, "traffic")) == 1 and into:
             more = number(row, "requests"), _calls(into), _bytes(into)
             self.tables[name] = tuple(map(sum, zip(self.tables.get(name, (0, 0, 0)), more)))
@@ -189,24 +171,24 @@ def _bytes(row: Record) -> int:
     return max(number(row, "asked_bytes"), 0)
 
 
+def _registered(row: Record) -> int:
+    """What the log does not say of blocks up to 1 MiB, several of which are registered as one."""
+    requests, live = number(row, "requests"), number(row, "requests") - number(row, "frees")
+    return number(row, "registered_bytes") or \
+        number(row, "requested_bytes") * max(live, 1) // max(requests, 1)
+
+
 @dataclass
 class State:
     """What all runs have taught; a run counts twice what the one before counts."""
 
     runs: int = 0
-    others: Counts = field(default_factory=Counts)
     sites: dict[str, Site] = field(default_factory=dict)
     # Of the last run, what a promise of the owner's could spare.
     tables: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    spare_ns: float = 0  # What the next run may pay for a control.
 
     def add(self, run: Run) -> None:
         self.runs += 1
-        self.spare_ns = 0 if run.simulated else run.wall_ns * CONTROL_SHARE
-        # A control that is known is not replaced by one that tells less.
-        if run.others.bytes >= CONTROL_BYTES or self.others.bytes < CONTROL_BYTES:
-            self.others.halve()
-            self.others.add(run.others)
         for name, site in list(self.sites.items()):
             if name in run.sites:
                 site.halve()
@@ -222,42 +204,20 @@ class State:
                        if found[1] >= 4 * max(found[0], 1) and found[2] >= LARGE
                        and not run.pinned}
         for site in self.sites.values():
-            site.left = self._loses(site, run)
+            site.left = _loses(site, run.costs)
 
-    def control(self) -> tuple[str, int]:
-        """The call path that has the next run's control, and of how many of its blocks: of those
-        with copies in a direction that no control is known of the one with the most bytes, of which
-        a block is no more than the run may pay.  "" where there is none."""
-        known = self.others
-        for name, site in sorted(self.sites.items(), key=lambda one: -one[1].bytes):
-            blocks = int((self.spare_ns - CONTROL_START_NS) * site.requests /
-                         (max(site.bytes, 1) * CONTROL_NS))
-            if site.copied and not site.left and blocks > 0 and (
-                    site.copies.in_bytes > 0 and known.in_bytes < CONTROL_BYTES or
-                    site.copies.out_bytes > 0 and known.out_bytes < CONTROL_BYTES):
-                return name, blocks
-        return "", 0
 
-    def _loses(self, site: Site, run: Run) -> bool:
-        """Whether libc's own memory is better for the blocks of a call path."""
-        copies = site.copies
-        if not site.copied:  # Nothing was paid for it.
-            return False
-        # As within a run (shim/place/lessons.c): a registration pays from the second copy on.
-        if site.small and copies.bytes < 2 * site.registered_bytes:
-            return True
-        if run.simulated:  # Times mean nothing there, so it is judged by the bytes.
-            gain = sum(run.costs.copy_ns(way, True, size) - run.costs.copy_ns(way, False, size)
-                       for way, size in (("HtoD", copies.in_bytes), ("DtoH", copies.out_bytes)))
-            return gain < run.costs.pin_ns(site.bytes)
-        rest = self.others
-        bare = 0.0
-        for size, known, took in ((copies.in_bytes, rest.in_bytes, rest.in_ns),
-                                  (copies.out_bytes, rest.out_bytes, rest.out_ns)):
-            if size and known < CONTROL_BYTES:
-                return False  # There is no control, so nothing is decided.
-            bare += size * took / known if size else 0
-        return copies.ns > bare
+def _loses(site: Site, costs: Costs) -> bool:
+    """Whether libc's own memory is better for the blocks of a call path."""
+    copies = site.copies
+    if not site.copied:  # Nothing was paid for it.
+        return False
+    # As within a run (shim/place/lessons.c): a registration pays from the second copy on.
+    if site.small and copies.bytes < 2 * site.registered:
+        return True
+    gain = sum(costs.copy_ns(way, True, size) - costs.copy_ns(way, False, size)
+               for way, size in (("HtoD", copies.in_bytes), ("DtoH", copies.out_bytes)))
+    return gain < costs.pin_ns(site.registered)
 
 
 def tried(verdicts: Iterable[Verdict]) -> bool:
@@ -268,8 +228,7 @@ def tried(verdicts: Iterable[Verdict]) -> bool:
 
 SITE_LINE = re.compile(r"# site: (?P<id>[0-9a-f]{8}) (?P<kind>large|small)(?P<left> left)? "
                        r"(?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){6})")
-HEAD_LINE = re.compile(r"# runs: (?P<runs>[0-9]{1,9}) "
-                       r"others: (?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){3})")
+HEAD_LINE = re.compile(r"# runs: (?P<runs>[0-9]{1,9})")
 
 
 def of_text(text: str) -> State:
@@ -278,10 +237,9 @@ def of_text(text: str) -> State:
     for line in text.splitlines():
         if found := HEAD_LINE.fullmatch(line):
             state.runs = int(found["runs"])
-            state.others = Counts(*map(int, found["counts"].split()))
         elif (found := SITE_LINE.fullmatch(line)) and len(state.sites) < MOST_SITES:
-            requests, size, frees, *copies = map(int, found["counts"].split())
-            state.sites[found["id"]] = Site(requests, size, frees, found["kind"] == "small",
+            requests, size, registered, *copies = map(int, found["counts"].split())
+            state.sites[found["id"]] = Site(requests, size, registered, found["kind"] == "small",
                                             bool(found["left"]), Counts(*copies))
     return state
 
@@ -297,9 +255,11 @@ def rules(state: State, head: str, base: str, most: int) -> str:
 
 
 def _text(state: State, head: str, base: str) -> str:
-    facts = [f"# runs: {state.runs} others: {state.others.fields()}"]
+    facts = ["# Of call paths: blocks, their bytes, those registered; bytes and nanoseconds of",
+             "# copies to the GPU, and from it. A run counts twice what the one before it counts.",
+             f"# runs: {state.runs}"]
     facts += [f"# site: {name} {'small' if site.small else 'large'}{' left' * site.left} "
-              f"{site.requests} {site.bytes} {site.frees} {site.copies.fields()}"
+              f"{site.requests} {site.bytes} {site.registered} {site.copies.fields()}"
               for name, site in sorted(state.sites.items())]
     parts = [head + "#\n" + "\n".join(facts) + "\n", *_proposals(state)]
     small = f"api = {HOST_APIS}\nsize = {SMALL >> 20}M..{LARGE >> 20}M\n"
@@ -310,21 +270,13 @@ def _text(state: State, head: str, base: str) -> str:
                 and state.runs % SAMPLED]
         for names, at in _lines(left):
             at, where = end + at, f"{keys}site = {names}\n"
-            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}{_nth(RARELY)}"
-                         f"place = pinned, pageable\n\n[rule {LEFT}{at}]\n{where}"
-                         "place = pageable\n")
-    held, blocks = state.control()
-    if held:
-        parts.append(f"# The control, which tells what copies would take.\n[rule {HELD}]\n"
-                     f"api = {HOST_APIS}\nsite = {held}\n{_nth(RARELY[:blocks])}place = pageable\n")
+            parts.append(f"# Registered in vain.\n[rule {SAMPLE}{at}]\n{where}"
+                         f"nth = {', '.join(RARELY)}\nplace = pinned, pageable\n\n"
+                         f"[rule {LEFT}{at}]\n{where}place = pageable\n")
     for names, at in _lines([name for name, site in state.sites.items() if site.pays]):
         parts.append(f"# Smaller blocks that gain.\n[rule {PINNED}{at}]\n{small}site = {names}\n"
                      "place = pinned, pageable\n")
     return "\n".join([*parts, base])
-
-
-def _nth(which: list[str]) -> str:
-    return f"nth = {', '.join(which)}\n"
 
 
 def _lines(sites: list[str]) -> Iterable[tuple[str, str]]:

@@ -25,6 +25,7 @@
 #include "host/pagemap.h"
 #include "ledger/block.h"
 #include "ledger/rules.h"
+#include "log/lines.h"
 #include "log/refusals.h"
 #include "memory/device.h"
 #include "memory/limits.h"
@@ -298,8 +299,11 @@ static bool pin_extent(struct zc_extent *e)
     if (result != CUDA_SUCCESS && !not_here(result))
         refused(e, result);
     const struct zc_slot *block = e->use == ZC_EXTENT_BLOCK ? &e->slot[0] : NULL;
-    if (result == CUDA_SUCCESS && block && block->size >= ZC_NODES_LEAST)
-        zc_nodes_note(block->site, (void *)zc_extent_base(e), block->size, node_here());
+    if (result == CUDA_SUCCESS && block) {
+        zc_log_count_registered(block->site, block->size);
+        if (block->size >= ZC_NODES_LEAST)
+            zc_nodes_note(block->site, (void *)zc_extent_base(e), block->size, node_here());
+    }
     zc_hostheap_needed(e);
     zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
                         : not_here(result)     ? ZC_PIN_NONE

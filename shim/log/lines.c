@@ -81,12 +81,17 @@ void zc_log_count_unmet(uint64_t bytes)
     __atomic_fetch_add(&u->requests, 1, __ATOMIC_RELAXED);
 }
 
-ZC_OWN struct zc_log_far zc_log_far[ZC_COUNTERS_SITES];
+ZC_OWN struct zc_log_pins zc_log_pins[ZC_COUNTERS_SITES];
+
+void zc_log_count_registered(uint32_t site, uint64_t bytes)
+{
+    __atomic_fetch_add(&zc_log_pins[site].registered_bytes, bytes, __ATOMIC_RELAXED);
+}
 
 void zc_log_count_far(uint32_t site, uint64_t bytes, int near)
 {
-    __atomic_store_n(&zc_log_far[site].near, near, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&zc_log_far[site].bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&zc_log_pins[site].near, near, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_log_pins[site].far_bytes, bytes, __ATOMIC_RELAXED);
 }
 
 ZC_OWN struct zc_log_moves zc_log_moves;

@@ -51,13 +51,14 @@ struct zc_log_unmet {
 extern struct zc_log_unmet zc_log_unmet; /* Of this process.  Atomic. */
 void zc_log_count_unmet(uint64_t bytes);
 
-/* Pinned memory of a site that lies on another NUMA node than `near`, the one next to the device.
- */
-struct zc_log_far {
-    uint64_t bytes;
+/* Memory of a site's host blocks. */
+struct zc_log_pins {
+    uint64_t registered_bytes; /* Each time that libzc registered them; of blocks above 1 MiB. */
+    uint64_t far_bytes;        /* On another NUMA node than `near`, the one next to the device. */
     int near;
 };
-extern struct zc_log_far zc_log_far[]; /* Of this process, by site.  Atomic. */
+extern struct zc_log_pins zc_log_pins[]; /* Of this process, by site.  Atomic. */
+void zc_log_count_registered(uint32_t site, uint64_t bytes);
 void zc_log_count_far(uint32_t site, uint64_t bytes, int near);
 
 /* A block was moved to host memory or to the device, and why; for how many ticks, and how many

@@ -32,13 +32,19 @@ preloaded() {
 
 # The line of the profile that counts runs.
 runs() {
-    sed -n 's/^# runs: \([0-9]*\) .*/\1/p' "$PROFILES"/lessons-*.conf
+    sed -n 's/^# runs: \([0-9]*\)$/\1/p' "$PROFILES"/lessons-*.conf
 }
 
 # How many blocks the rules of the newest log took, by the rule's name.
 taken() {
     cat "$(ls -t logs/*.jsonl | head -n 1)" | jq -r \
         'select(.type == "alloc" and .rule) | .rule' | sort | uniq -c | awk '{print $2 "=" $1}'
+}
+
+# Bytes that the runs so far registered, oldest first.
+registered() {
+    cat $(ls -tr logs/*.jsonl) | jq -r 'select(.type == "summary") |
+        [.sites[] | .registered_bytes // 0] | add' | paste -sd ,
 }
 
 # What the newest log tells of decisions, without the call paths' ids.
@@ -77,6 +83,8 @@ decisions() {
     "$ZC" auto --forget lessons
     auto ./lessons 4 kept
     [[ $output == 224 && $(taken) == "host-buffers=4" && -z $(decisions) ]]
+    # Of these four each was registered, of those before only as many as there were at a time.
+    [[ $(registered) == $((3 << 20)),$((12 << 20)) ]]
 }
 
 @test "a run that finds no smaller blocks that pay has no rule for them" {
@@ -300,7 +308,7 @@ not_used() {
 @test "a profile of another version is used as a policy, and learned anew" {
     auto ./lessons 2 often
     local profile=$(ls "$PROFILES"/*.conf)
-    sed -i 's/^# runs: 1 others/# runs: 7 small: kept others/; s/^# site: /# place: /' "$profile"
+    sed -i 's/^# runs: 1$/# runs: 7 others: 0 0 0 0/; s/^# site: /# place: /' "$profile"
     auto ./lessons 2 often
     [[ $(runs) == 1 && $(grep -c '^# site: ' "$profile") == 1 && $(taken) == "host-buffers=2" ]]
 }
@@ -308,7 +316,7 @@ not_used() {
 @test "no profile can make a run teach another file, or fill the profile" {
     auto ./lessons 1 often
     local profile=$(ls "$PROFILES"/*.conf)
-    { printf '# runs: 999999999999 others: 1 2 3 4\n'
+    { printf '# runs: 999999999999\n'
       for id in {10000000..10002000}; do
           echo "# site: $id large left 999999999999999999 1 1 1 1 1 1"
       done; } >>"$profile"
@@ -365,7 +373,8 @@ PYTHON
     auto ./lessons 1 idle
     cp logs/*.jsonl log.jsonl
     for id in {1000..1256}; do
-        touch -d "2020-01-01 00:00:00 $((1300 - id)) minutes ago" "$PROFILES/old-000000000000$id.conf"
+        touch -d "2020-01-01 00:00:00 $((1300 - id)) minutes ago" \
+            "$PROFILES/old-000000000000$id.conf"
     done
     touch "$PROFILES/no profile"
     run -0 "$ZC" auto --learn log.jsonl
@@ -432,6 +441,7 @@ PYTHON
     auto ./twin 2
     run -0 "$ZC" auto --show lessons
     [[ ${lines[0]} == "# auto: "* && $output == *"[rule host-buffers]"* ]]
+    [[ $output == *"# Of call paths: blocks, their bytes, those registered; "* ]]
     run -0 "$ZC" auto --export mine.conf twin
     run -0 "$ZC" run -q -p mine.conf ./lessons 1
     run -2 "$ZC" auto --export mine.conf twin
@@ -462,59 +472,35 @@ PYTHON
     run -0 "$ZC" check "$PROFILES"/vecadd-shared-*.conf
 }
 
-# Teaches a run of a GPU with times: a call path took so many milliseconds for 1 GiB in blocks of
-# 64 MiB, and the control so many for 128 MiB, or for those of $3; 0 for none.
+# Teaches a run of a GPU with times: copies of 1 GiB from blocks of 64 MiB took so many
+# milliseconds, and so many MiB were registered; as many bytes from libc's memory took 1 ms.
 timed() {
-    python3 - "$PROFILES" "$1" "$2" "${3:-128}" "${WALL_S:-1}" >timed.jsonl <<'PYTHON'
+    python3 - "$PROFILES" "$1" "$2" >timed.jsonl <<'PYTHON'
 import json, sys
-folder, took, control, mib, wall_s = sys.argv[1], *map(int, sys.argv[2:])
-GIB, PART = 1 << 30, (mib << 20) * bool(control)
+folder, took, registered = sys.argv[1], *map(int, sys.argv[2:])
+GIB = 1 << 30
 row = {"dir": "HtoD", "asked_calls": 16, "asked_bytes": GIB, "blocked_ns": took * 10**6}
 print(json.dumps({"type": "meta", "schema": 1, "pid": 1, "host": "h", "gpu": "NVIDIA H200",
                   "driver": 13000, "profile": folder + "/timed-0123456789abcdef.conf"}))
-print(json.dumps({"type": "summary", "wall_ns": wall_s * 10**9, "exit_status": 0,
-    "kept_peak_bytes": GIB, "pageable_asked_bytes": GIB + PART, "pageable_moved_bytes": PART,
-    "flows": [{**row, "asked_bytes": GIB + PART, "blocked_ns": (took + control) * 10**6,
-               "src_kind": "Pageable", "dst_kind": "Device"}],
-    "pageable": [{**row, "memory": "heap", "side": "src", "asked_calls": 18,
-                  "asked_bytes": GIB + PART, "blocked_ns": (took + control) * 10**6}],
+print(json.dumps({"type": "summary", "wall_ns": 10**9, "exit_status": 0,
+    "kept_peak_bytes": GIB, "pageable_asked_bytes": GIB, "pageable_moved_bytes": 0,
+    "flows": [{**row, "src_kind": "Pageable", "dst_kind": "Device"}],
+    "pageable": [{**row, "memory": "heap", "side": "src"}, {**row, "memory": "heap", "side": "src",
+                                                            "blocked_ns": 10**6}],
     "sites": [{"site": "0123abcd", "rule": "host-buffers", "requests": 16, "requested_bytes": GIB,
-               "traffic": [row]}]}))
+               "registered_bytes": registered << 20, "traffic": [row]}]}))
 PYTHON
     "$ZC" auto --learn timed.jsonl
 }
 
-@test "where times mean something the control decides, and without one nothing is decided" {
-    timed 900 0
-    grep -q '^# site: 0123abcd large 16 1073741824 0 1073741824 900000000 0 0$' "$PROFILES"/timed-*
-    timed 900 20  # 8 times as many bytes as the control, which would have taken 160 ms.
+@test "bytes that were copied and registered decide, whatever copies and kernels waited for" {
+    mkdir -p "$PROFILES"
+    timed 900 1024
+    grep -q '^# site: 0123abcd large 16 1073741824 1073741824 1073741824 900000000 0 0$' \
+        "$PROFILES"/timed-*
+    "$ZC" auto --forget timed
+    timed 20 4096  # Four times each, as where their registrations end again and again.
     grep -q '^# site: 0123abcd large left ' "$PROFILES"/timed-*
-    "$ZC" auto --forget timed
-    timed 100 20
-    grep -q '^# site: 0123abcd large 16 ' "$PROFILES"/timed-*
-}
-
-@test "a run that is long enough for it has a control, until that is known" {
-    WALL_S=60 timed 100 20 16  # 0.5 % of the run are 300 ms; a block of 64 MiB takes 34.
-    grep -A 4 '^.rule learned-control' "$PROFILES"/timed-* |
-        grep -q '^nth = 16, 32, 64, 128, 256, 512, 1024, 2048$'
-    "$ZC" auto --forget timed
-    WALL_S=6 timed 100 20 16
-    run ! grep -q '^.rule learned-control' "$PROFILES"/timed-*
-    "$ZC" auto --forget timed
-    WALL_S=60 timed 100 20 32
-    run ! grep -q '^.rule learned-control' "$PROFILES"/timed-*
-}
-
-@test "blocks that are held back are libc's, of one call path and no more than the run may pay" {
-    auto ./lessons 40 often vain turned
-    # The same log of a GPU whose times mean something, and of a run in which two of 32 MiB fit.
-    sed 's/"gpu":"[^"]*"/"gpu":"NVIDIA H200"/; s/"wall_ns":[0-9]*/"wall_ns":11000000000/' \
-        logs/*.jsonl >timed.jsonl
-    rm "$PROFILES"/* logs/*
-    "$ZC" auto --learn timed.jsonl
-    auto ./lessons 80 often vain turned
-    [[ $output == 1120 && $(taken) == "host-buffers=158" ]]  # Of 160.
 }
 
 @test "smaller blocks that are copied once, and serve none after them, are left to libc" {
@@ -536,7 +522,7 @@ PYTHON
 }
 
 @test "what was saved is said in seconds once the machine's rates are known, and for what memory" {
-    timed 40 0
+    timed 40 1024
     grep -q '^# auto: 1 GiB of 1 GiB from or to pageable memory did not move as such in this ' \
         "$PROFILES"/timed-*
     python3 - >cache/libzc/costs.json <<'PYTHON'
@@ -547,7 +533,7 @@ facts = ("rate.to_device_pinned", "rate.from_device_pinned", "rate.to_device_pag
          "cost.pin")
 print(json.dumps({"h: NVIDIA H200": {fact: rate for fact in facts}}))
 PYTHON
-    timed 40 0
+    timed 40 1024
     grep -q '^# auto: saved about 67.3 ms of 1.0 s in this run, for up to 1 GiB of freed memory '"\
 "'that was kept, learned in 2 runs; ' \
         "$PROFILES"/timed-*

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* lessons ROUNDS [KIND...]: a program whose best policy is known. In each round it allocates, uses
  * and frees blocks of malloc: `often` 32 MiB that are copied four times, `vain` 32 MiB of which
- * an eighth is copied once, `never` 32 MiB that never are, `small` eight of 1 MiB that are copied
- * eight times each, `idle` eight of 1 MiB that never are; and if they are named `ragged` as
- * `vain`, but 2 MiB larger in each round, so that none can have the memory of one before, `served`
- * eight of 3 MiB that are copied once, one after the other, and `kept` the same, which stay until
- * the end, and `moody` 32 of 1 MiB, of which the first, second, fourth and so on are copied. Each
- * kind has a call path of its own; without any it is the first five. With `turned` as the last word
- * those of `vain`, `ragged` and `kept` are copied four times, whole or 32 MiB, with `midway` from
- * the middle of the rounds on, with `odd` in each odd round; `fail` ends with status 3, `kill` by
- * SIGKILL. Prints the sum of bytes that came back. */
+ * an eighth is copied once, and which stay until the end, `never` 32 MiB that never are, `small`
+ * eight of 1 MiB that are copied eight times each, `idle` eight of 1 MiB that never are; and if
+ * they are named `ragged` as `vain`, but freed, and 2 MiB larger in each round, so that none can
+ * have the memory of one before, `served` eight of 3 MiB that are copied once, one after the other,
+ * and `kept` the same, which stay until the end, and `moody` 32 of 1 MiB, of which the first,
+ * second, fourth and so on are copied. Each kind has a call path of its own; without any it is the
+ * first five. With `turned` as the last word those of `vain`, `ragged` and `kept` are copied four
+ * times, whole or 32 MiB, with `midway` from the middle of the rounds on, with `odd` in each odd
+ * round; `fail` ends with status 3, `kill` by SIGKILL. Prints the sum of bytes that came back. */
 #include <cuda.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,13 +51,17 @@ static void use_once(char *block, size_t size, size_t part, int times)
     }
 
 KIND(often, LARGE, LARGE, 4, 1)
-KIND(vain, LARGE, turned ? LARGE : LARGE / 8, turned ? 4 : 1, 1)
 KIND(never, LARGE, 0, 0, 1)
 KIND(small, SMALL, SMALL, 8, 8)
 KIND(idle, SMALL, 0, 0, 8)
 KIND(ragged, LARGE + ((size_t)now << 21), turned ? LARGE : LARGE / 8, turned ? 4 : 1, 1)
 KIND(moody, SMALL, SMALL, (now * 32 + i) & (now * 32 + i + 1) ? 0 : 8, 32)
 KIND(served, THREE, THREE, 1, 8)
+
+__attribute__((noinline)) static void vain(void)
+{
+    use(malloc(LARGE), LARGE, turned ? LARGE : LARGE / 8, turned ? 4 : 1);
+}
 
 __attribute__((noinline)) static void kept(void)
 {

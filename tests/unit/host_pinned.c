@@ -305,15 +305,15 @@ static void memory_on_another_node_than_its_devices_is_counted(void **state)
     char *p = host_get(142 * MIB);
     node = -1; /* As the driver answers where it knows none. */
     assert_true(zc_pinned_use(extent_of(p), 142 * MIB));
-    assert_int_equal(zc_log_far[0].bytes, 0);
+    assert_int_equal(zc_log_pins[0].far_bytes, 0);
     zc_hostmem_put(p);
     char *q = host_get(300 * MIB);
     memset(q, 1, 300 * MIB);
     node = 63;
     assert_true(zc_pinned_use(extent_of(q), 300 * MIB));
     node = -1;
-    assert_int_equal(zc_log_far[0].near, 63);
-    assert_int_equal(zc_log_far[0].bytes, 300 * MIB);
+    assert_int_equal(zc_log_pins[0].near, 63);
+    assert_int_equal(zc_log_pins[0].far_bytes, 300 * MIB);
     zc_hostmem_put(q);
 }
 
