@@ -96,7 +96,7 @@ bool zc_parallel_copy(struct zc_copy *c)
         return false;
     host->real = ZC_KIND_PINNED;
     if (c->first)
-        zc_pinned_put_off(host->extent, c->bytes);
+        __atomic_add_fetch(&host->extent->copied, c->bytes, __ATOMIC_RELAXED);
     return true;
 }
 

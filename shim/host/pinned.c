@@ -169,21 +169,15 @@ static void leave_file(struct zc_extent *e)
 
 /* Ends the registrations that a range has, or had when a part of them was ended.  CUDA_SUCCESS, or
  * the code of one that the driver keeps. */
-static CUresult end_range(const struct range *r)
+static CUresult end_range(struct range r)
 {
     CUresult kept = CUDA_SUCCESS;
-    for (size_t at = 0; at < r->bytes; at = part_end(r, at)) {
-        CUresult result = zc_real.cuMemHostUnregister((void *)(r->base + at));
+    for (size_t at = 0; at < r.bytes; at = part_end(&r, at)) {
+        CUresult result = zc_real.cuMemHostUnregister((void *)(r.base + at));
         if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
             kept = result;
     }
     return kept;
-}
-
-static CUresult end_parts(const struct zc_extent *e)
-{
-    const struct range r = range_of(e);
-    return end_range(&r);
 }
 
 static struct zc_extent *adopted_at(const void *p)
@@ -195,8 +189,7 @@ static struct zc_extent *adopted_at(const void *p)
 CUresult zc_pinned_end(void *p, size_t bytes)
 {
     struct zc_extent *e = adopted_at(p);
-    const struct range r = e ? range_of(e) : range_of_own(p, bytes);
-    CUresult result = end_range(&r);
+    CUresult result = end_range(e ? range_of(e) : range_of_own(p, bytes));
     if (result == CUDA_SUCCESS && e) {
         e->adopted = false;
         __atomic_fetch_sub(&pinned.registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
@@ -213,7 +206,7 @@ bool zc_pinned_register(void *p, size_t bytes, unsigned flags, int device)
         result = zc_real.cuMemHostRegister_v2((char *)p + at, end - at, flags);
         if (result != CUDA_SUCCESS) {
             r.bytes = at;
-            end_range(&r);
+            end_range(r);
         }
     }
     return result == CUDA_SUCCESS;
@@ -259,7 +252,7 @@ static CUresult make_registrations(struct zc_extent *e, size_t bytes)
         result = asks && !zc_pinned_host_has(left) ? SHORT : make_parts(e, next, fresh);
     }
     if (result != CUDA_SUCCESS)
-        end_parts(e);
+        end_range(range_of(e));
     return result;
 }
 
@@ -431,11 +424,6 @@ bool zc_pinned_first(const struct zc_extent *e, uint64_t bytes)
            !zc_capture_any();
 }
 
-void zc_pinned_put_off(struct zc_extent *e, uint64_t bytes)
-{
-    __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
-}
-
 /* The rule of a block in the extent, or NULL; with `staged` of one whose asynchronous copies libzc
  * has to complete while it is registered. */
 static const struct zc_rule *rule_in(const struct zc_extent *e, bool staged)
@@ -519,7 +507,7 @@ bool zc_pinned_unregister(struct zc_extent *e)
 {
     bool lent = zc_context_lend(e->context);
     CUstreamCaptureMode before = zc_capture_relax();
-    CUresult result = end_parts(e);
+    CUresult result = end_range(range_of(e));
     zc_capture_restore(before);
     zc_context_leave(lent);
     if (result != CUDA_SUCCESS)

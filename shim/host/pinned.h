@@ -44,9 +44,8 @@ bool zc_pinned_use(struct zc_extent *extent, uint64_t bytes);
 
 /* True where zc_pinned_use() would register the extent now, and next to nothing of it was copied
  * before.  The caller may leave that to the next copy, if it can make this one as fast; then
- * zc_pinned_put_off(). */
+ * it counts the bytes in `copied`. */
 bool zc_pinned_first(const struct zc_extent *extent, uint64_t bytes);
-void zc_pinned_put_off(struct zc_extent *extent, uint64_t bytes);
 
 /* Waits while `pin` is MAKING, and then moves it there.  Returns the old `pin`.  Nobody else
  * registers the extent, ends its registration or changes `program`, until zc_pinned_let_go() with
