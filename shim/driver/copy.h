@@ -246,15 +246,6 @@ void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 /* The driver's kind of an address, a CU_MEMORYTYPE_*; 0 for memory that it does not know. */
 unsigned zc_memory_type(CUdeviceptr address);
 
-/* The address of a texture's memory; 0 for arrays. */
-static inline CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *r)
-{
-    return !r                                       ? 0
-           : r->resType == CU_RESOURCE_TYPE_LINEAR  ? r->res.linear.devPtr
-           : r->resType == CU_RESOURCE_TYPE_PITCH2D ? r->res.pitch2D.devPtr
-                                                    : 0;
-}
-
 /* True for a side in a block whose memory libzc made, or registered in parts. */
 static inline bool zc_operand_converted(const struct zc_operand *b)
 {

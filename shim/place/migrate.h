@@ -29,9 +29,8 @@ void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kern
  * Returns the code for the program's call, which was explained. */
 CUresult zc_migrate_keep_all(enum zc_fn fn);
 
-/* `fn` keeps an address where launches don't show it, or puts it into a tensor map that may: a
- * block with `spill = fetch` there stays mapped, or is told of, if kernels are not given its
- * address. */
+/* `fn` keeps an address where launches don't show it: a block with `spill = fetch` there stays
+ * mapped, but if it is a word of `map`, which they may be given. */
 void zc_migrate_kept(enum zc_fn fn, CUdeviceptr address, const CUtensorMap *map);
 
 /* Before a copy of a block with `spill = fetch`, which `fills` it with host memory's bytes: it is
