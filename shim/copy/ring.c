@@ -16,8 +16,6 @@ enum slot_state {
 };
 
 static struct {
-    uint64_t departures; /* Atomic. */
-    uint32_t releases;   /* So far; a thread that finds no slot waits for the next.  Atomic. */
     struct {
         uint32_t state;    /* enum slot_state; atomic. */
         bool refused;      /* There is no memory for it, or it can't be registered. */
@@ -25,7 +23,6 @@ static struct {
         CUcontext context; /* Context that it is registered in, or NULL.  Atomic. */
         CUevent event;     /* The owner's; NULL: nothing to wait for. */
         CUcontext home;    /* Context of the event; the owner's. */
-        uint64_t serial;   /* Order in which copies were sent; the owner's. */
     } slot[ZC_RING_SLOTS];
 } ring;
 
@@ -60,7 +57,7 @@ static bool slot_claim(unsigned i, uint32_t from)
                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Waits for the copy out of a slot that the caller owns. */
+/* The copy out of a slot that the caller owns has passed. */
 static void slot_land(unsigned i)
 {
     if (ring.slot[i].event)
@@ -71,7 +68,6 @@ static void slot_land(unsigned i)
 static void slot_release(unsigned i, uint32_t state)
 {
     __atomic_store_n(&ring.slot[i].state, state, __ATOMIC_RELEASE);
-    zc_wait_step(&ring.releases);
 }
 
 char *zc_ring_memory(unsigned slot)
@@ -79,66 +75,41 @@ char *zc_ring_memory(unsigned slot)
     return slot_prepare(slot) ? ring.slot[slot].memory : NULL;
 }
 
-/* Of two flying slots, the one that was sent first. */
-static unsigned earlier(unsigned a, unsigned b)
+/* Takes a slot that is free, or whose copy has passed. */
+static bool slot_take(unsigned i)
 {
-    unsigned first = a == ZC_RING_SLOTS || ring.slot[b].serial < ring.slot[a].serial ? b : a;
-    if (a != ZC_RING_SLOTS)
-        slot_release(first == a ? b : a, SLOT_FLYING);
-    return first;
-}
-
-/* Takes a slot.  If none is free, returns ZC_RING_SLOTS, with the flying slot that was sent first
- * in *oldest, which the caller then owns. */
-static unsigned ring_look(unsigned *oldest)
-{
-    *oldest = ZC_RING_SLOTS;
-    for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
-        bool flying = false;
-        if (!slot_claim(i, SLOT_FREE) && !(flying = slot_claim(i, SLOT_FLYING)))
-            continue;
-        if (flying && zc_real.cuEventQuery(ring.slot[i].event) == CUDA_ERROR_NOT_READY) {
-            *oldest = earlier(*oldest, i);
-            continue;
-        }
-        if (*oldest != ZC_RING_SLOTS)
-            slot_release(*oldest, SLOT_FLYING);
+    if (slot_claim(i, SLOT_FREE))
+        return true;
+    if (!slot_claim(i, SLOT_FLYING))
+        return false;
+    bool passed = zc_real.cuEventQuery(ring.slot[i].event) != CUDA_ERROR_NOT_READY;
+    if (passed)
         slot_land(i);
-        return i;
-    }
-    return ZC_RING_SLOTS;
-}
-
-unsigned zc_ring_take(void)
-{
-    for (;;) {
-        uint32_t seen = __atomic_load_n(&ring.releases, __ATOMIC_SEQ_CST);
-        unsigned oldest, slot = ring_look(&oldest);
-        if (slot != ZC_RING_SLOTS)
-            return slot;
-        if (oldest != ZC_RING_SLOTS) {
-            slot_land(oldest);
-            return oldest;
-        }
-        zc_wait(&ring.releases, seen);
-    }
+    else
+        slot_release(i, SLOT_FLYING);
+    return passed;
 }
 
 int zc_ring_try(void)
 {
-    unsigned oldest, slot = ring_look(&oldest);
-    if (slot != ZC_RING_SLOTS)
-        return (int)slot;
-    if (oldest != ZC_RING_SLOTS)
-        slot_release(oldest, SLOT_FLYING);
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++)
+        if (slot_take(i))
+            return (int)i;
     return -1;
+}
+
+unsigned zc_ring_take(void)
+{
+    int slot;
+    while ((slot = zc_ring_try()) < 0)
+        zc_nap(50);
+    return (unsigned)slot;
 }
 
 void zc_ring_give(unsigned slot, CUevent event, CUcontext home)
 {
     ring.slot[slot].event = event;
     ring.slot[slot].home = home;
-    ring.slot[slot].serial = __atomic_fetch_add(&ring.departures, 1, __ATOMIC_RELAXED);
     slot_release(slot, event ? SLOT_FLYING : SLOT_FREE);
 }
 

@@ -10,10 +10,8 @@
 #define ZC_RING_SLOT ((size_t)8 << 20) /* Bytes of a slot. */
 #define ZC_RING_BYTES (ZC_RING_SLOTS * ZC_RING_SLOT)
 
-/*
- * Takes a slot: a free one, or else one whose copy has passed.  Otherwise zc_ring_take() waits for
- * the slot that was sent first, and zc_ring_try() returns -1.  No lock is held on return.
- */
+/* Takes a slot: a free one, or one whose copy has passed.  Where there is none zc_ring_take()
+ * waits, in naps, and zc_ring_try() returns -1.  No lock is held on return. */
 unsigned zc_ring_take(void);
 int zc_ring_try(void);
 
