@@ -16,7 +16,6 @@
 static ZC_OWN struct {
     unsigned under_way; /* In flight, in all threads.  Atomic. */
     unsigned ended;     /* Atomic. */
-    uint32_t news;      /* Counts the changes that wait_for_releases() waits for.  Atomic. */
 } releases;
 static __thread unsigned own_releases; /* Those that this thread has ended. */
 
@@ -30,13 +29,6 @@ void zc_release_end(void)
     own_releases++;
     __atomic_fetch_add(&releases.ended, 1, __ATOMIC_ACQ_REL);
     __atomic_fetch_sub(&releases.under_way, 1, __ATOMIC_ACQ_REL);
-    zc_wait_step(&releases.news);
-}
-
-void zc_release_await(void)
-{
-    zc_await_note();
-    zc_wait_step(&releases.news);
 }
 
 /* The thread that is waited for may need the lock. */
@@ -55,11 +47,8 @@ static bool has_driver_lock(void)
 static bool wait_for_releases(unsigned *seen)
 {
     bool waits = __atomic_load_n(&releases.under_way, __ATOMIC_ACQUIRE) && !has_driver_lock();
-    uint32_t before = __atomic_load_n(&releases.news, __ATOMIC_SEQ_CST);
-    while (waits && __atomic_load_n(&releases.under_way, __ATOMIC_ACQUIRE) && !zc_await_any()) {
-        zc_wait(&releases.news, before);
-        before = __atomic_load_n(&releases.news, __ATOMIC_SEQ_CST);
-    }
+    while (waits && __atomic_load_n(&releases.under_way, __ATOMIC_ACQUIRE) && !zc_await_any())
+        zc_nap(50);
     unsigned others = __atomic_load_n(&releases.ended, __ATOMIC_ACQUIRE) - own_releases;
     bool more = others != *seen;
     *seen = others;

@@ -30,6 +30,3 @@ bool zc_reclaim(struct zc_reclaim *request);
  * nest, and never request memory. */
 void zc_release_begin(void);
 void zc_release_end(void);
-
-/* As zc_await_note(): threads that wait here look again, because streams may wait for them. */
-void zc_release_await(void);

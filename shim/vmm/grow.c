@@ -14,7 +14,6 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "memory/limits.h"
-#include "memory/reclaim.h"
 #include "vmm/lazy.h"
 
 static ZC_OWN struct {
@@ -149,7 +148,7 @@ CUresult zc_grow_drain(enum zc_fn fn)
     if (__atomic_load_n(&grow.drained, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||
         !zc_driver_lock())
         return CUDA_SUCCESS;
-    zc_release_await();
+    zc_await_note();
     CUresult result = CUDA_SUCCESS;
     if (!zc_capture_any()) {
         result = copy_all(fn);
