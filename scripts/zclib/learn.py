@@ -33,12 +33,10 @@ BASE = "host-buffers"    # The rule of the preset everyday.
 
 @dataclass
 class Counts:
-    """Copies into and out of device memory; what blocked for them is in nanoseconds."""
+    """Bytes of copies into and out of device memory."""
 
     in_bytes: int = 0
-    in_ns: int = 0
     out_bytes: int = 0
-    out_ns: int = 0
 
     def add(self, other: Counts, times: int = 1) -> None:
         for name in COUNTS:
@@ -52,12 +50,10 @@ class Counts:
     def bytes(self) -> int:
         return self.in_bytes + self.out_bytes
 
-    @property
-    def ns(self) -> int:
-        return self.in_ns + self.out_ns
-
-    def fields(self) -> str:
-        return " ".join(str(getattr(self, name)) for name in COUNTS)
+    def gain_ns(self, costs: Costs) -> float:
+        """What they take less from and to pinned memory than by the driver's own buffers."""
+        return sum(costs.copy_ns(way, True, size) - costs.copy_ns(way, False, size)
+                   for way, size in (("HtoD", self.in_bytes), ("DtoH", self.out_bytes)))
 
 
 COUNTS = tuple(Counts.__dataclass_fields__)
@@ -105,7 +101,7 @@ class Run:
         self.pinned = False      # Blocks of the program's own pinned memory may look like these:
         # Device blocks that were only copied to: requests, copies, bytes.
         self.tables: dict[str, tuple[int, int, int]] = {}
-        self.flows = Counts()    # All copies of pageable memory.
+        self.spared = Counts()   # Copies of pageable memory that did not move as such.
         self.wall_ns = 0         # Of the process that took longest.
         self.asked_bytes = 0
         self.moved_bytes = 0
@@ -125,12 +121,11 @@ class Run:
         self.asked_bytes += number(summary, "pageable_asked_bytes")
         self.moved_bytes += number(summary, "pageable_moved_bytes")
         self.kept_bytes += number(summary, "kept_peak_bytes")
-        for row in rows(summary, "flows"):
-            self.pinned |= "Pinned" in (row.get("src_kind"), row.get("dst_kind"))
-            if row.get("src_kind") == "Pageable" and row.get("dir") == "HtoD":
-                self.flows.add(Counts(in_bytes=_bytes(row), in_ns=number(row, "blocked_ns")))
-            elif row.get("dst_kind") == "Pageable" and row.get("dir") == "DtoH":
-                self.flows.add(Counts(out_bytes=_bytes(row), out_ns=number(row, "blocked_ns")))
+        for field_of, key, times in (("flows", "asked_bytes", 1), ("moved_by_kind", "bytes", -1)):
+            for row in rows(summary, field_of):
+                self.spared.add(_pageable(row, key), times)
+        self.pinned |= any("Pinned" in (row.get("src_kind"), row.get("dst_kind"))
+                           for row in rows(summary, "flows"))
         for row in rows(summary, "sites"):
             self._take_site(row)
 
@@ -140,8 +135,7 @@ class Run:
                      for way in ("HtoD", "DtoH"))
         if not re.fullmatch(r"[0-9a-f]{8}", name):
             return
-        copies = Counts(_bytes(into), number(into, "blocked_ns"), _bytes(out),
-                        number(out, "blocked_ns"))
+        copies = Counts(_bytes(into), _bytes(out))
         if rule == BASE or rule.startswith(PREFIX):
             requests, size = number(row, "requests"), number(row, "requested_bytes")
             site = Site(requests, size, _registered(row), size < LARGE * requests, False, copies)
@@ -154,13 +148,21 @@ class Run:
         return max(self.asked_bytes - self.moved_bytes, 0)
 
     def saved_ns(self) -> int | None:
-        """What copies took less than they would have as the driver makes them; None where the
-        rates of this machine were not measured."""
+        """What copies took less than they would have as the driver makes them, by their bytes; None
+        where the rates of this machine were not measured."""
         if self.simulated or not self.costs.measured:
             return None
-        bare = self.costs.copy_ns("HtoD", True, self.flows.in_bytes) + \
-            self.costs.copy_ns("DtoH", True, self.flows.out_bytes)
-        return min(max(int(bare) - self.flows.ns, 0), self.wall_ns)
+        paid = self.costs.pin_ns(sum(site.registered for site in self.sites.values()))
+        return min(max(int(self.spared.gain_ns(self.costs) - paid), 0), self.wall_ns)
+
+
+def _pageable(row: Record, key: str) -> Counts:
+    """A row of all copies, or of those that were made, if it is of pageable memory."""
+    size = max(number(row, key), 0)
+    if row.get("src_kind") == "Pageable" and row.get("dir") == "HtoD":
+        return Counts(in_bytes=size)
+    into_host = row.get("dst_kind") == "Pageable" and row.get("dir") == "DtoH"
+    return Counts(out_bytes=size * into_host)
 
 
 def _calls(row: Record) -> int:
@@ -209,15 +211,12 @@ class State:
 
 def _loses(site: Site, costs: Costs) -> bool:
     """Whether libc's own memory is better for the blocks of a call path."""
-    copies = site.copies
     if not site.copied:  # Nothing was paid for it.
         return False
     # As within a run (shim/place/lessons.c): a registration pays from the second copy on.
-    if site.small and copies.bytes < 2 * site.registered:
+    if site.small and site.copies.bytes < 2 * site.registered:
         return True
-    gain = sum(costs.copy_ns(way, True, size) - costs.copy_ns(way, False, size)
-               for way, size in (("HtoD", copies.in_bytes), ("DtoH", copies.out_bytes)))
-    return gain < costs.pin_ns(site.registered)
+    return site.copies.gain_ns(costs) < costs.pin_ns(site.registered)
 
 
 def tried(verdicts: Iterable[Verdict]) -> bool:
@@ -227,7 +226,7 @@ def tried(verdicts: Iterable[Verdict]) -> bool:
 
 
 SITE_LINE = re.compile(r"# site: (?P<id>[0-9a-f]{8}) (?P<kind>large|small)(?P<left> left)? "
-                       r"(?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){6})")
+                       r"(?P<counts>[0-9]{1,18}(?: [0-9]{1,18}){4})")
 HEAD_LINE = re.compile(r"# runs: (?P<runs>[0-9]{1,9})")
 
 
@@ -255,11 +254,12 @@ def rules(state: State, head: str, base: str, most: int) -> str:
 
 
 def _text(state: State, head: str, base: str) -> str:
-    facts = ["# Of call paths: blocks, their bytes, those registered; bytes and nanoseconds of",
-             "# copies to the GPU, and from it. A run counts twice what the one before it counts.",
+    facts = ["# Of call paths: blocks, their bytes, those registered, those copied to the GPU and",
+             "# from it. A run counts twice what the one before it counts.",
              f"# runs: {state.runs}"]
     facts += [f"# site: {name} {'small' if site.small else 'large'}{' left' * site.left} "
-              f"{site.requests} {site.bytes} {site.registered} {site.copies.fields()}"
+              f"{site.requests} {site.bytes} {site.registered} {site.copies.in_bytes} "
+              f"{site.copies.out_bytes}"
               for name, site in sorted(state.sites.items())]
     parts = [head + "#\n" + "\n".join(facts) + "\n", *_proposals(state)]
     small = f"api = {HOST_APIS}\nsize = {SMALL >> 20}M..{LARGE >> 20}M\n"
