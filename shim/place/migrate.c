@@ -283,19 +283,27 @@ void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kern
 static void note_use(struct zc_vmm *v, uint64_t now)
 {
     uint64_t last = __atomic_exchange_n(&zc_movable(v)->last, now, __ATOMIC_RELAXED);
-    if (last && last < now)
+    if (last && last < now) {
+        uint64_t most = zc_movable(v)->most - zc_movable(v)->most / 8;
+        zc_movable(v)->most = now - last > most ? now - last : most;
         __atomic_store_n(&zc_movable(v)->apart, now - last, __ATOMIC_RELAXED);
+    }
 }
 
 /* Launches until a block will be used again, if all goes on as before.  If it is overdue by its own
  * period, which may have been that of two launches of one use, the period of the block that wants
- * its place is assumed; if it is overdue by that as well, its age. */
+ * its place is assumed; if it is overdue by that as well, its age.  One that is fetched may be used
+ * several times a period, and comes late before that is assumed. */
 static uint64_t due_in(const struct zc_vmm *v, uint64_t now, uint64_t period)
 {
     uint64_t apart = __atomic_load_n(&zc_movable(v)->apart, __ATOMIC_RELAXED);
     uint64_t last = __atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED);
-    uint64_t since = now > last ? now - last : 0;
-    return apart > since ? apart - since : period > since ? period - since : since;
+    uint64_t since = now > last ? now - last : 0, most = zc_movable(v)->most;
+    if (apart > since)
+        return apart - since;
+    if (zc_vmm_may_fetch(v) && since < 2 * most)
+        return most > since ? most - since : 1;
+    return period > since ? period - since : since;
 }
 
 /* A search for blocks that may leave the device for another one. */

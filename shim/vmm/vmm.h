@@ -54,6 +54,7 @@ struct zc_movable {
     /* How launches use it (place/migrate.c).  They are counted from 1. */
     uint64_t last;  /* The last one that named the block; 0: none has.  Atomic. */
     uint64_t apart; /* Launches between that and the one before; 0: there was none.  Atomic. */
+    uint64_t most;  /* The most of these, less an eighth at each use.  With the driver lock. */
     uint64_t owed;  /* Microseconds that kernels lost since it is in host memory.  Atomic. */
     uint64_t again; /* The first launch that may try to move it, since one could not.  Atomic. */
 };

@@ -47,6 +47,13 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == $'a copy each: 1\n'* ]]
 }
 
+@test "a block that every layer uses stays, and no more come than are missing" {
+    scene layers
+    local comes
+    comes=$(grep -c '"type":"move".*"block":6,.*"to":"device"' "$ZC_LOG" || true)
+    (( comes <= 2 && $(moved device) <= 20 * 4 ))
+}
+
 @test "a block leaves once the kernels that were given it have ended, in whatever stream" {
     scene running
     (( $(moved host) > 20 ))

@@ -159,6 +159,23 @@ static void unknown(void)
     finish();
 }
 
+/* One block is used in every layer, at different distances, and weights once a pass, by two
+ * launches each; one more weight than there is room for beside it. */
+static void layers(void)
+{
+    start(6);
+    for (unsigned t = 0; t < 20; t++)
+        for (unsigned i = 0; i < 4; i++) {
+            if (i % 2 == 0) {
+                look(5, NULL);
+                look(5, NULL);
+            }
+            look(i, NULL);
+            look(i, NULL);
+        }
+    finish();
+}
+
 /* Launches that keep no order. */
 static void disorder(void)
 {
@@ -707,6 +724,7 @@ int main(int argc, char **argv)
                                           {"unnamed_node", unnamed_node},
                                           {"textures", textures},
                                           {"crowd", crowd},
+                                          {"layers", layers},
                                           {"fails", fails}};
     return RUN_SCENARIO(all, argc, argv);
 }
