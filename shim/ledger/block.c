@@ -31,11 +31,10 @@ static ZC_OWN struct {
     struct zc_block *dead;                   /* Left by signal handlers.  Atomic. */
     struct zc_block *rest_first, *rest_last; /* Removed, not reused yet; oldest first. */
     uint32_t resting;                        /* Number of them. */
-    unsigned watched;                        /* Place that the watcher is called for. */
     uint64_t untracked;                      /* Atomic. */
-    void (*watcher)(int device, int64_t bytes);
 } ledger;
 ZC_OWN bool zc_block_padded;
+ZC_OWN void (*zc_block_on_device)(int device, int64_t bytes);
 
 /* Updates the gauges; quarantined blocks no longer count.  Only the lock's holder writes them, but
  * any process may read them. */
@@ -51,8 +50,9 @@ static void gauge_change(const struct zc_block *block, int sign)
     __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
     if (bytes > gauge->peak_bytes)
         __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
-    if (ledger.watcher != NULL && block->place == ledger.watched)
-        ledger.watcher(block->device, sign * (int64_t)block->size);
+    void (*changed)(int, int64_t) = __atomic_load_n(&zc_block_on_device, __ATOMIC_ACQUIRE);
+    if (changed != NULL && block->place == ZC_PLACE_DEVICE)
+        changed(block->device, sign * (int64_t)block->size);
 }
 
 static void block_rest(struct zc_block *block)
@@ -280,15 +280,6 @@ void zc_block_each(void (*visit)(struct zc_block *block, void *arg), void *arg)
         return;
     for (uint64_t from = 0; (block = next_block(from)) != NULL; from = block->base + 1)
         visit(block, arg);
-    ledger_leave();
-}
-
-void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes))
-{
-    if (!ledger_enter())
-        return;
-    ledger.watched = place;
-    ledger.watcher = changed;
     ledger_leave();
 }
 

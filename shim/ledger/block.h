@@ -181,12 +181,10 @@ void zc_block_remove(struct zc_block *block);
  */
 void zc_block_each(void (*visit)(struct zc_block *block, void *arg), void *arg);
 
-/*
- * From now on calls `changed` with the bytes of each block of a place that comes, or goes (less
- * than 0), and its device.  Under the ledger's lock: it must do as visit() above.  The child of
- * fork(2) does not inherit it.
- */
-void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes));
+/* Called, unless it is NULL, with the bytes of each block that comes to the place `device` or goes
+ * (less than 0), and with its device: under the ledger's lock, so it must do as visit() above.
+ * Atomic. */
+extern void (*zc_block_on_device)(int device, int64_t bytes);
 
 /* A block is in host memory from now on, or with its place again. */
 void zc_block_spill(struct zc_block *block, bool spilled);

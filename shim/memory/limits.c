@@ -157,7 +157,7 @@ static void limits_begin(const struct zc_policy *policy)
     limits.max_device = policy->max_device;
     limits.managed.most = limits_size(limits.max_managed);
     limits.devices.most = limits_size(limits.max_device);
-    zc_block_watch(ZC_PLACE_DEVICE, limits_note_device_block);
+    __atomic_store_n(&zc_block_on_device, limits_note_device_block, __ATOMIC_RELEASE);
 }
 
 /* The program could not use what the pool holds. */
