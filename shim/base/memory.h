@@ -8,14 +8,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Of <linux/mman.h>, for older headers of libc: Linux 4.17, 5.7, 5.14, 5.18, 6.1
- * and 6.13. */
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
+/* Of <linux/mman.h>, for older headers of libc: Linux 5.14, 5.18, 6.1 and 6.13. */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23

@@ -150,12 +150,6 @@ void zc_text_disarm(struct zc_text *t, size_t start)
             t->buf[i] = '?';
 }
 
-#if !__GLIBC_PREREQ(2, 32) /* As <stdio.h> has them there. */
-extern const char *const sys_errlist[];
-extern const int sys_nerr;
-#define strerrordesc_np(value) ((value) < sys_nerr ? sys_errlist[value] : NULL)
-#endif
-
 /* strerror(3) would read the locale, and may allocate.  Two errors of files say what libzc knows of
  * their reasons: it follows no links, and asks for the limit before it writes. */
 static void text_errno(struct zc_text *t, int value)
