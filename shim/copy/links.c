@@ -136,7 +136,7 @@ static bool link_furnish(struct link *link)
     return made;
 }
 
-static bool link_make(struct link *link, int peer)
+static void link_make(struct link *link, int peer)
 {
     char buffer[160];
     struct zc_text text = zc_text_on(buffer, sizeof(buffer));
@@ -151,7 +151,7 @@ static bool link_make(struct link *link, int peer)
     if (!furnished) {
         link_lose(link, made ? "making a buffer and streams there" : "cuCtxCreate");
         link_end(link);
-        return false;
+        return;
     }
     __atomic_fetch_add(&links.made, 1, __ATOMIC_RELAXED);
     zc_text_fmt(&text,
@@ -159,7 +159,6 @@ static bool link_make(struct link *link, int peer)
                 "made in %U ms",
                 peer, (uint64_t)(SLOTS * CHUNK), zc_ticks_to_ns(zc_ticks() - start) / 1000000);
     zc_log_warn(ZC_NOTE, "links", zc_text_cstr(&text));
-    return true;
 }
 
 /* A copy between peers without NVLink would come over the device's own link after all.  A context
@@ -251,11 +250,11 @@ static bool link_usable(struct job *job, struct link *link, int peer)
         job->why = refusal;
     if (link->lost || refusal || (idle && !peer_rests(peer)))
         return false;
-    if (link->context)
-        return link_free(job, link) && (!idle || link_alone(link, peer));
     bool pays = !idle || __atomic_load_n(&links.bytes, __ATOMIC_RELAXED) >=
                              PAYS * (1 + __atomic_load_n(&links.made, __ATOMIC_RELAXED));
-    return pays && link_make(link, peer) && (!idle || link_alone(link, peer));
+    if (!link->context && pays)
+        link_make(link, peer);
+    return link->context && link_free(job, link) && (!idle || link_alone(link, peer));
 }
 
 /* `../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0`: a host bridge, its port, and what is

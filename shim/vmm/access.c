@@ -240,11 +240,11 @@ CUresult zc_vmm_open(const struct zc_copy *c)
 
 CUresult zc_access_open_all(void)
 {
-    int devices = 0;
-    CUresult result = CUDA_SUCCESS;
-    if (__atomic_load_n(&many, __ATOMIC_RELAXED))
-        result = zc_real.cuDeviceGetCount(&devices);
-    if (!__atomic_load_n(&zc_va_list, __ATOMIC_RELAXED) || result != CUDA_SUCCESS || !zc_va_lock())
+    int devices;
+    if (!__atomic_load_n(&zc_va_list, __ATOMIC_RELAXED))
+        return CUDA_SUCCESS;
+    CUresult result = zc_real.cuDeviceGetCount(&devices);
+    if (result != CUDA_SUCCESS || !zc_va_lock())
         return result;
     for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next) {
         result = zc_va_open_host(va);

@@ -44,11 +44,11 @@ copied() {
 
 @test "with grown, blocks are the driver's until an array has grown, and it is remapped then" {
     local later=$growing$'\ngrown = yes'
-    export SIM_TRACE=$BATS_TEST_TMPDIR/trace SIM_MEMORY_MIB=256
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace SIM_MEMORY_MIB=256 SIM_DEVICES=2
     run -0 under_policy "$later" "$program" doubling
     [[ $output == 'copies 2' ]] # Into the second block, and into the first of `vmm`.
     [[ $(grep -c '^cuMemAlloc_v2 ' "$SIM_TRACE") == 2 ]]
-    for scenario in never_freed small_blocks part_copied other_freed no_copy; do
+    for scenario in never_freed small_blocks part_copied other_freed no_copy elsewhere; do
         rm -f "$SIM_TRACE"
         run -0 under_policy "$later" "$program" "$scenario"
         run -1 grep -E '^cuMem(AddressReserve|Create) ' "$SIM_TRACE"

@@ -97,6 +97,10 @@ data in libcuda.so.1: 7' && -z $stderr ]]
     as_bare tables "${everything[@]}"
 }
 
+@test "unknown copies reach memory of another device" {
+    SIM_DEVICES=2 as_bare devices "${everything[@]}"
+}
+
 @test "an unknown copy finds an array whose copy into a larger one was put off" {
     as_bare grows "${everything[@]}"
 }

@@ -414,6 +414,26 @@ static void other_freed(void)
     finish(to);
 }
 
+/* An array does not grow into memory of a pool, nor into another device's. */
+static void elsewhere(void)
+{
+    start_gpu(1);
+    CUdeviceptr there = make(8 * MIB);
+    start_gpu(0);
+    CHECK(cuMemAllocAsync(&to, 8 * MIB, NULL));
+    for (int i = 1; i <= 2; i++) {
+        from = make(4 * MIB);
+        fill(from, i, 4 * MIB, NULL);
+        CHECK(cuMemcpyDtoD(i == 1 ? to : there, from, 4 * MIB));
+        CHECK(cuMemFree(from));
+    }
+    from = make(4 * MIB);
+    has(to, 1, 4 * MIB);
+    CHECK(cuMemFree(from));
+    CHECK(cuMemFree(there));
+    finish(to);
+}
+
 /* The kernel is still waiting for its turn when the copy is asked for; its values belong to it. */
 static void kernel_in_flight(void)
 {
@@ -604,6 +624,7 @@ int main(int argc, char **argv)
         {"part_copied", part_copied},
         {"other_freed", other_freed},
         {"no_copy", no_copy},
+        {"elsewhere", elsewhere},
         {"older_blocks", older_blocks},
         {"copied_often", copied_often},
         {"kernel_in_flight", kernel_in_flight},

@@ -109,6 +109,15 @@ static void test_calloc(void)
     CHECK(!launder && errno == ENOMEM, half);
 }
 
+/* Blocks that grow out of what libc has leave nothing of theirs behind. */
+static void test_realloc_gives_back(void)
+{
+    size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < 2000; i++)
+        free(realloc(paint(malloc(3000), 3000, 5), 1 << 20));
+    CHECK(mallinfo2().uordblks < before + 200 * 3000, before);
+}
+
 static void test_realloc(void)
 {
     EACH_SIZE(from)
@@ -351,6 +360,7 @@ int main(void)
     test_malloc();
     test_calloc();
     test_realloc();
+    test_realloc_gives_back();
     test_other_names();
     test_refused_resize();
     test_alignment();

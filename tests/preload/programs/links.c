@@ -46,10 +46,20 @@ static void end_pair(struct pair *p)
     CHECK(cuMemFreeHost(p->to));
 }
 
+/* Behind each call the thread may be cancelled as before: it holds nothing of libzc's. */
+static void is_free(void)
+{
+    int cancel = -1;
+    EXPECT(!pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel));
+    EXPECT(cancel == PTHREAD_CANCEL_ENABLE);
+}
+
 static void there_and_back(struct pair *p, CUstream stream)
 {
     CHECK(cuMemcpyHtoDAsync(p->device, p->from, p->n, stream));
+    is_free();
     CHECK(cuMemcpyDtoHAsync(p->to, p->device, p->n, stream));
+    is_free();
 }
 
 static bool came_back(const struct pair *p)

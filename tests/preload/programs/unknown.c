@@ -208,6 +208,27 @@ static void tables(void)
     end_gpu(0);
 }
 
+/* A copy reaches the memory of a device to which its own has no peer access. */
+static void devices(void)
+{
+    start_gpu(1);
+    CUdeviceptr there = on_device(6);
+    start_gpu(0);
+    CUdeviceptr here = on_device(-1);
+    find();
+    CHECK(copy(here, there, SIZE, NULL));
+    CHECK(cuCtxSynchronize());
+    show("from the other device", here);
+    CHECK(cuMemsetD8(here, 7, SIZE));
+    CHECK(copy(there, here, SIZE, NULL));
+    CHECK(cuCtxSynchronize());
+    show("to the other device", there);
+    CHECK(cuMemFree(here));
+    CHECK(cuMemFree(there));
+    end_gpu(0);
+    end_gpu(1);
+}
+
 /* The copy of an array into a larger one, which a rule may put off. */
 static void grows(void)
 {
@@ -543,10 +564,11 @@ static void many(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"routes", routes},       {"copies", copies}, {"tables", tables},     {"grows", grows},
-        {"waits", waits},         {"stuck", stuck},   {"captured", captured}, {"threads", threads},
-        {"registers", registers}, {"many", many},     {"operands", operands}, {"nodes", nodes},
-        {"flags", flags},
+        {"routes", routes},     {"copies", copies},     {"tables", tables},
+        {"grows", grows},       {"waits", waits},       {"stuck", stuck},
+        {"captured", captured}, {"threads", threads},   {"registers", registers},
+        {"many", many},         {"operands", operands}, {"nodes", nodes},
+        {"flags", flags},       {"devices", devices},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
