@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""How long a command took when it last ran under `zc run` without a policy, in
-$XDG_STATE_HOME/libzc/runs.json: so that a run under one can say what it gained."""
+"""How long a command took when it last ran under `zc run` without a policy, and how much device
+memory it lacked, in $XDG_STATE_HOME/libzc/runs.json: so that a run under one can say what it
+gained, and the next one without what it will lack."""
 
 from __future__ import annotations
 
@@ -32,25 +33,27 @@ def _key(command: Sequence[str]) -> str:
 
 
 def _runs() -> dict[str, list[int]]:
-    """Wall time in nanoseconds and day, in seconds of Unix time, by command.  A file that is
-    another user's, a link, or damaged holds none."""
+    """Wall time in nanoseconds, day, in seconds of Unix time, and bytes that it lacked, by command.
+    A file that is another user's, a link, or damaged holds none."""
     name = _file()
     try:
         kept = json.loads(own.read(name or "", MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
-    return {key: run for key, run in kept.items() if isinstance(run, list) and len(run) == 2
-            and all(isinstance(one, int) and one > 0 for one in run)} \
+    return {key: run for key, run in kept.items() if isinstance(run, list) and len(run) in (2, 3)
+            and all(isinstance(one, int) and one >= 0 for one in run)} \
         if isinstance(kept, dict) else {}
 
 
-def keep(command: Sequence[str], wall_ns: int) -> None:
-    """Keeps the time of a run without a policy.  Where that can't be, the next run has nothing to
-    compare with."""
+def keep(command: Sequence[str], wall_ns: int | None, lacking: int) -> None:
+    """Keeps the time of a run without a policy, None: that of the one before, and the bytes that it
+    lacked.  Where that can't be, the next run has nothing to compare with."""
     name = _file()
     if name is None:
         return
-    runs = {**_runs(), _key(command): [wall_ns, int(time.time())]}
+    runs, key = _runs(), _key(command)
+    before = runs.get(key, [0])[0]
+    runs[key] = [before if wall_ns is None else wall_ns, int(time.time()), lacking]
     latest = sorted(runs, key=lambda key: -runs[key][1])[:MOST_RUNS]
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
@@ -60,5 +63,9 @@ def keep(command: Sequence[str], wall_ns: int) -> None:
 
 def of(command: Sequence[str]) -> int | None:
     """The wall time of the last run without a policy, in nanoseconds; None where none is known."""
-    run = _runs().get(_key(command))
-    return run[0] if run else None
+    return _runs().get(_key(command), [0])[0] or None
+
+
+def lacked(command: Sequence[str]) -> int:
+    """Bytes of device memory that the last run without host memory for it lacked."""
+    return (_runs().get(_key(command), []) + [0, 0, 0])[2]

@@ -13,6 +13,7 @@ from . import install, logs
 
 MARK = "@"
 ENDING = ".conf"
+LARGER = "@larger-than-gpu"
 
 
 class Preset(NamedTuple):

@@ -12,6 +12,7 @@
 #include "ledger/site.h"
 #include "log/lines.h"
 #include "memory/budget.h"
+#include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "place/fallback.h"
@@ -96,7 +97,7 @@ static void note_unmet(const struct zc_request *request, const struct zc_rule *r
 {
     if (result == CUDA_ERROR_OUT_OF_MEMORY && request->asked == ZC_KIND_DEVICE &&
         !(request->flags & ZC_BLOCK_STREAM) && !(rule && zc_place_hosts(rule)))
-        zc_log_count_unmet(request->size);
+        zc_log_count_unmet(request->size, zc_device_free(request->device));
 }
 
 CUresult zc_allocate(struct zc_request *request, const struct zc_original *f)

@@ -71,14 +71,19 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
 
 ZC_OWN struct zc_log_unmet zc_log_unmet;
 
-void zc_log_count_unmet(uint64_t bytes)
+static void raise_to(uint64_t *most, uint64_t value)
 {
-    struct zc_log_unmet *u = &zc_log_unmet;
-    uint64_t most = __atomic_load_n(&u->largest_bytes, __ATOMIC_RELAXED);
-    while (bytes > most && !__atomic_compare_exchange_n(&u->largest_bytes, &most, bytes, true,
-                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    uint64_t before = __atomic_load_n(most, __ATOMIC_RELAXED);
+    while (value > before && !__atomic_compare_exchange_n(most, &before, value, true,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         continue;
-    __atomic_fetch_add(&u->requests, 1, __ATOMIC_RELAXED);
+}
+
+void zc_log_count_unmet(uint64_t bytes, uint64_t free_bytes)
+{
+    raise_to(&zc_log_unmet.largest_bytes, bytes);
+    raise_to(&zc_log_unmet.lacking_bytes, bytes > free_bytes ? bytes - free_bytes : 0);
+    __atomic_fetch_add(&zc_log_unmet.requests, 1, __ATOMIC_RELAXED);
 }
 
 ZC_OWN struct zc_log_pins zc_log_pins[ZC_COUNTERS_SITES];
@@ -97,10 +102,11 @@ void zc_log_count_far(uint32_t site, uint64_t bytes, int near)
 ZC_OWN struct zc_log_moves zc_log_moves;
 
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
-                 uint64_t waited)
+                 uint64_t waited, bool hidden)
 {
     struct zc_line line;
     *(to_host ? &zc_log_moves.to_host : &zc_log_moves.to_device) += block->size;
+    zc_log_moves.hidden += hidden ? block->size : 0;
     zc_log_moves.blocked += ticks;
     zc_log_moves.waited += waited;
     if (!zc_log_begin(&line, ZC_LOG_ALLOCS, "move"))
@@ -110,6 +116,7 @@ void zc_log_move(const struct zc_block *block, bool to_host, const char *why, ui
     zc_line_u64(&line, "bytes", block->size);
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(ticks));
     zc_line_u64(&line, "waited_ns", zc_ticks_to_ns(waited));
+    zc_line_bool(&line, "hidden", hidden);
     zc_line_str(&line, "why", why);
     zc_log_write(&line);
 }

@@ -36,9 +36,11 @@ struct zc_log_call {
 /* At EVENTS; before it the frames of the call's site, once. */
 void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call);
 
-/* Moves of blocks with `spill = move`, in bytes, and ticks that launches waited for them. */
+/* Moves of blocks with `spill = move` or `fetch`, in bytes, and ticks that launches waited for
+ * them. */
 struct zc_log_moves {
     uint64_t to_device, to_host;
+    uint64_t hidden; /* Of those to the device: kernels still ran when they had come. */
     uint64_t blocked, waited;
 };
 extern struct zc_log_moves zc_log_moves; /* Of this process.  With the driver lock. */
@@ -47,9 +49,10 @@ extern struct zc_log_moves zc_log_moves; /* Of this process.  With the driver lo
  * gives them host memory. */
 struct zc_log_unmet {
     uint64_t requests, largest_bytes;
+    uint64_t lacking_bytes; /* Most that one of them was larger than what the device had free. */
 };
 extern struct zc_log_unmet zc_log_unmet; /* Of this process.  Atomic. */
-void zc_log_count_unmet(uint64_t bytes);
+void zc_log_count_unmet(uint64_t bytes, uint64_t free_bytes);
 
 /* Memory of a site's host blocks. */
 struct zc_log_pins {
@@ -61,11 +64,11 @@ extern struct zc_log_pins zc_log_pins[]; /* Of this process, by site.  Atomic. *
 void zc_log_count_registered(uint32_t site, uint64_t bytes);
 void zc_log_count_far(uint32_t site, uint64_t bytes, int near);
 
-/* A block was moved to host memory or to the device, and why; for how many ticks, and how many
- * launches had waited before.  Counts it, and writes a line at ALLOCS and EVENTS.  With the driver
- * lock. */
+/* A block was moved to host memory or to the device, and why; for how many ticks, how many launches
+ * had waited before, and whether kernels ran all the time.  Counts it, and writes a line at ALLOCS
+ * and EVENTS.  With the driver lock. */
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
-                 uint64_t waited);
+                 uint64_t waited, bool hidden);
 
 /* The frames of a site, and the files of their modules.  Once for each site, see zc_site_is_new():
  * at ALLOCS and EVENTS before its first alloc or copy, else before the summary. */

@@ -220,6 +220,7 @@ static void moves_field(struct zc_line *line)
     zc_line_open(line, "moves", '{');
     zc_line_u64(line, "to_device_bytes", m->to_device);
     zc_line_u64(line, "to_host_bytes", m->to_host);
+    zc_line_u64(line, "hidden_bytes", m->hidden);
     zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(m->blocked));
     zc_line_u64(line, "waited_ns", zc_ticks_to_ns(m->waited));
     zc_line_close(line, '}');
@@ -232,6 +233,7 @@ static void unmet_field(struct zc_line *line)
     zc_line_open(line, "unmet", '{');
     zc_line_u64(line, "requests", zc_log_unmet.requests);
     zc_line_u64(line, "largest_bytes", zc_log_unmet.largest_bytes);
+    zc_line_u64(line, "lacking_bytes", zc_log_unmet.lacking_bytes);
     zc_line_close(line, '}');
 }
 

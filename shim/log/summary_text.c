@@ -66,16 +66,17 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
                     zc_log_pairs.pairs, zc_log_pairs.elided_copies, zc_log_pairs.elided_bytes,
                     zc_log_pairs.copied_bytes);
     if (zc_log_moves.to_device + zc_log_moves.to_host > 0)
-        zc_text_fmt(
-            t, "moves: %B to the device, %B to the host; launches waited %t, and %t for the GPU\n",
-            zc_log_moves.to_device, zc_log_moves.to_host, zc_ticks_to_ns(zc_log_moves.blocked),
-            zc_ticks_to_ns(zc_log_moves.waited));
+        zc_text_fmt(t,
+                    "moves: %B to the device (%B beside kernels), %B to the host; launches waited "
+                    "%t, and %t for the GPU\n",
+                    zc_log_moves.to_device, zc_log_moves.hidden, zc_log_moves.to_host,
+                    zc_ticks_to_ns(zc_log_moves.blocked), zc_ticks_to_ns(zc_log_moves.waited));
     if (zc_log_unmet.requests > 0)
         zc_text_fmt(t,
-                    "the device had no memory for %U request%s, of up to %B: zc run -p "
-                    "@larger-than-gpu lets host memory take what has no room\n",
+                    "the device had no memory for %U request%s of up to %B, and lacked %B: zc run "
+                    "-p @larger-than-gpu lets host memory take what has no room\n",
                     zc_log_unmet.requests, zc_log_unmet.requests == 1 ? "" : "s",
-                    zc_log_unmet.largest_bytes);
+                    zc_log_unmet.largest_bytes, zc_log_unmet.lacking_bytes);
     if (zc_log_kept_peak > 0)
         zc_text_fmt(t, "up to %B of freed host memory kept for later requests\n", zc_log_kept_peak);
     if (zc_block_untracked() > 0)

@@ -60,6 +60,7 @@ static ZC_OWN struct {
     uint64_t idle_at;         /* Microsecond in which the GPU rests by known times. */
     bool impatient;           /* A launch has waited in vain for it to rest. */
     uint64_t waited;          /* Ticks that launches have waited since the last move. */
+    uint64_t before;          /* The mark of the launch before one that a block is fetched for. */
     CUcontext home;           /* The context whose blocks move, that of the first one; */
     CUdevice home_device;     /* and its device. */
     bool elsewhere;           /* Another context uses the GPU. */
@@ -377,8 +378,9 @@ static void log_move(struct zc_block *block, bool to_host, const char *reason, u
 {
     __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
     if (to_host == (zc_block_spilled(block) != 0))
-        zc_log_move(block, to_host, reason, ticks,
-                    __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED));
+        zc_log_move(
+            block, to_host, reason, ticks, __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED),
+            !to_host && moving.before && is_fetched(block) && !zc_mark_passed(moving.before, 0));
 }
 
 /* One block leaves the device, another one comes, or both. */
@@ -533,6 +535,7 @@ static void fetch(struct zc_block *block, uint64_t now, struct named *n)
     const char *why = "";
     uint64_t mark = zc_mark_launch();
     bool tries = now >= __atomic_load_n(&zc_movable(v)->again, __ATOMIC_RELAXED) && mark;
+    moving.before = mark ? mark - 1 : 0;
     if (zc_block_spilled(block) && v->filled && tries && !zc_launch_again())
         try_to(block, now, 0, "a kernel will read it");
     zc_movable(v)->mark = mark;

@@ -58,7 +58,7 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
 
 @test "the summary tells how much moved, and how long launches waited" {
     ZC_SUMMARY=1 scene 8M phases
-    [[ $stderr == *'moves: 24 MiB to the device, 24 MiB to the host; launches waited '* ]]
+    [[ $stderr == *'moves: 24 MiB to the device (0 B beside kernels), 24 MiB to the host; '* ]]
     python3 -c 'import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 moved, sums = [line for line in lines if line["type"] == "move"], lines[-1]["moves"]
@@ -70,8 +70,10 @@ for field in ("blocked_ns", "waited_ns"): # each line rounds
 
 @test "the summary of a program for which the device has no memory names the preset" {
     SIM_MEMORY_MIB=12 ZC_SUMMARY=1 run --separate-stderr under_policy '' "$program" phases
-    [[ $status != 0 && $stderr == *'no memory for 1 request, of up to 4 MiB: zc run -p @larger'* ]]
-    [[ $(tail -n 1 "$ZC_LOG" | jq -c .unmet) == '{"requests":1,"largest_bytes":4194304}' ]]
+    [[ $status != 0 && $stderr == *'no memory for 1 request of up to 4 MiB, and lacked 4 MiB: '* ]]
+    [[ $stderr == *'zc run -p @larger'* ]]
+    [[ $(tail -n 1 "$ZC_LOG" | jq -c .unmet) == \
+        '{"requests":1,"largest_bytes":4194304,"lacking_bytes":4194304}' ]]
     # So is a program told whose first request fails, also under a rule that keeps to the device;
     # not one whose rule gives it host memory.
     rm -f "$ZC_LOG"

@@ -54,6 +54,14 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     (( comes <= 2 && $(moved device) <= 20 * 4 ))
 }
 
+@test "the log tells which bytes came while kernels ran" {
+    scene hidden
+    run -0 jq -r 'select(.type == "move" and .to == "device") | .hidden' "$ZC_LOG"
+    [[ $(tail -n 2 <<<"$output" | xargs) == 'true false' ]]
+    run -0 jq -s '(map(select(.hidden).bytes) | add) == .[-1].moves.hidden_bytes' "$ZC_LOG"
+    [[ $output == true ]]
+}
+
 @test "a block leaves once the kernels that were given it have ended, in whatever stream" {
     scene running
     (( $(moved host) > 20 ))

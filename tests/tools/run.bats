@@ -324,7 +324,7 @@ import ctypes
 cuda, context, block = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
 assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert cuda.cuCtxSetCurrent(context) == 0
-raise SystemExit(cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 50)) + 1)
+raise SystemExit(cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(0)) + 2)
 PYTHON
     run -3 --separate-stderr "$ZC" run -- python3 fails.py
     [[ $stderr != *Findings* && $stderr != *"stands out"* && $stderr != *"Try first"* ]]
@@ -452,4 +452,41 @@ SH
     [[ $(tail -n +"$(($(cat printed) + 1))" said) == *"1 process of gather-shared on "* ]]
     run -125 "$ZC" run --for 1 --compare off -- true
     [[ $output == *"--for reports one run"* ]]
+}
+
+@test "a run that lacks device memory names the preset and the bytes, as the next does at first" {
+    local requests=${KILLED%/*}/requests
+    need_built "$requests"
+    export SIM_MEMORY_MIB=12 XDG_STATE_HOME=$PWD/state
+    local try="\`zc run -p @larger-than-gpu $requests 8 8\`"
+    run -0 --separate-stderr "$ZC" run "$requests" 8 8
+    [[ $output == $'0\n2' && $stderr == *"First try $try."* && $stderr != *"last run"* ]]
+    [[ $stderr == *"the GPU had no memory for 1 request of up to 8 MiB, and lacked 4 MiB. "* ]]
+    run -0 --separate-stderr "$ZC" run -p @everyday "$requests" 8 8
+    [[ $stderr == "zc: the last run of this command lacked 4 MiB of device memory: $try"$'\n'* ]]
+    run -0 --separate-stderr "$ZC" run -q "$requests" 8 8
+    [[ -z $stderr ]]
+    run -0 --separate-stderr "$ZC" run -p @larger-than-gpu "$requests" 8 8
+    [[ $output == $'0\n0' && $stderr != *lacked* ]]
+    # It fits.
+    SIM_MEMORY_MIB=64 run -0 --separate-stderr "$ZC" run "$requests" 8 8
+    [[ $stderr == *lacked* ]]
+    run -0 --separate-stderr "$ZC" run "$requests" 4
+    [[ $stderr != *lacked* && $stderr != *larger* ]]
+    SIM_MEMORY_MIB=64 run -0 --separate-stderr "$ZC" run "$requests" 8 8
+    [[ $stderr != *lacked* && $stderr != *larger* ]]
+    # Of a program that ends for it the last line says so.
+    run -3 --separate-stderr "$ZC" run sh -c "$requests 8 8; exit 3"
+    [[ $(tail -n 1 <<<"$stderr") == *"with status 3; see its own messages above. The GPU had no"* ]]
+    [[ $stderr == *"8 MiB, and lacked 4 MiB: \`zc run -p @larger-than-gpu sh -c "* ]]
+}
+
+@test "the report sums up what moved, and what of it came beside kernels" {
+    local moved=${KILLED%/*}/moved_fetch
+    need_built "$moved"
+    printf '[rule all]\nplace = vmm\nspill = fetch\nchunk = 2M\nbudget = 16M\n' >fetch.conf
+    run -0 --separate-stderr "$ZC" run -p fetch.conf "$moved" hidden
+    local mib='[0-9]+ MiB' of
+    of="$mib of blocks that move came to the device, $mib of it beside kernels, and $mib left it; "
+    [[ $stderr =~ $of"launches waited " ]]
 }

@@ -8,6 +8,7 @@ import contextlib
 import os
 import platform
 import re
+import shlex
 import sys
 import time
 from typing import Iterator
@@ -186,6 +187,9 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     env.setdefault(launch.NVTX, launch.LIBRARY)
     env["ZC_RUN"] = run = f"{platform.node()}.{os.getpid()}.{time.time_ns()}"
     before = set(os.listdir(folder))
+    speaks = not args.quiet and (policies.rank() or 0) == 0
+    if speaks:
+        _foresee(command, policy)
 
     def so_far() -> None:
         with contextlib.suppress(logs.LogError, OSError):
@@ -202,12 +206,26 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     except (logs.LogError, OSError) as error:
         screen.message(f"no report: {error}")
         return ended.status or launch.FAILED
-    speaks = not args.quiet and (policies.rank() or 0) == 0
     if speaks:
         _report(command, made, ended)
     if policy == "auto" and not ended.status:
         _learn(made, speaks)
     return ended.status or _status_of_refusals(made) or _status_of_gate(args.fail_if, made)
+
+
+def _spills(policy: str) -> bool:
+    with contextlib.suppress(OSError), open(policy, encoding="utf-8", errors="replace") as file:
+        return bool(re.search(r"^\s*spill\s*=\s*(?!none)", file.read(), re.MULTILINE))
+    return False
+
+
+def _foresee(command: list[str], policy: str | None) -> None:
+    """Says what will not fit, by the run before, unless the policy has host memory take it."""
+    lacked = last.lacked(command)
+    path = policies.path(policy) if lacked and policy not in ("off", *auto.NAMES) else None
+    if lacked and not (path and _spills(path)):
+        screen.message(f"the last run of this command lacked {units.size(lacked)} of device memory:"
+                       f" `zc run -p {presets.LARGER} {shlex.join(command)}`")
 
 
 def _learn(paths: list[str], speaks: bool) -> None:
@@ -284,12 +302,17 @@ def _report(command: list[str], paths: list[str], ended: launch.Ended | None) ->
 def _gained(command: list[str], totals: Totals, ended: launch.Ended) -> str:
     """What a run under a policy took, beside the last one of the same command without one, which
     is kept for that; "" where there is none."""
+    lacking = totals.lacking()
+    policies_used = {process.policy for process in totals.processes if process.policy}
+    if lacking or not policies_used:
+        whole = not ended.status and not policies_used
+        last.keep(command, ended.wall_ns if whole else None, lacking)
     if ended.status:
         how = f"signal {ended.status - 128}" if ended.status > 128 else f"status {ended.status}"
-        return f"The program ended with {how}; see its own messages above."
-    policies_used = {process.policy for process in totals.processes if process.policy}
+        room = f" {totals.unmet()[:1].upper()}{totals.unmet()[1:]}: `zc run -p " \
+               f"{presets.LARGER} {shlex.join(command)}`." if lacking else ""
+        return f"The program ended with {how}; see its own messages above.{room}"
     if not policies_used:
-        last.keep(command, ended.wall_ns)
         return ""
     bare = last.of(command)
     if bare is None or totals.missed():

@@ -48,7 +48,7 @@ _TABLES = {
         "host_site": WORD, "backing": WORD, "why": WORD, "size_bytes": NUMBER,
         "elided_copies": NUMBER, "elided_bytes": NUMBER, "copied_bytes": NUMBER},
     "moves": {"time_ns": NUMBER, "block": NUMBER, "to": WORD, "bytes": NUMBER,
-              "blocked_ns": NUMBER, "waited_ns": NUMBER, "why": WORD},
+              "blocked_ns": NUMBER, "waited_ns": NUMBER, "hidden": FLAG, "why": WORD},
     "messages": {"time_ns": NUMBER, "severity": WORD, "code": WORD, "text": TEXT},
     "modules": {"module": WORD, "path": WORD, "build_id": WORD},
     "links": {"time_ns": NUMBER, "device": NUMBER, "to_device_bytes": NUMBER,

@@ -7,8 +7,9 @@ import re
 import shlex
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
-from .. import costs, units
+from .. import costs, presets, units
 from ..costs import PARALLEL_SHARE
+from ..logs import number
 from . import ranks
 from .counts import Counts
 from .covered import is_large
@@ -73,7 +74,10 @@ class Finding(NamedTuple):
 def try_first(totals: Totals, findings: Sequence[Finding]) -> str:
     """The command to type next, "" without any: one that compares, and so runs the program seven
     times or more, where that is over soon."""
-    command = next((finding.command for finding in findings if finding.command), "")
+    kind, command = next(((finding.kind, finding.command) for finding in findings
+                          if finding.command), ("", ""))
+    if kind == "unmet":  # Without it the program does not run.
+        return command
     longest = max((process.wall_ns for process in totals.processes), default=0)
     return command if longest >= COMPARED_NS else command.replace(" -p ", " --compare ", 1)
 
@@ -104,7 +108,27 @@ class Finder:
         found += self._flows()
         found.sort(key=lambda finding: (-(finding.gain_ns or finding.weight), finding.site,
                                         finding.text))
-        return [*self._faults(), *self._everyday(), *_told_apart(found)]
+        return [*self._unmet(), *self._faults(), *self._everyday(), *_told_apart(found),
+                *self._moves()]
+
+    def _unmet(self) -> Iterator[Finding]:
+        unmet = self._totals.unmet()
+        if unmet:
+            yield Finding("unmet", 0, f"{unmet}. Under this preset host memory takes what has no "
+                          "room", "", "",
+                          command=f"zc run -p {presets.LARGER} {self._command or 'COMMAND'}")
+
+    def _moves(self) -> Iterator[Finding]:
+        came, hidden, left, blocked, waited = (
+            sum(number(process.moves, name) for process in self._totals.processes)
+            for name in ("to_device_bytes", "hidden_bytes", "to_host_bytes", "blocked_ns",
+                         "waited_ns"))
+        if came or left:
+            yield Finding("moves", blocked + waited,
+                          f"{units.size(came)} of blocks that move came to the device, "
+                          f"{units.size(hidden)} of it beside kernels, and {units.size(left)} left "
+                          f"it; launches waited {units.duration(blocked)} for that, and "
+                          f"{units.duration(waited)} for the GPU", "", "")
 
     def _share(self, counts: Counts) -> str:
         wall = self._wall_ns

@@ -14,7 +14,8 @@ def headline(totals: Totals, findings: Sequence[Finding]) -> str:
     """The sentence, or two or three."""
     copies = totals.counts
     if not copies.asked_calls:
-        return _nothing(totals)
+        command = try_first(totals, findings)
+        return _nothing(totals) + (f" First try `{command}`." if command else "")
     text = f"{_share(totals)}: {units.size(copies.asked_bytes)} in " \
            f"{units.count(copies.asked_calls)} {'copy' if copies.asked_calls == 1 else 'copies'}"
     not_moved = copies.asked_bytes - copies.moved_bytes

@@ -179,7 +179,8 @@ class Process:
     __slots__ = ("path", "host", "rank", "pid", "exe", "program", "hides_python", "arguments",
                  "command", "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns",
                  "wall_ns", "end_ns", "driver_start_ns", "counts", "pageable_asked",
-                 "pageable_moved", "untracked", "lost_lines", "refusals", "missed", "peaks",
+                 "pageable_moved", "untracked", "lost_lines", "refusals", "missed", "moves",
+                 "unmet", "peaks",
                  "level", "state", "job", "world", "launcher", "gpus")
 
     def __init__(self, path: str) -> None:
@@ -199,6 +200,8 @@ class Process:
         self.untracked = self.lost_lines = 0
         self.refusals = Refusals()
         self.missed: Record = {}                   # If the policy's rules took nothing at all.
+        self.moves: Record = {}                    # Of blocks with `spill = move` or `fetch`.
+        self.unmet: Record = {}                    # Requests that the device had no memory for.
         self.peaks: dict[str, int] = {}            # Most bytes at one time, by place.
         self.level = "summary"                     # As its lines show it.
         self.state = "cut"                         # One of STATES.

@@ -252,8 +252,9 @@ class ProcessLog:
         process.untracked = number(record, "untracked")
         process.lost_lines = number(record, "lost_lines")
         process.refusals.take(record, process.policy)
-        missed = record.get("missed")
-        process.missed = missed if isinstance(missed, dict) else {}
+        process.missed, process.moves, process.unmet = (
+            found if isinstance(found, dict) else {}
+            for found in map(record.get, ("missed", "moves", "unmet")))
         for row in rows(record, "places"):
             process.peaks[string(row, "place", "?")] = number(row, "peak_bytes")
         for total in self.sums.flows.values():

@@ -134,6 +134,22 @@ class Totals:
                 f"{string(missed, 'site')}), not of rule {string(missed, 'rule')} (line "
                 f"{number(missed, 'line')}): {string(missed, 'misfit')}")
 
+    def lacking(self) -> int:
+        """Bytes that a request lacked for which the device had no memory; 0 where none failed."""
+        return max((number(process.unmet, "lacking_bytes") or
+                    number(process.unmet, "largest_bytes") for process in self.processes),
+                   default=0)
+
+    def unmet(self) -> str:
+        """What the requests wanted for which the device had no memory; "" where none failed."""
+        failed = [process.unmet for process in self.processes if process.unmet]
+        if not failed:
+            return ""
+        count = sum(number(one, "requests") for one in failed)
+        largest = max(number(one, "largest_bytes") for one in failed)
+        return (f"the GPU had no memory for {count} request{'' if count == 1 else 's'} of up to "
+                f"{units.size(largest)}, and lacked {units.size(self.lacking())}")
+
     def peak(self, place: str) -> int:
         """The most bytes that one process had in a place at a time."""
         return max((process.peaks.get(place, 0) for process in self.processes), default=0)

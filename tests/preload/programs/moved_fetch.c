@@ -9,13 +9,20 @@
 static CUfunction reader;
 static atomic_uint wrong; /* Blocks that a kernel has read and that were not what they must be. */
 
-/* A kernel look(struct work, what each byte must be); `near`: microseconds that it waits first. */
+#define HELD UINT32_MAX
+static atomic_bool held;
+
+/* A kernel look(struct work, what each byte must be); `near`: microseconds that it waits first, or
+ * HELD: as long as the program has it so. */
 static int look_grid(void *const *args, const struct sim_launch *launch)
 {
     const struct work *w = args[0];
     const unsigned char *p = sim_gpu_pointer(w->at);
     (void)launch;
-    usleep(w->near);
+    while (w->near == HELD && held)
+        usleep(100);
+    if (w->near != HELD)
+        usleep(w->near);
     if (!p || !sim_gpu_pointer(w->at + w->bytes - 1))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     wrong += !all_are(p, *(const unsigned char *)args[1], w->bytes);
@@ -87,6 +94,28 @@ static void running(void)
     CHECK(cuCtxSynchronize());
     for (unsigned i = 0; i < 2; i++)
         CHECK(cuStreamDestroy(s[i]));
+    finish();
+}
+
+/* A block comes while a kernel of another one runs, and another one while none does. */
+static void hidden(void)
+{
+    unsigned near = 0, far = 0;
+    start(6);
+    look_through(0, 6, 3);
+    CHECK(cuCtxSynchronize());
+    while (hosted(blocks[near]))
+        near++;
+    while (!hosted(blocks[far]))
+        far++;
+    held = true;
+    CHECK(try_look(near, NULL, HELD));
+    look(far, NULL);
+    held = false;
+    CHECK(cuCtxSynchronize());
+    for (far = 0; !hosted(blocks[far]);)
+        far++;
+    look(far, NULL);
     finish();
 }
 
@@ -699,32 +728,16 @@ static void fails(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"cycle", cycle},
-                                          {"running", running},
-                                          {"calls", calls},
-                                          {"written", written},
-                                          {"unknown", unknown},
-                                          {"disorder", disorder},
-                                          {"graphs", graphs},
-                                          {"questions", questions},
-                                          {"words", words},
-                                          {"unfilled", unfilled},
-                                          {"writes", writes},
-                                          {"stray", stray},
-                                          {"unnamed", unnamed},
-                                          {"many", many},
-                                          {"for_ever", for_ever},
-                                          {"threads", threads},
-                                          {"beside", beside},
-                                          {"peers", peers},
-                                          {"freed", freed},
-                                          {"gone", gone},
-                                          {"forked", forked},
-                                          {"bodies", bodies},
-                                          {"unnamed_node", unnamed_node},
-                                          {"textures", textures},
-                                          {"crowd", crowd},
-                                          {"layers", layers},
-                                          {"fails", fails}};
+    static const struct scenario all[] = {
+        {"cycle", cycle},       {"running", running},   {"hidden", hidden},
+        {"calls", calls},       {"written", written},   {"unknown", unknown},
+        {"disorder", disorder}, {"graphs", graphs},     {"questions", questions},
+        {"words", words},       {"unfilled", unfilled}, {"writes", writes},
+        {"stray", stray},       {"unnamed", unnamed},   {"many", many},
+        {"for_ever", for_ever}, {"threads", threads},   {"beside", beside},
+        {"peers", peers},       {"freed", freed},       {"gone", gone},
+        {"forked", forked},     {"bodies", bodies},     {"unnamed_node", unnamed_node},
+        {"textures", textures}, {"crowd", crowd},       {"layers", layers},
+        {"fails", fails}};
     return RUN_SCENARIO(all, argc, argv);
 }
