@@ -17,11 +17,11 @@ PEAK = Metric("peak memory", ("peak_bytes",), "MiB", goals=(Goal("bare", 1.10, A
 
 
 def learning(row: Row, group: str, *metrics: Metric) -> Row:
-    """The job of a row, four ways."""
+    """The job of a row, four ways; its notes are those of its own suite."""
     ways = tuple(Way(label, row.ways[0].program, policy)
                  for label, policy in (("bare", None), ("everyday", "everyday"), (TUNED, TUNED),
                                    (AUTO, AUTO)))
-    return replace(row, group=group, ways=ways, metrics=metrics, process=GOALS)
+    return replace(row, group=group, ways=ways, metrics=metrics, process=GOALS, note="")
 
 
 def script(name: str, file: str, small: str) -> Row:
