@@ -17,7 +17,6 @@ enum zc_lock_rank {
     ZC_RANK_PAIRS,
     ZC_RANK_HINT,
     ZC_RANK_RATES,
-    ZC_RANK_STREAMS,
     ZC_RANK_UNKNOWN, /* Calls that libzc does not know. */
     ZC_RANK_RULES,   /* Reading the policy. */
     ZC_RANK_OPENING, /* Opening the host heap. */

@@ -184,8 +184,7 @@ static bool context_rests(CUcontext context, int peer)
     if (zc_leaving(context) || zc_context_enter(context, &entered) != CUDA_SUCCESS)
         return false;
     bool other = zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != peer;
-    bool rests = other || (zc_real.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_SUCCESS &&
-                           zc_streams_idle(context));
+    bool rests = other || zc_stream_rests_in(context, 0);
     zc_context_leave(entered);
     return rests;
 }

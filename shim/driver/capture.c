@@ -47,8 +47,9 @@ void zc_capture_ended(CUstream stream)
     __atomic_fetch_sub(&zc_captures, 1, __ATOMIC_ACQ_REL);
 }
 
-/* Of several captures nobody knows which ones the streams that take part in them belong to. */
-bool zc_capture_goes_with(CUstream stream, enum zc_flavour flavour)
+/* True if a capture is known to end with the stream, should that be destroyed: it began there, and
+ * no other goes on.  Of several nobody knows which ones the streams in them belong to. */
+static bool goes_with(CUstream stream, enum zc_flavour flavour)
 {
     return __atomic_load_n(&zc_captures, __ATOMIC_ACQUIRE) == 1 &&
            __atomic_load_n(&began_alone, __ATOMIC_ACQUIRE) == stream &&
@@ -84,6 +85,15 @@ BEGIN(stream, graph, dependencies, edges, count, mode)
 ZC_BODY(cuStreamBeginRecaptureToGraph, (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
                                         CUgraphRecaptureCallback callback, void *data))
 BEGIN(stream, mode, graph, callback, data)
+
+ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
+{
+    bool captures = goes_with(stream, entry->flavour);
+    CUresult result = real(stream);
+    if (captures && result == CUDA_SUCCESS)
+        zc_capture_ended(stream);
+    return result;
+}
 
 /* A capture ends whatever the result is, unless this stream had none: an invalidated capture
  * returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */

@@ -34,7 +34,3 @@ void zc_capture_restore(CUstreamCaptureMode before);
  * NULL; and it has ended. */
 void zc_capture_begun(CUstream stream);
 void zc_capture_ended(CUstream stream);
-
-/* True if a capture is known to end with the stream, should that be destroyed: it began there, and
- * no other goes on. */
-bool zc_capture_goes_with(CUstream stream, enum zc_flavour flavour);

@@ -3,9 +3,39 @@
 #include "driver/stream.h"
 
 #include "base/clock.h"
+#include "base/own.h"
 #include "base/wait.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
+
+/* The driver notices that work has ended a little later than it ends. */
+#define NOTICED_NS UINT64_C(20000)
+
+/* How long a call waits for the GPU to come to rest, and how many calls do so in a row where it
+ * does not. */
+#define RESTS_MS 200u
+#define VAIN_MOST 5u
+
+static ZC_OWN struct {
+    bool independent; /* There was a stream that the legacy one does not cover.  Atomic, */
+    bool silent;      /* and so is this: the driver does not tell of those (before CUDA 12.5). */
+} streams;
+
+void zc_stream_made(unsigned flags)
+{
+    if (flags & CU_STREAM_NON_BLOCKING)
+        __atomic_store_n(&streams.independent, true, __ATOMIC_RELAXED);
+}
+
+bool zc_stream_covered(void)
+{
+    return !__atomic_load_n(&streams.independent, __ATOMIC_RELAXED);
+}
+
+bool zc_stream_rest_known(void)
+{
+    return !__atomic_load_n(&streams.silent, __ATOMIC_RELAXED);
+}
 
 /* Streams made with CU_STREAM_NON_BLOCKING are not ordered with the legacy stream. */
 static bool is_independent(CUstream stream, enum zc_flavour flavour)
@@ -142,31 +172,50 @@ CUresult zc_stream_drain_context(CUcontext context)
     return event ? zc_stream_wait_mark(event) : zc_stream_wait_context(context);
 }
 
-/* CUDA_SUCCESS if nothing runs.  The legacy stream answers for those that it covers. */
-static CUresult look_for_work(void)
+/* An event behind the work of all streams of the current context, also of destroyed ones. */
+static CUevent mark_all(void)
 {
-    CUresult result =
-        zc_streams_known() ? zc_real.cuStreamQuery(CU_STREAM_LEGACY) : CUDA_ERROR_NOT_SUPPORTED;
-    return result == CUDA_SUCCESS && !zc_streams_idle(NULL) ? CUDA_ERROR_NOT_READY : result;
+    CUcontext context = NULL;
+    CUevent event = NULL;
+    if (zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+        zc_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return NULL;
+    CUresult result = zc_real.cuCtxRecordEvent(context, event);
+    if (result == CUDA_SUCCESS)
+        return event;
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        __atomic_store_n(&streams.silent, true, __ATOMIC_RELAXED);
+    zc_real.cuEventDestroy_v2(event);
+    return NULL;
 }
 
-bool zc_stream_rests(unsigned most_ms)
+/* True once the current context rests.  Each record may take room of the driver's as long as a
+ * stream has work, so there is one. */
+static bool this_rests(unsigned most_ms)
 {
-    uint64_t start = zc_ticks();
-    CUresult result;
-    while ((result = look_for_work()) == CUDA_ERROR_NOT_READY &&
-           zc_ticks_to_ns(zc_ticks() - start) < most_ms * UINT64_C(1000000))
-        zc_nap(50);
+    uint64_t start = zc_ticks(), took = 0;
+    CUevent event = zc_stream_covered() ? NULL : mark_all();
+    CUresult result = CUDA_ERROR_NOT_READY;
+    if (!event && !zc_stream_covered())
+        return false;
+    while (result == CUDA_ERROR_NOT_READY &&
+           (took < most_ms * UINT64_C(1000000) || took < NOTICED_NS)) {
+        if (took > NOTICED_NS)
+            zc_nap(50);
+        result = event ? zc_real.cuEventQuery(event) : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
+        took = zc_ticks_to_ns(zc_ticks() - start);
+    }
+    if (event)
+        zc_real.cuEventDestroy_v2(event);
     return result == CUDA_SUCCESS;
 }
 
-/* In doubt false. */
-static bool rests_in(CUcontext context, unsigned most_ms)
+bool zc_stream_rests_in(CUcontext context, unsigned most_ms)
 {
     bool entered;
     if (zc_leaving(context) || zc_context_enter(context, &entered) != CUDA_SUCCESS)
         return false;
-    bool rest = zc_stream_rests(most_ms);
+    bool rest = this_rests(most_ms);
     zc_context_leave(entered);
     return rest;
 }
@@ -176,13 +225,29 @@ static bool others_rest(CUcontext but, unsigned most_ms)
     bool known, rest = true;
     CUcontext context = zc_context_at(0, &known);
     for (unsigned i = 1; rest && context; context = zc_context_at(i++, &known))
-        rest = context == but || rests_in(context, most_ms);
+        rest = context == but || zc_stream_rests_in(context, most_ms);
     return rest && known;
+}
+
+bool zc_stream_rests(unsigned most_ms)
+{
+    CUcontext context = NULL;
+    return this_rests(most_ms) &&
+           (zc_stream_covered() ||
+            (zc_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && others_rest(context, most_ms)));
+}
+
+bool zc_stream_come_to_rest(void)
+{
+    static ZC_OWN unsigned in_vain; /* Calls since the last one that was not. */
+    bool rest = zc_stream_rests(in_vain < VAIN_MOST ? RESTS_MS : 0);
+    in_vain = rest ? 0 : in_vain + 1;
+    return rest;
 }
 
 bool zc_stream_all_rest(CUcontext first, unsigned most_ms)
 {
-    return rests_in(first, most_ms) && others_rest(first, most_ms);
+    return zc_stream_rests_in(first, most_ms) && others_rest(first, most_ms);
 }
 
 bool zc_stream_others_rest(CUcontext but, unsigned most_ms)

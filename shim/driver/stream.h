@@ -34,12 +34,27 @@ CUresult zc_stream_wait_context(CUcontext context);
 /* The same without streams that are independent of the context's legacy stream. */
 CUresult zc_stream_drain_context(CUcontext context);
 
-/* True once the current context has nothing to do, nor any stream that is independent of its legacy
- * stream; false if that takes longer than `most_ms`.  With driver/lock.h, outside of captures. */
+/* A stream was made with these flags; and whether the legacy streams cover all that were. */
+void zc_stream_made(unsigned flags);
+bool zc_stream_covered(void);
+
+/* True once the current context has nothing to do, and no other one has if there are streams that
+ * the legacy ones do not cover; false if that takes longer than `most_ms`, and in doubt.  With
+ * driver/lock.h, outside of captures. */
 bool zc_stream_rests(unsigned most_ms);
 
-/* The same of a context, and of all others that the program has: what ends a registration waits for
- * all devices, and one of them may wait for what the program does next. */
+/* The same, as long as a call of the program's may wait for that: a kernel may wait for what the
+ * program does next, for as long as it runs, and nobody can know that.  So calls that have waited
+ * in vain are followed by some that do not wait. */
+bool zc_stream_come_to_rest(void);
+
+/* False once the driver has not told of streams that the legacy ones do not cover: it does from
+ * CUDA 12.5 on. */
+bool zc_stream_rest_known(void);
+
+/* The same of one context alone; and of it and all others that the program has: what ends a
+ * registration waits for all devices, and one of them may wait for what the program does next. */
+bool zc_stream_rests_in(CUcontext context, unsigned most_ms);
 bool zc_stream_all_rest(CUcontext first, unsigned most_ms);
 
 /* The same of all contexts but one, or with NULL of all.  Outside of captures; takes driver/lock.h.
@@ -66,11 +81,3 @@ struct zc_stream_ident {
  * stream equals another. */
 void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out);
 bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b);
-
-/* True if no stream that is independent of its legacy stream has pending work, nor one that was
- * destroyed: of a context, or with NULL of any.  In doubt false.  Only with the driver lock, which
- * keeps streams from being destroyed, and not during captures. */
-bool zc_streams_idle(CUcontext context);
-
-/* False from when there were more than that answer covers: then it stays false. */
-bool zc_streams_known(void);

@@ -13,7 +13,6 @@
     X(summary)                                                                                     \
     X(ranges)                                                                                      \
     X(launch)                                                                                      \
-    X(streams)                                                                                     \
     X(marks)                                                                                       \
     X(regret)                                                                                      \
     X(limits)                                                                                      \

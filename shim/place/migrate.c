@@ -405,7 +405,8 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
 static bool wait_for(bool (*rests)(const struct zc_block *block, unsigned most_ms),
                      const struct zc_block *block)
 {
-    bool waits = !__atomic_load_n(&moving.impatient, __ATOMIC_RELAXED), known = zc_streams_known();
+    bool waits = !__atomic_load_n(&moving.impatient, __ATOMIC_RELAXED),
+         known = zc_stream_rest_known();
     unsigned most_ms = waits ? patience() : 0;
     uint64_t start = zc_ticks();
     bool rested = rests(block, most_ms);
@@ -416,7 +417,8 @@ static bool wait_for(bool (*rests)(const struct zc_block *block, unsigned most_m
         zc_message(ZC_NOTE, "move",
                    "%s before launches, one of which has waited %U ms for that: they wait no more, "
                    "and blocks move only where it rests",
-                   known ? "the GPU does not come to rest" : "too many streams may use the GPU",
+                   known ? "the GPU does not come to rest"
+                         : "the driver does not tell of all streams",
                    took_ms);
     }
     return rested;

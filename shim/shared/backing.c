@@ -22,11 +22,6 @@
 #include "vmm/grow.h"
 #include "vmm/move.h"
 
-/* How long a call waits for the GPU to come to rest, and how many calls do so in a row where it
- * does not. */
-#define RESTS_MS 200u
-#define VAIN_MOST 5u
-
 #define CANT "its host block can't be mapped for the device now"
 
 bool zc_shared_possible(const struct zc_want *want, const char **why)
@@ -69,23 +64,14 @@ static void set_real(struct zc_shared *p, enum zc_kind kind)
         __atomic_store_n(&p->block->real, (uint8_t)kind, __ATOMIC_RELAXED);
 }
 
-/* A kernel may wait for what the program does after its copy, for as long as the program runs, and
- * nobody can know that.  With driver/lock.h. */
-static bool comes_to_rest(void)
-{
-    static ZC_OWN unsigned in_vain; /* Calls since the last one that was not. */
-    bool rests = zc_stream_rests(in_vain < VAIN_MOST ? RESTS_MS : 0);
-    in_vain = rests ? 0 : in_vain + 1;
-    return rests;
-}
-
 /* Gives back the memory that the block has got already, because something was launched.  Kernels
  * that run could read of it what was never written, so they end first. */
 static bool backing_empty(struct zc_shared *p)
 {
     struct zc_vmm *v = p->vmm;
-    return !v->held || (comes_to_rest() && zc_stream_wait_context(v->va.context) == CUDA_SUCCESS &&
-                        zc_lazy_empty(v) == CUDA_SUCCESS);
+    return !v->held ||
+           (zc_stream_come_to_rest() && zc_stream_wait_context(v->va.context) == CUDA_SUCCESS &&
+            zc_lazy_empty(v) == CUDA_SUCCESS);
 }
 
 /* Nothing is left at the block's addresses but their reservation. */
@@ -102,9 +88,9 @@ static void backing_hide(struct zc_shared *p, size_t span)
 static bool take_pin(struct zc_extent *e)
 {
     enum zc_extent_pin pin = zc_pinned_hold(e);
-    bool taken =
-        pin == ZC_PIN_NONE || pin == ZC_PIN_REFUSED ||
-        (pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && comes_to_rest() && zc_pinned_unregister(e));
+    bool taken = pin == ZC_PIN_NONE || pin == ZC_PIN_REFUSED ||
+                 (pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && zc_stream_come_to_rest() &&
+                  zc_pinned_unregister(e));
     if (!taken)
         zc_pinned_let_go(e, pin);
     return taken;
@@ -287,7 +273,7 @@ static CUresult backing_change(struct zc_shared *p, const char *why, bool gently
         return CUDA_SUCCESS;
     bool entered = backing_enter(p, &mode);
     CUresult result =
-        gently && !comes_to_rest() ? CUDA_ERROR_NOT_READY : backing_become_own(p, refused);
+        gently && !zc_stream_come_to_rest() ? CUDA_ERROR_NOT_READY : backing_become_own(p, refused);
     if (result == CUDA_SUCCESS)
         p->why = why;
     backing_leave(entered, mode);

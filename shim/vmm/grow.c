@@ -105,14 +105,15 @@ static CUresult grow_before_launch(const struct zc_launch *launch)
 }
 
 /* True if the copy is in order behind all other work.  The legacy stream orders it behind
- * everything in its context except streams that are independent of it; for those, nothing may be
- * running.  Work that is not ordered before the copy could change the source after it.  Work of
- * another context is ordered only before copies of that context. */
+ * everything in its context except streams that are independent of it; where there are such,
+ * nothing may be running.  Work that is not ordered before the copy could change the source after
+ * it.  Work of another context is ordered only before copies of that context. */
 static bool in_order(const struct zc_copy *c, CUcontext context)
 {
     bool legacy = c->stream == CU_STREAM_LEGACY || (!c->stream && c->flavour == ZC_LEGACY);
     return zc_stream_context(c->stream, c->flavour) == context &&
-           (legacy || zc_stream_idle(CU_STREAM_LEGACY, ZC_LEGACY)) && zc_streams_idle(NULL);
+           (zc_stream_covered() ? legacy || zc_stream_idle(CU_STREAM_LEGACY, ZC_LEGACY)
+                                : zc_stream_come_to_rest());
 }
 
 static bool pends(const struct zc_vmm *v)

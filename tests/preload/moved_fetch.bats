@@ -187,7 +187,7 @@ spill = move
 chunk = 2M
 budget = 12M' timeout 60 "${program%/*}/move_model" "$seed" $way
             [[ -z $output && ($way == *s || ! -s $SIM_LEAKS) ]]
-            [[ -n ${SEEDS-} || $(moved device) -gt 5 ]]
+            [[ -n ${SEEDS-} || $(moved device) -gt 3 ]]
         done
     done
 }

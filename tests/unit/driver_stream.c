@@ -22,6 +22,8 @@
 static CUcontext stack[8];
 static unsigned depth, asked[CONTEXTS];
 static bool busy[CONTEXTS], refuses[CONTEXTS];
+static CUresult recorded; /* The answer of a record of a context. */
+static unsigned events;
 
 static CUcontext context(unsigned i)
 {
@@ -60,6 +62,44 @@ static CUresult query(CUstream stream)
     return busy[(uintptr_t)now - 1] ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
+static CUresult create_event(CUevent *out, unsigned flags)
+{
+    assert_int_equal(flags, CU_EVENT_DISABLE_TIMING);
+    *out = (CUevent)(uintptr_t)0x50;
+    events++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+    assert_ptr_equal(event, (CUevent)(uintptr_t)0x50);
+    events--;
+    return CUDA_SUCCESS;
+}
+
+static CUresult record_context(CUcontext c, CUevent event)
+{
+    CUcontext now;
+
+    assert_ptr_equal(event, (CUevent)(uintptr_t)0x50);
+    get_current(&now);
+    assert_ptr_equal(now, c);
+    return recorded;
+}
+
+static CUresult query_event(CUevent event)
+{
+    assert_ptr_equal(event, (CUevent)(uintptr_t)0x50);
+    return query(CU_STREAM_LEGACY);
+}
+
+static CUresult legacy_is_not_asked(CUstream stream)
+{
+    (void)stream;
+    fail();
+    return CUDA_SUCCESS;
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -69,6 +109,12 @@ static int begin(void **state)
     zc_real.cuCtxPushCurrent_v2 = push;
     zc_real.cuCtxPopCurrent_v2 = pop;
     zc_real.cuStreamQuery = query;
+    zc_real.cuEventCreate = create_event;
+    zc_real.cuEventDestroy_v2 = destroy_event;
+    zc_real.cuCtxRecordEvent = record_context;
+    zc_real.cuEventQuery = query_event;
+    recorded = CUDA_SUCCESS;
+    events = 0;
     depth = 0;
     push(context(0));
     for (unsigned i = 0; i < CONTEXTS; i++) {
@@ -139,6 +185,31 @@ static void a_moment_is_waited_for_work_to_end(void **state)
     assert_true(asked[1] > 1);
 }
 
+/* A stream that the legacy one does not cover. */
+static void an_event_of_each_context_tells_of_independent_streams(void **state)
+{
+    (void)state;
+    zc_stream_made(0);
+    assert_true(zc_stream_covered());
+    zc_stream_made(CU_STREAM_NON_BLOCKING);
+    assert_false(zc_stream_covered());
+    zc_real.cuStreamQuery = legacy_is_not_asked;
+    expect(true, true);
+    assert_true(zc_stream_rests(0));
+    for (unsigned i = 0; i < CONTEXTS; i++) {
+        busy[i] = true;
+        expect(false, i == 0);
+        assert_false(zc_stream_rests(0)); /* Whichever context it is of. */
+        busy[i] = false;
+    }
+    assert_int_equal(events, 0);
+    assert_true(zc_stream_rest_known());
+    recorded = CUDA_ERROR_NOT_SUPPORTED; /* Before CUDA 12.5. */
+    expect(false, false);
+    assert_false(zc_stream_rest_known());
+    assert_int_equal(events, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +217,7 @@ int main(void)
         cmocka_unit_test_setup(a_context_that_cannot_be_asked_does_not_rest, begin),
         cmocka_unit_test_setup(contexts_that_are_not_known_do_not_rest, begin),
         cmocka_unit_test_setup(a_moment_is_waited_for_work_to_end, begin),
+        cmocka_unit_test_setup(an_event_of_each_context_tells_of_independent_streams, begin),
     };
 
     zc_clock_calibrate();

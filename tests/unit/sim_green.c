@@ -140,6 +140,42 @@ static void events_stand_for_all_of_its_work(void **state)
     ok(cuGreenCtxDestroy(second));
 }
 
+/* Also of streams that are gone, and later work elsewhere does not wait for it. */
+static void an_event_of_a_context_stands_for_all_of_its_streams(void **state)
+{
+    CUgreenCtx part = green(8);
+    CUcontext context;
+    CUstream gone, other, green_stream;
+    CUevent event;
+    (void)state;
+    sem_init(&go, 0, 0);
+    ok(cuGreenCtxStreamCreate(&green_stream, part, CU_STREAM_NON_BLOCKING, 0));
+    ok(cuCtxGetCurrent(&context));
+    ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    ok(cuCtxRecordEvent(context, event));
+    ok(cuEventQuery(event));
+    ok(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamCreate(&other, CU_STREAM_DEFAULT));
+    ok(cuLaunchHostFunc(gone, wait_for_go, NULL));
+    ok(cuStreamDestroy_v2(gone));
+    ok(cuCtxRecordEvent(context, event));
+    ok(cuStreamSynchronize(other));
+    refused(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+    sem_post(&go);
+    ok(cuEventSynchronize(event));
+    ok(cuCtxRecordEvent(context, event));
+    ok(cuEventQuery(event));
+    ok(cuLaunchHostFunc(green_stream, wait_for_go, NULL));
+    ok(cuCtxRecordEvent(context, event));
+    refused(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+    sem_post(&go);
+    ok(cuEventSynchronize(event));
+    refused(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(context, NULL));
+    ok(cuEventDestroy_v2(event));
+    ok(cuStreamDestroy_v2(other));
+    ok(cuGreenCtxDestroy(part));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +183,7 @@ int main(void)
         sim_test(its_memory_is_the_primary_contexts),
         sim_test(its_streams_are_known_as_its_own),
         sim_test(events_stand_for_all_of_its_work),
+        sim_test(an_event_of_a_context_stands_for_all_of_its_streams),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, start, NULL);

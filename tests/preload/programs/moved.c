@@ -126,7 +126,7 @@ static void told(void)
     end();
 }
 
-/* The program has more streams than libzc asks whether they rest. */
+/* The program has streams that the legacy one does not cover. */
 static void many_streams(void)
 {
     static CUstream streams[600];

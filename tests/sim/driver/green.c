@@ -153,7 +153,30 @@ SIM_API(cuGreenCtxGetDevResource, (CUgreenCtx handle, CUdevResource *out, CUdevR
     return ctx ? fill(out, type, ctx->device, ctx->processors) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* The work that its streams have now comes before the record. */
+/* Records behind the work that streams of a context have now, and those of green ones made of it;
+ * later work of theirs does not wait for it.  Without work it has been reached (measured on an
+ * H100, tests/gpu/stream_facts.h100.txt). */
+static CUresult record_all(struct sim_context *ctx, struct sim_event *e)
+{
+    struct sim_stream *by = NULL;
+    for (struct sim_context *c = sim_contexts; c; c = c->next)
+        for (struct sim_stream *s = c->streams; s && (c == ctx || c->base == ctx); s = s->next) {
+            if (s == by || s->completed == s->submitted)
+                continue;
+            by = by ? by : sim_stream_new(ctx, NULL, CU_STREAM_NON_BLOCKING, 0);
+            sim_stream_wait_point(by, sim_stream_point(s));
+        }
+    if (!by) {
+        sim_point_drop(&e->point);
+        e->recorded = true;
+        e->capture = NULL;
+        return CUDA_SUCCESS;
+    }
+    CUresult r = sim_event_record(e, by);
+    sim_stream_end(by);
+    return r;
+}
+
 SIM_API(cuGreenCtxRecordEvent, (CUgreenCtx handle, CUevent event), (handle, event))
 {
     struct sim_context *ctx = green_of(handle);
@@ -163,10 +186,19 @@ SIM_API(cuGreenCtxRecordEvent, (CUgreenCtx handle, CUevent event), (handle, even
     for (struct sim_stream *s = ctx->streams; s; s = s->next)
         if (s->capture)
             return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    for (struct sim_stream *s = ctx->streams; s; s = s->next)
-        if (s != ctx->legacy)
-            sim_stream_wait_point(ctx->legacy, sim_stream_point(s));
-    return sim_event_record(e, ctx->legacy);
+    return record_all(ctx, e);
+}
+
+SIM_API(cuCtxRecordEvent, (CUcontext handle, CUevent event), (handle, event))
+{
+    struct sim_context *ctx = sim_context_of(handle);
+    struct sim_event *e = sim_event_of(event);
+    if (!ctx || !ctx->alive)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!e || e->ctx != (ctx->base ? ctx->base : ctx))
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = sim_capture_unsafe_context(ctx);
+    return r == CUDA_SUCCESS ? record_all(ctx, e) : r;
 }
 
 SIM_API(cuGreenCtxWaitEvent, (CUgreenCtx handle, CUevent event), (handle, event))
