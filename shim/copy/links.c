@@ -57,11 +57,11 @@ struct link {
     CUcontext context; /* libzc's own, on the peer; NULL: not made. */
     CUdeviceptr buffer;
     CUstream stream[SLOTS];
-    CUevent passed[SLOTS];         /* Behind the work of each slot; the first behind that of all. */
-    CUcontext reached;             /* The peer has access to its memory; or NULL.  Atomic. */
-    struct zc_stream_ident served; /* The stream of the last copy. */
-    uint64_t port;                 /* port_of(); 0: not asked yet.  Atomic. */
-    uint64_t asked;                /* When it was asked whether other processes are there. */
+    CUevent passed[SLOTS]; /* Behind the work of each slot; the first behind that of all. */
+    CUcontext reached;     /* The peer has access to its memory; or NULL.  Atomic. */
+    uint64_t served;       /* zc_stream_id() of the last copy. */
+    uint64_t port;         /* port_of(); 0: not asked yet.  Atomic. */
+    uint64_t asked;        /* When it was asked whether other processes are there. */
 };
 
 static ZC_OWN struct {
@@ -75,12 +75,12 @@ struct job {
     struct zc_copy *c;
     CUdeviceptr host, device;
     CUcontext context; /* The current one, of the copy and its device block. */
-    struct zc_stream_ident stream;
-    CUevent begin;   /* Behind what the stream had to do before the copy. */
-    bool in;         /* To the device. */
-    int8_t own;      /* The device. */
-    size_t part;     /* Bytes of each peer's part. */
-    const char *why; /* Why a peer is not used. */
+    uint64_t stream;   /* zc_stream_id() */
+    CUevent begin;     /* Behind what the stream had to do before the copy. */
+    bool in;           /* To the device. */
+    int8_t own;        /* The device. */
+    size_t part;       /* Bytes of each peer's part. */
+    const char *why;   /* Why a peer is not used. */
 };
 
 static bool is_pinned(const struct zc_operand *b, uint64_t bytes)
@@ -209,7 +209,7 @@ static bool link_free(const struct job *job, struct link *link)
     CUresult state = zc_real.cuEventQuery(link->passed[0]);
     if (state != CUDA_SUCCESS && state != CUDA_ERROR_NOT_READY)
         link_lose(link, "cuEventQuery");
-    return !link->lost && (state == CUDA_SUCCESS || zc_stream_same(&link->served, &job->stream));
+    return !link->lost && (state == CUDA_SUCCESS || (job->stream && link->served == job->stream));
 }
 
 /* `links = idle`: gives a link back whose GPU another process works on as well, or will.  The
@@ -449,10 +449,10 @@ bool zc_links_copy(struct zc_copy *c)
                       .device = device->address,
                       .context = device->block->context,
                       .own = device->block->device,
+                      .stream = zc_stream_id(c->stream, c->flavour),
                       .in = in};
     uint8_t peers[ZC_LINKS_MAX];
     CUstreamCaptureMode before = zc_capture_relax();
-    zc_stream_identify(c->stream, c->flavour, &job.stream);
     __atomic_fetch_add(&links.bytes, c->bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&links.small, 0, __ATOMIC_RELAXED);
     unsigned count = claim_links(&job, peers);

@@ -77,46 +77,12 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
     return result;
 }
 
-static unsigned long long stream_id(CUstream stream, enum zc_flavour flavour)
+uint64_t zc_stream_id(CUstream stream, enum zc_flavour flavour)
 {
     unsigned long long id = 0;
-    bool told = ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
+    bool told =
+        !zc_capture_any() && ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
     return told ? id : 0;
-}
-
-static unsigned next_number(void)
-{
-    static unsigned last;
-    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
-}
-
-/* The kernel reuses the id of a thread that has ended. */
-static unsigned thread_number(void)
-{
-    static __thread unsigned own;
-    if (!own)
-        own = next_number();
-    return own;
-}
-
-void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out)
-{
-    bool threads = zc_stream_kind_of(stream, flavour) == ZC_STREAM_PER_THREAD;
-    if (zc_capture_any()) {
-        *out = (struct zc_stream_ident){.thread = next_number()};
-        return;
-    }
-    *out = (struct zc_stream_ident){.handle = stream,
-                                    .flavour = flavour,
-                                    .context = zc_stream_context(stream, flavour),
-                                    .thread = threads ? thread_number() : 0,
-                                    .id = stream_id(stream, flavour)};
-}
-
-bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b)
-{
-    return a->handle == b->handle && a->context == b->context && a->id == b->id &&
-           a->thread == b->thread && a->flavour == b->flavour;
 }
 
 /* cuCtxSynchronize ends each capture in its context, whatever the thread's capture mode.  cuMemFree

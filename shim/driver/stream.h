@@ -68,16 +68,6 @@ bool zc_stream_others_rest(CUcontext but, unsigned most_ms);
  */
 bool zc_stream_may_wait(CUcontext waited, unsigned most_ms);
 
-/* Identifies a stream among those that have the same handle in other threads or contexts, or had it
- * before. */
-struct zc_stream_ident {
-    CUstream handle;
-    CUcontext context;
-    unsigned long long id; /* From cuStreamGetId; 0 if the driver does not say. */
-    unsigned thread;       /* Id of its thread; 0 if all threads mean the same stream. */
-    enum zc_flavour flavour;
-};
-/* cuStreamGetId ends the capture that its stream is in (seen on an H200).  So during captures no
- * stream equals another. */
-void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out);
-bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b);
+/* The driver's number for a stream, which no other one has in the process.  0 where it tells none,
+ * and during captures: the question ends the one that its stream is in (seen on an H200). */
+uint64_t zc_stream_id(CUstream stream, enum zc_flavour flavour);

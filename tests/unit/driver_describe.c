@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What calls name: the stream that a handle means, and the copies of a node of a graph. */
+/* What calls name: the copies of a node of a graph. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
                                      */
 
@@ -9,49 +9,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 
 #include "driver/copy.h"
 #include "driver/newer.h"
-#include "driver/stream.h"
 #include "real_test.h"
-
-static const struct {
-    CUstream stream;
-    enum zc_flavour flavour;
-    bool each; /* Each thread has its own. */
-} meant[] = {
-    {CU_STREAM_PER_THREAD, ZC_LEGACY, true},
-    {NULL, ZC_PER_THREAD, true},
-    {NULL, ZC_LEGACY, false},
-    {CU_STREAM_LEGACY, ZC_PER_THREAD, false},
-    {(CUstream)0x5000, ZC_LEGACY, false},
-};
-#define MEANT (sizeof(meant) / sizeof(meant[0]))
-
-static void *identify_all(void *out)
-{
-    for (size_t i = 0; i < MEANT; i++)
-        zc_stream_identify(meant[i].stream, meant[i].flavour, (struct zc_stream_ident *)out + i);
-    return NULL;
-}
-
-static void a_stream_of_each_thread_is_another_in_each_though_the_driver_tells_no_id(void **state)
-{
-    struct zc_stream_ident here[MEANT], again[MEANT], there[MEANT];
-    pthread_t thread;
-
-    (void)state;
-    real_without_driver();
-    identify_all(here);
-    identify_all(again);
-    assert_int_equal(pthread_create(&thread, NULL, identify_all, there), 0);
-    pthread_join(thread, NULL);
-    for (size_t i = 0; i < MEANT; i++) {
-        assert_true(zc_stream_same(&here[i], &again[i]));
-        assert_int_equal(zc_stream_same(&here[i], &there[i]), !meant[i].each);
-    }
-}
 
 /* The driver refuses such a node, once it is asked. */
 static void a_node_that_lacks_a_list_has_no_copies(void **state)
@@ -121,7 +82,6 @@ static void a_side_begins_at_the_lowest_byte_of_its_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stream_of_each_thread_is_another_in_each_though_the_driver_tells_no_id),
         cmocka_unit_test(a_node_that_lacks_a_list_has_no_copies),
         cmocka_unit_test(a_side_begins_at_the_lowest_byte_of_its_rows),
     };

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "real_test.h"
@@ -210,6 +211,25 @@ static void an_event_of_each_context_tells_of_independent_streams(void **state)
     assert_int_equal(events, 0);
 }
 
+static CUresult tell_id(CUstream stream, unsigned long long *id)
+{
+    *id = (uintptr_t)stream;
+    return stream ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static void a_stream_has_no_id_where_nobody_may_ask_for_it(void **state)
+{
+    CUstream stream = (CUstream)(uintptr_t)0x70;
+
+    (void)state;
+    zc_real.cuStreamGetId = tell_id;
+    assert_int_equal(zc_stream_id(stream, ZC_LEGACY), 0x70);
+    assert_int_equal(zc_stream_id(NULL, ZC_LEGACY), 0);
+    zc_capture_begun(NULL);
+    assert_int_equal(zc_stream_id(stream, ZC_LEGACY), 0);
+    zc_capture_ended(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +238,7 @@ int main(void)
         cmocka_unit_test_setup(contexts_that_are_not_known_do_not_rest, begin),
         cmocka_unit_test_setup(a_moment_is_waited_for_work_to_end, begin),
         cmocka_unit_test_setup(an_event_of_each_context_tells_of_independent_streams, begin),
+        cmocka_unit_test_setup(a_stream_has_no_id_where_nobody_may_ask_for_it, begin),
     };
 
     zc_clock_calibrate();
