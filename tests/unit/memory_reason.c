@@ -64,7 +64,7 @@ static void heap_over_memlock(const char **why)
 
 static void get(const char **why)
 {
-    const struct zc_host_want want = {.size = 64 * MIB, .node = -1};
+    const struct zc_host_want want = {.size = 64 * MIB};
     struct zc_slot *slot;
     zc_hostheap_get(&want, &slot, why);
 }
