@@ -18,13 +18,20 @@
 
 static ZC_OWN struct {
     bool independent; /* There was a stream that the legacy one does not cover.  Atomic, */
-    bool silent;      /* and so is this: the driver does not tell of those (before CUDA 12.5). */
+    bool silent;      /* and so is this: the driver does not tell of those (before CUDA 12.5, and
+                       * nobody has asked one about green contexts). */
 } streams;
 
 void zc_stream_made(unsigned flags)
 {
     if (flags & CU_STREAM_NON_BLOCKING)
         __atomic_store_n(&streams.independent, true, __ATOMIC_RELAXED);
+}
+
+void zc_stream_hidden(void)
+{
+    __atomic_store_n(&streams.silent, true, __ATOMIC_RELAXED);
+    zc_stream_made(CU_STREAM_NON_BLOCKING);
 }
 
 bool zc_stream_covered(void)
@@ -143,7 +150,7 @@ static CUevent mark_all(void)
 {
     CUcontext context = NULL;
     CUevent event = NULL;
-    if (zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+    if (!zc_stream_rest_known() || zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
         zc_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return NULL;
     CUresult result = zc_real.cuCtxRecordEvent(context, event);

@@ -77,6 +77,24 @@ static void ask_context(const char *of, CUcontext context, CUstream stream, CUst
     cuEventDestroy(behind);
 }
 
+/* A stream of a green context, which has half of the device's processors. */
+static CUstream green_stream(CUdevice device)
+{
+    CUdevResource all, half;
+    CUdevResourceDesc desc;
+    CUgreenCtx green;
+    CUstream stream;
+    unsigned groups = 1;
+    bool made =
+        cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS &&
+        cuDevSmResourceSplitByCount(&half, &groups, &all, NULL, 0, all.sm.smCount / 2) ==
+            CUDA_SUCCESS &&
+        cuDevResourceGenerateDesc(&desc, &half, 1) == CUDA_SUCCESS &&
+        cuGreenCtxCreate(&green, desc, device, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS &&
+        cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS;
+    return made ? stream : NULL;
+}
+
 static double now_us(void)
 {
     struct timespec t;
@@ -145,6 +163,9 @@ int main(int argc, char **argv)
     ask_context("the per-thread one", context, CU_STREAM_PER_THREAD, independent, block, false);
     ask_context("an independent one that is gone", context, gone[0], blocking, block, true);
     ask_context("a blocking one that is gone", context, gone[1], independent, block, true);
+    CUstream green = green_stream(device);
+    if (green)
+        ask_context("one of a green context", context, green, independent, block, false);
     for (int streams = 2; argc > 1 && streams <= STREAMS; streams++) {
         if ((streams & (streams - 1)) == 0)
             time_context(context, streams, 0), time_context(context, streams, block);
