@@ -130,14 +130,14 @@ static CUresult untry(struct zc_backing *backing, bool gone)
 {
     const struct zc_place *place = zc_place_of(backing->place);
     CUresult result = gone ? CUDA_SUCCESS : zc_place_detach(backing);
-    if (result != CUDA_SUCCESS) {
-        say_stays(backing, result);
-        return result;
+    if (result == CUDA_SUCCESS) {
+        bool lent = !gone && zc_context_lend(backing->context);
+        result = place->unmake ? place->unmake(backing, gone) : CUDA_SUCCESS;
+        zc_context_leave(lent);
+        give_limit(limit_of(place, zc_spilled(backing)), backing->device, backing->size);
     }
-    bool lent = !gone && zc_context_lend(backing->context);
-    result = place->unmake ? place->unmake(backing, gone) : CUDA_SUCCESS;
-    zc_context_leave(lent);
-    give_limit(limit_of(place, zc_spilled(backing)), backing->device, backing->size);
+    if (result != CUDA_SUCCESS)
+        say_stays(backing, result);
     return result;
 }
 

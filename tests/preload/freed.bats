@@ -76,3 +76,31 @@ freed_under() {
         [[ $output == $'free\nfree' ]]
     done
 }
+
+@test "a free whose memory the driver does not take back has its code, and is told" {
+    local call
+    "${CC:-gcc}" -xc -o "$BATS_TEST_TMPDIR/program" - \
+        -xnone "$SIM/libcuda.so.1" <<-'END'
+	#include <stdio.h>
+	int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
+	int cuMemAlloc_v2(unsigned long long *, size_t), cuMemFree_v2(unsigned long long);
+	int main(void)
+	{
+	    unsigned long long p;
+	    void *context;
+	    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context))
+	        return 1;
+	    for (int i = 0; i < 2; i++) {
+	        if (cuMemAlloc_v2(&p, 4 << 20))
+	            return 1;
+	        printf("%d ", cuMemFree_v2(p));
+	    }
+	}
+	END
+    for call in cuMemRelease cuMemAddressFree; do
+        SIM_FAIL=$call:999:1 run -0 --separate-stderr under_policy 'place = vmm' \
+            "$BATS_TEST_TMPDIR/program"
+        [[ $output == '999 0 ' ]]
+        [[ $stderr == *"the driver does not take back 4 MiB of 'vmm'"*'(code 999): it stays'* ]]
+    done
+}
