@@ -65,7 +65,7 @@ SPILL+=$'place = vmm, mapped\nspill = move\nchunk = 2M\nbudget = 3M'
     for place in device managed vmm; do
         fail_each_call "place = $place" cuMemcpyDtoD_v2 -g
     done
-    fail_each_call 'place = mapped' cuMemHostAlloc -g
+    fail_each_call 'place = mapped' cuMemHostRegister_v2 -g
     fail_each_call $'place = vmm, mapped\ngrow = yes' 'cuMemAddressReserve cuMemCreate cuMemMap
         cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree cuMemcpyDtoDAsync_v2
         cuStreamSynchronize' -g

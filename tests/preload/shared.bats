@@ -49,6 +49,13 @@ place = shared" "$PROGRAM" vecadd
     [[ $(ended one) -eq 1 && $(sum copied_bytes) -eq $((4 << 20)) ]]
     # The first copy, and the part of the second one that was not changed.
     [[ $(sum elided_bytes) -eq $((8 << 20)) && $(moved_in) -eq 0 ]]
+    # The summary has the parts of a copy by what came of them.
+    python3 - "$ZC_LOG" <<'PYTHON'
+import json, sys
+summary = [json.loads(line) for line in open(sys.argv[1])][-1]
+assert summary["asked_bytes"] == 6 * 6 << 20, summary
+assert summary["elided_bytes"] == 8 << 20, summary
+PYTHON
 }
 
 @test "what the CPU has overwritten is copied back" {

@@ -91,8 +91,8 @@ static void give_up(CUdeviceptr p)
 static void growth(void)
 {
     CUdeviceptr array = 0, more = 0;
-    bool done = GOOD(cuMemAlloc(&array, SMALL)) && GOOD(cuMemsetD8(array, 1, SMALL));
-    for (size_t size = SMALL, round = 0; done && round < 4; size *= 2, round++) {
+    bool done = GOOD(cuMemAlloc(&array, LARGE)) && GOOD(cuMemsetD8(array, 1, LARGE));
+    for (size_t size = LARGE, round = 0; done && round < 4; size *= 2, round++) {
         if (!GOOD(cuMemAlloc(&more, 2 * size)))
             break;
         done = GOOD(cuMemcpyDtoD(more, array, size));
