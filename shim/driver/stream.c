@@ -145,12 +145,15 @@ CUresult zc_stream_drain_context(CUcontext context)
     return event ? zc_stream_wait_mark(event) : zc_stream_wait_context(context);
 }
 
-/* An event behind the work of all streams of the current context, also of destroyed ones. */
+/* An event behind the work of all streams of the current context, also of destroyed ones; none
+ * beside a capture, which such a record would end, whatever the thread's capture mode (CUDA Driver
+ * API). */
 static CUevent mark_all(void)
 {
     CUcontext context = NULL;
     CUevent event = NULL;
-    if (!zc_stream_rest_known() || zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+    if (!zc_stream_rest_known() || zc_capture_any() ||
+        zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
         zc_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return NULL;
     CUresult result = zc_real.cuCtxRecordEvent(context, event);

@@ -24,7 +24,7 @@ static CUcontext stack[8];
 static unsigned depth, asked[CONTEXTS];
 static bool busy[CONTEXTS], refuses[CONTEXTS];
 static CUresult recorded; /* The answer of a record of a context. */
-static unsigned events;
+static unsigned events, records;
 
 static CUcontext context(unsigned i)
 {
@@ -85,6 +85,7 @@ static CUresult record_context(CUcontext c, CUevent event)
     assert_ptr_equal(event, (CUevent)(uintptr_t)0x50);
     get_current(&now);
     assert_ptr_equal(now, c);
+    records++;
     return recorded;
 }
 
@@ -211,6 +212,20 @@ static void an_event_of_each_context_tells_of_independent_streams(void **state)
     assert_int_equal(events, 0);
 }
 
+static void no_event_of_a_context_is_recorded_beside_a_capture(void **state)
+{
+    (void)state;
+    zc_stream_made(CU_STREAM_NON_BLOCKING);
+    zc_capture_begun(NULL);
+    zc_real.cuStreamQuery = legacy_is_not_asked;
+    records = 0;
+    expect(false, false);
+    assert_int_equal(records, 0);
+    zc_capture_ended(NULL);
+    expect(true, true);
+    assert_true(records > 0);
+}
+
 static void of_green_contexts_nobody_tells(void **state)
 {
     (void)state;
@@ -249,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup(contexts_that_are_not_known_do_not_rest, begin),
         cmocka_unit_test_setup(a_moment_is_waited_for_work_to_end, begin),
         cmocka_unit_test_setup(an_event_of_each_context_tells_of_independent_streams, begin),
+        cmocka_unit_test_setup(no_event_of_a_context_is_recorded_beside_a_capture, begin),
         cmocka_unit_test_setup(of_green_contexts_nobody_tells, begin),
         cmocka_unit_test_setup(a_stream_has_no_id_where_nobody_may_ask_for_it, begin),
     };
