@@ -18,20 +18,13 @@
 
 static ZC_OWN struct {
     bool independent; /* There was a stream that the legacy one does not cover.  Atomic, */
-    bool silent;      /* and so is this: the driver does not tell of those (before CUDA 12.5, and
-                       * nobody has asked one about green contexts). */
+    bool silent;      /* and so is this: the driver does not tell of those (before CUDA 12.5). */
 } streams;
 
 void zc_stream_made(unsigned flags)
 {
     if (flags & CU_STREAM_NON_BLOCKING)
         __atomic_store_n(&streams.independent, true, __ATOMIC_RELAXED);
-}
-
-void zc_stream_hidden(void)
-{
-    __atomic_store_n(&streams.silent, true, __ATOMIC_RELAXED);
-    zc_stream_made(CU_STREAM_NON_BLOCKING);
 }
 
 bool zc_stream_covered(void)

@@ -34,10 +34,8 @@ CUresult zc_stream_wait_context(CUcontext context);
 /* The same without streams that are independent of the context's legacy stream. */
 CUresult zc_stream_drain_context(CUcontext context);
 
-/* A stream was made with these flags; a green context was, of whose streams nobody tells; and
- * whether the legacy streams cover all that were. */
+/* A stream was made with these flags; and whether the legacy streams cover all that were. */
 void zc_stream_made(unsigned flags);
-void zc_stream_hidden(void);
 bool zc_stream_covered(void);
 
 /* True once the current context has nothing to do, and no other one has if there are streams that
@@ -51,7 +49,7 @@ bool zc_stream_rests(unsigned most_ms);
 bool zc_stream_come_to_rest(void);
 
 /* False once the driver has not told of streams that the legacy ones do not cover: it does from
- * CUDA 12.5 on, but may not of green contexts'. */
+ * CUDA 12.5 on. */
 bool zc_stream_rest_known(void);
 
 /* The same of one context alone; and of it and all others that the program has: what ends a

@@ -28,7 +28,8 @@ KINDS = {"mapped": "Pinned", "managed": "Managed", "pinned": "Pinned", "shared":
 # A rule may pass a request over for what the request is; every other reason is libzc's to mend.
 OF_THE_REQUEST = ("a stream is being captured", "only the driver makes write-combined memory",
                   "a library that exports memory requests it",
-                  "below 64 KiB", "it is not larger than 1 MiB", "its rule does not say 'access")
+                  "below 64 KiB", "at most 1 MiB, of which", "it is not larger than 1 MiB",
+                  "its rule does not say 'access")
 
 
 def size(count):

@@ -226,17 +226,6 @@ static void no_event_of_a_context_is_recorded_beside_a_capture(void **state)
     assert_true(records > 0);
 }
 
-static void of_green_contexts_nobody_tells(void **state)
-{
-    (void)state;
-    expect(true, true);
-    zc_stream_hidden();
-    expect(false, false);
-    assert_false(zc_stream_covered());
-    assert_false(zc_stream_rest_known());
-    assert_int_equal(events, 0);
-}
-
 static CUresult tell_id(CUstream stream, unsigned long long *id)
 {
     *id = (uintptr_t)stream;
@@ -265,7 +254,6 @@ int main(void)
         cmocka_unit_test_setup(a_moment_is_waited_for_work_to_end, begin),
         cmocka_unit_test_setup(an_event_of_each_context_tells_of_independent_streams, begin),
         cmocka_unit_test_setup(no_event_of_a_context_is_recorded_beside_a_capture, begin),
-        cmocka_unit_test_setup(of_green_contexts_nobody_tells, begin),
         cmocka_unit_test_setup(a_stream_has_no_id_where_nobody_may_ask_for_it, begin),
     };
 

@@ -153,18 +153,19 @@ SIM_API(cuGreenCtxGetDevResource, (CUgreenCtx handle, CUdevResource *out, CUdevR
     return ctx ? fill(out, type, ctx->device, ctx->processors) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Records behind the work that streams of a context have now; later work of theirs does not wait
- * for it.  Without work it has been reached (measured on an H100, tests/gpu/stream_facts.h100.txt).
- * Nobody has asked about streams of green contexts made of it: here they do not count. */
+/* Records behind the work that streams of a context have now, and those of green ones made of it;
+ * later work of theirs does not wait for it.  Without work it has been reached (measured on an
+ * H100 and an H200, tests/gpu/stream_facts.h100.txt). */
 static CUresult record_all(struct sim_context *ctx, struct sim_event *e)
 {
     struct sim_stream *by = NULL;
-    for (struct sim_stream *s = ctx->streams; s; s = s->next) {
-        if (s == by || s->completed == s->submitted)
-            continue;
-        by = by ? by : sim_stream_new(ctx, NULL, CU_STREAM_NON_BLOCKING, 0);
-        sim_stream_wait_point(by, sim_stream_point(s));
-    }
+    for (struct sim_context *c = sim_contexts; c; c = c->next)
+        for (struct sim_stream *s = c->streams; s && (c == ctx || c->base == ctx); s = s->next) {
+            if (s == by || s->completed == s->submitted)
+                continue;
+            by = by ? by : sim_stream_new(ctx, NULL, CU_STREAM_NON_BLOCKING, 0);
+            sim_stream_wait_point(by, sim_stream_point(s));
+        }
     if (!by) {
         sim_point_drop(&e->point);
         e->recorded = true;
