@@ -248,6 +248,7 @@ static void words(void)
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     CUstream s;
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSynchronize()); /* The stream does not wait for kernels of the others. */
     CHECK(cuMemcpyBatchAsync(dst, src, sizes, 2, &attributes, &index, 1, s));
     CHECK(cuStreamSynchronize(s));
     value[1] = value[4];
