@@ -8,7 +8,7 @@
 #include "driver/capture.h"
 #include "driver/lock.h"
 
-/* The driver notices that work has ended a little later than it ends. */
+/* The driver notices a little later that all work before an event of a context has ended. */
 #define NOTICED_NS UINT64_C(20000)
 
 /* How long a call waits for the GPU to come to rest, and how many calls do so in a row where it
@@ -162,18 +162,18 @@ static CUevent mark_all(void)
  * stream has work, so there is one. */
 static bool this_rests(unsigned most_ms)
 {
-    uint64_t start = zc_ticks(), took = 0;
+    uint64_t start = zc_ticks(), took = 0, most = most_ms * UINT64_C(1000000);
     CUevent event = zc_stream_covered() ? NULL : mark_all();
-    CUresult result = CUDA_ERROR_NOT_READY;
+    CUresult result;
     if (!event && !zc_stream_covered())
         return false;
-    while (result == CUDA_ERROR_NOT_READY &&
-           (took < most_ms * UINT64_C(1000000) || took < NOTICED_NS)) {
+    most = event && most < NOTICED_NS ? NOTICED_NS : most;
+    do {
         if (took > NOTICED_NS)
             zc_nap(50);
         result = event ? zc_real.cuEventQuery(event) : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
         took = zc_ticks_to_ns(zc_ticks() - start);
-    }
+    } while (result == CUDA_ERROR_NOT_READY && took < most);
     if (event)
         zc_real.cuEventDestroy_v2(event);
     return result == CUDA_SUCCESS;

@@ -133,7 +133,7 @@ TOOL
         echo "$tool"
         rows "gather-shared in $tool"
     done | diff - <(sed 's/same; M/same; mapped 4.04 MiB in 3 blocks, CPU-copied 4.04 MiB/
-s/; V/; vmm 4.04 MiB in 3 blocks, moved as Pageable 4.04 MiB/' <<'ROWS'
+s/; V/; vmm 4 MiB in 1 block, moved as Pageable 4.04 MiB/' <<'ROWS'
 memcheck
 bare: same; -
 mapped: same; M
