@@ -80,18 +80,21 @@ bare() {
 }
 
 under_every_place() {
-    local program place
+    local program place log=$BATS_TEST_TMPDIR/log.jsonl
     need_built "$LIBZC" $(builds "$1") "$SIM/kernels/$(kernels "$1").so"
     sim_env "$(kernels "$1")"
     for program in $(builds "$1"); do
         for place in device mapped managed vmm; do
             echo "$program in $place memory"
-            run --separate-stderr under_policy "place = $place" "$program"
+            ZC_LOG=$log ZC_LOG_LEVEL=allocs run --separate-stderr \
+                under_policy "place = $place" "$program"
             expect_result "$1"
             [[ $stderr != *policy.conf:* ]]
-            # The summary has a row for every place with blocks; a pool's blocks cannot be mapped,
-            # and programs written by hand choose their memory themselves.
-            [[ $1 == pooled || $1 == coherence || $1 == *_* ]] || grep -q "^$place " <<<"$stderr"
+            # A pool's blocks cannot be mapped, vmm has none of up to 1 MiB, and programs written by
+            # hand choose their memory themselves.
+            [[ $1 == pooled || $1 == coherence || $1 == *_* ]] ||
+                grep '"type":"alloc"' "$log" | grep -q "\"place\":\"$place\"\|vmm: at most 1 MiB"
+            rm "$log"
         done
     done
 }
@@ -405,13 +408,13 @@ LINES
     need_built "$LIBZC" "$SIM/libcudart.so.13" "$SIM/kernels/matmul.so" "$program"
     sim_env matmul
     export ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs ZC_LOG=$BATS_TEST_TMPDIR/budget.jsonl
-    run -0 --separate-stderr timeout 60 "$program" 512
+    run -0 --separate-stderr timeout 60 "$program" 576
     local bare
     bare=$(json_field checksum <<<"$output")
     for place in device vmm managed; do
         rm -f "$ZC_LOG"
-        run -0 --separate-stderr under_policy "size = 1M"$'\n'"place = $place, mapped
-budget = 2M" timeout 60 "$program" 512
+        run -0 --separate-stderr under_policy "size = 1296K"$'\n'"place = $place, mapped
+budget = 3M" timeout 60 "$program" 576
         [[ $(json_field checksum <<<"$output") == "$bare" ]]
         [[ $(grep -c '"type":"alloc".*"place":"'$place'"' "$ZC_LOG") == 2 ]]
         grep -q '"type":"alloc".*"place":"mapped".*"why":"'$place': over its budget"' "$ZC_LOG"

@@ -20,7 +20,7 @@ cuda = ctypes.CDLL("libcuda.so.1")
 context, block = ctypes.c_void_p(), ctypes.c_uint64()
 assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert cuda.cuCtxSetCurrent(context) == 0
-assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(2 << 20)) == 0
 memory = libzc.query(block.value)
 print("enabled", enabled, libzc.present(), memory.place if memory else None, sys.argv[1:],
       sys._xoptions, sys.warnoptions, sys.prefix, os.environ.get("MINE"))
