@@ -61,7 +61,7 @@ def test_same():
     assert cuda.cuInit(0) == 0
     assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
     assert cuda.cuCtxSetCurrent(context) == 0
-    assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
+    assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(2 << 20)) == 0
 
 
 @pytest.mark.parametrize("number", [1, 2])
