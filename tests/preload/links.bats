@@ -98,6 +98,16 @@ api = malloc\nplace = pinned' timeout 60 "$program" staged
     done
 }
 
+@test "the program that times copies over links gets each byte back, and figures of each size" {
+    local names
+    run -0 --separate-stderr under_policy $'[defaults]\nlinks = 2' \
+        timeout 60 "$ZC_BUILD/tests/preload/programs/links_speed" 0 32 64
+    [[ -z $stderr ]] && (($(relayed) > 0))
+    names=$(sed 's/ [0-9.]*$//' <<<"$output" | sort | xargs)
+    [[ $names == "first_64 from_32 from_64 from_queued_32 from_queued_64 to_32 to_64 \
+to_queued_32 to_queued_64" ]]
+}
+
 @test "a stream that waits for the program holds nothing of the other device" {
     scene freed_there 2
     [[ $(relayed) == 16 ]]
