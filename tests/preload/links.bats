@@ -128,9 +128,12 @@ to_queued_32 to_queued_64" ]]
     (($(relayed) > 0))
 }
 
-@test "copies of other memory, and in captures, keep to one link" {
+@test "copies of other memory and shapes, of batches and graphs, keep to one link" {
     SIM_DEVICES=4 linked others 4
     [[ $(relayed) == 12 ]] # Of three copies of cudaMalloc's memory.
+    scene shapes 2
+    [[ $(relayed) == 0 ]]
+    run ! grep -q '^cuCtxCreate' "$SIM_TRACE"
     scene captured 2
     [[ $(relayed) == 0 ]]
 }

@@ -90,6 +90,25 @@ PYTHON
     [[ $output == "[0.53, 67108864]" ]]
 }
 
+@test "a copy that went over several links says so, and others do not" {
+    python3 - "$BATS_TEST_TMPDIR/links.jsonl" <<'PYTHON'
+import json, sys
+lines = [json.loads(line) for line in open("tests/tools/logs/gather.jsonl")]
+first = next(line for line in lines if line["type"] == "transfer")
+with open(sys.argv[1], "w") as out:
+    for line in [lines[0], {**first, "bytes": 64 << 20, "links": 4}, first]:
+        out.write(json.dumps(line, separators=(",", ":")) + "\n")
+PYTHON
+    run -0 --separate-stderr zc report --trace "$trace" "$BATS_TEST_TMPDIR/links.jsonl"
+    run -0 python3 - "$trace" <<'PYTHON'
+import json, sys
+copies = [e["args"] for e in json.load(open(sys.argv[1]))["traceEvents"]
+          if e.get("cat") == "transfer"]
+print([(args["bytes"] >> 20, args.get("links")) for args in copies])
+PYTHON
+    [[ $output == "[(64, 4), ("*", None)]" ]]
+}
+
 @test "a log without transfers gives an empty trace and says what to do" {
     run -0 --separate-stderr zc report --trace "$trace" $LOGS/gather-summary.jsonl
     [[ $stderr == *"the trace is empty"*"ZC_LOG_LEVEL=events"* ]]

@@ -299,6 +299,64 @@ static void others(void)
     EXPECT(cuMemcpyHtoD(p.device, p.from, LARGE + 1) != CUDA_SUCCESS);
 }
 
+static CUDA_MEMCPY3D rows_of(const struct pair *p, size_t pitch, size_t rows)
+{
+    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_HOST,
+                           .srcHost = p->from,
+                           .srcPitch = pitch,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = p->device,
+                           .dstPitch = pitch,
+                           .WidthInBytes = pitch - 8,
+                           .Height = rows,
+                           .Depth = 1};
+}
+
+/* Large copies by calls that are for more than one line, one stream or one device. */
+static void shapes(void)
+{
+    CUcontext far = start_gpu(1), near;
+    CUdeviceptr there;
+    CUgraph graph;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CHECK(cuMemAlloc(&there, LARGE));
+    near = start_gpu(0);
+    struct pair p = make_pair(2 * LARGE, 1);
+    CUDA_MEMCPY3D rows = rows_of(&p, 4096, p.n / 4096), line = rows_of(&p, p.n, 1);
+    CHECK(cuMemcpy3D(&rows));
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &line, near));
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, NULL));
+    CHECK(cuMemcpyPeer(there, far, p.device, near, LARGE));
+#if CUDA_VERSION >= 13000
+    CUdeviceptr to[] = {p.device, p.device + LARGE};
+    CUdeviceptr from[] = {(CUdeviceptr)p.from, (CUdeviceptr)p.from + LARGE};
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t sizes[] = {LARGE, LARGE}, first = 0;
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemcpyBatchAsync(to, from, sizes, 2, &how, &first, 1, stream));
+#endif
+    CHECK(cuCtxSynchronize());
+    CUDA_MEMCPY2D back = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = p.device,
+                          .srcPitch = 4096,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = p.to,
+                          .dstPitch = 4096,
+                          .WidthInBytes = 4088,
+                          .Height = p.n / 4096};
+    CHECK(cuMemcpy2DAsync(&back, NULL));
+    CHECK(cuCtxSynchronize());
+    for (size_t i = 0; i < p.n; i += 4096)
+        EXPECT(!memcmp(p.to + i, p.from + i, 4088) && all_are(p.to + i + 4088, (char)0xa5, 8));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+}
+
 /* A captured copy is one of its graph. */
 static void captured(void)
 {
@@ -350,7 +408,7 @@ static struct over one_copy(const struct pair *p, bool in)
     return over;
 }
 
-/* Large parts, which go by turns, and small ones. */
+/* Parts of several chunks of 16 MiB, and parts that are smaller. */
 static void equal(void)
 {
     start_gpu(0);
@@ -574,6 +632,7 @@ int main(int argc, char **argv)
                                           {"full", full},
                                           {"forked", forked},
                                           {"others", others},
+                                          {"shapes", shapes},
                                           {"captured", captured},
                                           {"many", many},
                                           {"equal", equal},
