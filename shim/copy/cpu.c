@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "driver/stream.h"
+#include "ledger/unwind.h"
 #include "memory/workers.h"
 
 /* Up to here a line is short. */
@@ -38,14 +39,16 @@ static bool is_mapped(const struct zc_operand *b)
 }
 
 /* True for memory that the CPU may copy.  An address outside the ledger that a call names as host
- * memory may still be device memory unknown to libzc: unified addressing allows that. */
+ * memory may still be device memory unknown to libzc: unified addressing allows that.  One that a
+ * call leaves open may be nobody's, which the driver refuses. */
 static bool cpu_side(const struct zc_operand *b)
 {
     if (is_mapped(b))
         return true;
     if (b->block)
         return !zc_is_mapping(b->block) && (b->real == ZC_KIND_PINNED || b->extent);
-    return b->real == ZC_KIND_PAGEABLE && b->address && !zc_memory_type(b->address);
+    return b->real == ZC_KIND_PAGEABLE && !zc_memory_type(b->address) &&
+           (b->side == ZC_SIDE_ANY ? zc_readable(b->address) : b->address != 0);
 }
 
 static bool is_pageable(const struct zc_operand *b)

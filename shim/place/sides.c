@@ -12,6 +12,7 @@
 #include "host/pinned.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
+#include "ledger/unwind.h"
 #include "managed/hint.h"
 #include "memory/device.h"
 #include "place/migrate.h"
@@ -96,7 +97,9 @@ bool zc_side_nobodys(const struct zc_operand *b)
     if (b->block || b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
         return false;
     return !b->address ||
-           (b->side == ZC_SIDE_DEVICE && !reaches_pageable() && !zc_memory_type(b->address));
+           (!zc_memory_type(b->address) &&
+            (b->side == ZC_SIDE_DEVICE ? !reaches_pageable()
+                                       : b->side == ZC_SIDE_ANY && !zc_readable(b->address)));
 }
 
 /* True for memory that the driver treats as pageable, so its copies keep their meaning by

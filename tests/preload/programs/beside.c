@@ -307,6 +307,9 @@ static void pool(void)
     SHOW(cuMemcpy(d, d + size, 64));
     SHOW(cuMemcpy(d + size + 1, d, 64));
     SHOW(cuMemcpyAsync(d, d + size + 1, 64000, NULL));
+    SHOW(cuMemcpy(apart, d + size, 64));
+    SHOW(cuMemcpy(d + size + 1, apart, 64));
+    SHOW(cuMemcpyAsync(apart, d + size + 1, 64, NULL));
     printf("values\n");
     values(d);
     CHECK(cuMemFreeAsync(d, NULL));
