@@ -51,6 +51,13 @@ static void call_copy_pageable(void)
     require(cuMemcpyHtoD(device, host, 64), "cuMemcpyHtoD");
 }
 
+/* As programs hand over a result or a flag. */
+static void call_copy_stack(void)
+{
+    long value = 1;
+    require(cuMemcpyHtoD(device, &value, sizeof(value)), "cuMemcpyHtoD");
+}
+
 static void *pinned;
 static void call_copy_pinned(void)
 {
@@ -148,6 +155,7 @@ static const struct {
     void (*timed)(void);
     void (*after)(void);
 } calls[] = {
+    {"cuMemcpyHtoD stack 8 B", call_nothing, call_copy_stack, call_nothing},
     {"cuMemcpyHtoD pageable 64 B", call_nothing, call_copy_pageable, call_nothing},
     {"cuMemcpyHtoD pinned 64 B", call_nothing, call_copy_pinned, call_nothing},
     {"cuMemcpyDtoD 64 B", call_nothing, call_copy_within, call_nothing},
