@@ -111,6 +111,9 @@ missing_for_check() {
     has_command runc || echo runc
     # For `zc report --engine mpi`, too.
     has_command mpirun.openmpi || echo openmpi-bin
+    # For make check-aarch64, and for the packages that are made by a cross compiler.
+    has_command aarch64-linux-gnu-g++ || echo g++-aarch64-linux-gnu
+    has_command qemu-aarch64 || echo qemu-user
 }
 
 # What Debian's packages are called elsewhere, where that is another name; - for what is not there.
@@ -137,6 +140,8 @@ slurm-client slurm - slurm
 slurmctld slurm-slurmctld - slurm
 slurmd slurm-slurmd - slurm-node
 munge munge - munge
+g++-aarch64-linux-gnu gcc-c++-aarch64-linux-gnu aarch64-linux-gnu-gcc -
+qemu-user qemu-user qemu-user qemu-linux-user
 '
 
 # Says how another distribution's packages are installed; tests skip what one has no package for.

@@ -195,6 +195,7 @@ bare_path() {
     run env PATH="$BATS_TEST_TMPDIR/bin" CC=gcc CUDA_HOME="$BATS_TEST_TMPDIR/cuda" \
         DEPS="$BATS_TEST_TMPDIR/deps" bash scripts/deps.sh
     [[ $output == *"apt-get install"*"python3"*"g++"*"bats"*"perl"* ]]
+    [[ $output == *" g++-aarch64-linux-gnu "*qemu-user* ]]
     [[ $EUID -ne 0 ]] || grep -q 'install.* bats perl' "$BATS_TEST_TMPDIR/asked"
 }
 
