@@ -28,7 +28,8 @@ from .suite_run import FileRun, Stopped
 # What is more than the files test_*.py of a folder: files, and environment.
 KNOWN = {
     "pytorch": (("test_cuda.py", "test_dataloader.py", "test_multiprocessing.py"), {}),
-    "tinygrad": (("test_*.py",), {"DEV": "CUDA"}),
+    # Its backend of the CPU needs clang otherwise.
+    "tinygrad": (("test_*.py",), {"DEV": "CUDA;CPU:X86"}),
 }
 FILES = ("test_*.py", "*_test.py")
 

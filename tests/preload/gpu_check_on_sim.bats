@@ -59,6 +59,25 @@ shared: same; pinned 12 MiB in 3, moved as Pinned 12 MiB
 ROWS
 }
 
+# matmul and rowsum_zerocopy wait at barriers for too long here.
+@test "vmm gives memory to each program that the check runs with arguments of its own" {
+    local -A kernels_of=([overlap]=pipeline [storm]=vecadd)
+    local program arguments log=$BATS_TEST_TMPDIR/log.jsonl
+    while read -r program arguments; do
+        echo "$program $arguments"
+        need_built "$ZC_BUILD/kernels/$program-shared"
+        sim_env "${kernels_of[$program]:-$program}"
+        ZC_LOG=$log ZC_LOG_LEVEL=allocs SIM_DEVICES=2 run -0 \
+            under_policy "place = vmm" "$ZC_BUILD/kernels/$program-shared" $arguments
+        [[ $(grep '^{"program"' <<<"$output" | json_field verified) == true ]]
+        grep '"type":"alloc"' "$log" | grep -q '"place":"vmm"'
+        rm "$log"
+    done < <(PYTHONPATH=tests python3 -B -c '
+from gpu.programs import ARGUMENTS
+for name in ARGUMENTS.keys() - {"matmul", "rowsum_zerocopy"}:
+    print(name, ARGUMENTS[name])')
+}
+
 @test "a row without an effect passes where no request of the program matches its policy" {
     need_built "$ZC_BUILD/kernels/transfer_managed-shared" "$SIM/kernels/transfer.so"
     sim_env transfer
