@@ -54,7 +54,7 @@ class Case:
 CASES = (
     Case("offload", "A Llama whose weights lie on the host, by accelerate",
          "applications: accelerate cpu_offload, Llama, a forward", "a later step",
-         "tests/gpu/apps/offload.py", "model = random_model", "The first forward, in which the "
+         "tests/gpu/apps/offload.py", "torch, device =", "The first forward, in which the "
          "weights are pinned: it takes {first}. A model that fits on the GPU has nothing to copy.",
          "everyday"),
     Case("checkpoint", "PyTorch: a state dict to the host",

@@ -105,12 +105,7 @@ def main():
                          budget=0, pinned=0)
     accelerate, transformers = app.packages("accelerate", "transformers")
     torch, device = app.torch_for(chosen)
-    config = transformers.LlamaConfig(
-        hidden_size=chosen.hidden, intermediate_size=chosen.hidden * 43 // 16,
-        num_hidden_layers=chosen.layers, num_attention_heads=max(chosen.hidden // 128, 1),
-        vocab_size=8192)
-    model = random_model.on_host(torch, lambda: transformers.LlamaForCausalLM(config),
-                                 torch.bfloat16).requires_grad_(False)
+    model = random_model.llama(torch, transformers, chosen).requires_grad_(False)
     begun = time.perf_counter()
     model = offload(accelerate, torch, model, chosen, device) if chosen.budget else \
         model.to(device)

@@ -18,3 +18,12 @@ def on_host(torch, make, kind):
     for buffer in model.buffers():
         buffer.data.fill_(0.5)
     return model
+
+
+def llama(torch, transformers, chosen):
+    """A Llama of chosen.layers layers of width chosen.hidden."""
+    config = transformers.LlamaConfig(
+        hidden_size=chosen.hidden, intermediate_size=chosen.hidden * 43 // 16,
+        num_hidden_layers=chosen.layers, num_attention_heads=max(chosen.hidden // 128, 1),
+        vocab_size=8192)
+    return on_host(torch, lambda: transformers.LlamaForCausalLM(config), torch.bfloat16)
