@@ -293,38 +293,15 @@ void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p)
         describe_set(c, p->dst, p->pitch, p->value, p->elementSize, p->width, p->height);
 }
 
-static bool known_node(CUgraphNodeType type)
+void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p)
 {
-    return (unsigned)type <= CU_GRAPH_NODE_TYPE_MEMCPY_BATCH;
-}
-
-bool zc_describe_parts(CUgraphNodeType type)
-{
-    return type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET ||
-           type == CU_GRAPH_NODE_TYPE_MEMCPY_BATCH;
-}
-
-bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *p, size_t i)
-{
-    const struct zc_batch_node *batch = (const struct zc_batch_node *)p;
-    switch (p ? (int)p->type : -1) {
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
         zc_describe_3d(c, &p->memcpy.copyParams);
-        return i < 1;
-    case CU_GRAPH_NODE_TYPE_MEMSET:
+    else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMSET)
         describe_set(c, p->memset.dst, p->memset.pitch, p->memset.value, p->memset.elementSize,
                      p->memset.width, p->memset.height);
-        return i < 1;
-    case CU_GRAPH_NODE_TYPE_MEMCPY_BATCH:
-        if (!batch->dsts || !batch->srcs || !batch->sizes || i >= batch->count)
-            return false;
-        zc_describe_line(c, ZC_SIDE_ANY, batch->dsts[i], ZC_SIDE_ANY, batch->srcs[i],
-                         batch->sizes[i]);
-        return true;
-    default:
-        c->unknown = p && !known_node(p->type);
-        return false;
-    }
+    else
+        c->unknown = p && !zc_known_node(p->type);
 }
 
 const CUgraphNodeParams *zc_describe_if(CUgraphNode node, const CUgraphNodeParams *params)

@@ -229,10 +229,13 @@ void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, un
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
 /* True if a node has this type.  Calls that change a node of another type fail in any memory. */
 bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type);
-/* The i-th copy or set of a node; false behind the last. */
-bool zc_describe_part(struct zc_copy *c, const CUgraphNodeParams *params, size_t i);
-/* True for a type of nodes that have such parts. */
-bool zc_describe_parts(CUgraphNodeType type);
+/* Not of nodes that neither copy nor set. */
+void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *params);
+/* Nodes that copy batches (CUDA 13.5) are not known. */
+static inline bool zc_known_node(CUgraphNodeType type)
+{
+    return (unsigned)type <= CU_GRAPH_NODE_TYPE_CONDITIONAL;
+}
 /* The parameters, if they have the type of the node that they are for; else NULL. */
 const CUgraphNodeParams *zc_describe_if(CUgraphNode node, const CUgraphNodeParams *params);
 

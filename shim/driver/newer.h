@@ -2,8 +2,8 @@
 /*
  * Declarations of headers newer than the oldest that libzc is built with (CUDA 12.8), as far as it
  * uses them.  With it a build knows the same calls, whichever cuda.h it has.  Types stand in `#if`
- * until the version that brought them; the assertions at the end hold for these here, and for
- * cuda.h's own where it has them.  The numbers are compared with cuda.h by tests/driver_names.py.
+ * until the version that brought them.  The numbers are compared with cuda.h by
+ * tests/driver_names.py.
  * Prototypes of rows with wrappers are made from the table (driver/real.h).
  */
 #pragma once
@@ -22,7 +22,6 @@ typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 typedef cuuint32_t CUlogicalEndpointId;
 
 /* In the place of enumerators, also where cuda.h has them. */
-#define CU_GRAPH_NODE_TYPE_MEMCPY_BATCH ((CUgraphNodeType)14)
 #define CU_MEM_ALLOCATION_TYPE_MANAGED ((CUmemAllocationType)2)
 #define CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN ((CUmemLocationType)6)
 #define CU_MEM_LOCATION_TYPE_NONE ((CUmemLocationType)0)
@@ -40,29 +39,4 @@ typedef CUresult(CUDA_CB *CUgraphRecaptureCallback)(void *data, CUgraphNode node
                                                     const CUgraphNodeParams *before,
                                                     const CUgraphNodeParams *now,
                                                     CUgraphRecaptureStatus status);
-#endif
-
-/* A CUgraphNodeParams of a node that copies several lines (CUDA 13.5). */
-struct zc_batch_node {
-    CUgraphNodeType type;
-    int zero[3];
-    size_t count;
-    CUdeviceptr *dsts, *srcs;
-    size_t *sizes;
-    CUmemcpyAttributes *attributes;
-    size_t *indices, attribute_count;
-    CUcontext context;
-    char zeros[176];
-} __attribute__((may_alias));
-_Static_assert(sizeof(struct zc_batch_node) == sizeof(CUgraphNodeParams), "one of its members");
-
-/* Called by libzc alone. */
-CUresult CUDAAPI cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *params);
-
-#if CUDA_VERSION >= 13050
-_Static_assert(offsetof(struct zc_batch_node, sizes) ==
-                       offsetof(CUgraphNodeParams, memcpyBatch.sizes) &&
-                   offsetof(struct zc_batch_node, attribute_count) ==
-                       offsetof(CUgraphNodeParams, memcpyBatch.numAttrs),
-               "CUDA's own");
 #endif

@@ -96,12 +96,13 @@ static CUresult diagnose(const struct zc_copy *c, CUresult code)
     return zc_diagnose(c->fn, zc_placed_at(c->dst.address) ? c->dst.address : c->src.address, code);
 }
 
-/* Prepares both sides for the driver; returns an error if it may not be given them. */
+/* Prepares both sides for the driver; returns an error if it may not be given them.  In a graph a
+ * newer driver makes one node of a batch, which libzc does not know. */
 static CUresult leave(struct zc_copy *c)
 {
     bool graph = zc_capture_holds(c->stream, c->flavour);
     c->facts = ZC_FACT_IF(CAPTURE, zc_capture_any());
-    CUresult result = c->unknown ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
+    CUresult result = c->unknown || graph ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !zc_copy_reaches(c))
         result = zc_stream_refusal();
     else if (result == CUDA_SUCCESS && zc_parts_side(c)) /* It can't be cut. */

@@ -17,6 +17,7 @@
 #include "driver/capture.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
+#include "driver/unknown.h"
 #include "hook/copy.h"
 #include "hook/request.h"
 #include "host/source.h"
@@ -128,56 +129,27 @@ static bool is_stranger(CUgraphExec handle, CUgraphNode id)
     return stranger;
 }
 
-/* Prepares for each copy that a node will make; NULL: for a node that makes none.  The error for
- * the program.  *made: the node has been added `behind` others. */
-static CUresult before_node(const struct zc_entry *entry, const CUgraphNodeParams *params,
-                            const struct zc_behind *behind, bool *made)
+/* Prepares for the copy that a node will make; NULL: for a node that makes none.  The error for
+ * the program; or c->made: the node has been added `behind` others. */
+static CUresult before_node(struct zc_copy *c, const struct zc_entry *entry,
+                            const CUgraphNodeParams *params, const struct zc_behind *behind)
 {
-    struct zc_copy c;
-    zc_copy_init(&c, entry->fn, entry->flavour);
-    bool one = params && params->type <= CU_GRAPH_NODE_TYPE_MEMSET;
-    c.behind = one ? behind : NULL;
-    if (!zc_describe_part(&c, params, 0))
-        return zc_copy_before_node(&c);
-    CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; result == CUDA_SUCCESS && zc_describe_part(&c, params, i); i++) {
-        result = zc_copy_before_node(&c);
-        *made = c.made;
-        zc_copy_init(&c, entry->fn, entry->flavour);
-    }
-    return result;
+    zc_copy_init(c, entry->fn, entry->flavour);
+    c->behind = behind;
+    zc_describe_node(c, params);
+    return zc_copy_before_node(c);
 }
 
-/* Explains the driver's answer by the first copy that meets a block of libzc's. */
-static CUresult after_node(const struct zc_entry *entry, const CUgraphNodeParams *params,
-                           const struct zc_behind *behind, CUresult result)
-{
-    struct zc_copy c;
-    zc_copy_init(&c, entry->fn, entry->flavour);
-    for (size_t i = 0; result != CUDA_SUCCESS && zc_describe_part(&c, params, i); i++) {
-        c.behind = behind;
-        zc_copy_reaches(&c);
-        if (zc_operand_converted(&c.dst) || zc_operand_converted(&c.src))
-            return zc_copy_after_node(&c, result);
-        zc_copy_init(&c, entry->fn, entry->flavour);
-    }
-    return result;
-}
-
-/* The same for a node that is in an executable graph, where the driver changed it. */
-static CUresult replaced(const struct zc_entry *entry, CUgraphExec exec, CUgraphNode node,
-                         const CUgraphNodeParams *params, CUresult result)
+/* After the driver has answered for a node in an executable graph. */
+static CUresult replaced(struct zc_copy *c, CUgraphExec exec, CUgraphNode node, CUresult result)
 {
     struct zc_graph_nodes changed = {.count = 0};
-    struct zc_copy c;
-    if (result != CUDA_SUCCESS || !params || !zc_life_on())
-        return is_stranger(exec, node) ? result : after_node(entry, params, NULL, result);
-    zc_copy_init(&c, entry->fn, entry->flavour);
-    for (size_t i = 0; zc_describe_part(&c, params, i); i++) {
-        zc_graph_add(&changed, node, &c);
-        zc_copy_init(&c, entry->fn, entry->flavour);
+    if (result != CUDA_SUCCESS)
+        return is_stranger(exec, node) ? result : zc_copy_after_node(c, result);
+    if (c->shape != ZC_SHAPE_NONE && c->on) {
+        zc_graph_add(&changed, node, c);
+        change(exec, &changed);
     }
-    change(exec, &changed);
     return result;
 }
 
@@ -194,14 +166,13 @@ static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child
     return result;
 }
 
-/* A call that gives a node parameters, unless these are refused; `...` is the rest of its answer.
- */
-#define PREPARED(params, ...) PREPARED_BEHIND(params, NULL, __VA_ARGS__)
-#define PREPARED_BEHIND(params, behind, ...)                                                       \
+/* A call that gives a node parameters, unless these are refused; `...` is the rest of its answer,
+ * and `c` what the node copies. */
+#define PREPARED(params, behind, ...)                                                              \
     __extension__({                                                                                \
-        bool made_ = false;                                                                        \
-        CUresult refused_ = before_node(entry, params, behind, &made_);                            \
-        refused_ == CUDA_SUCCESS && !made_ ? (__VA_ARGS__) : refused_;                             \
+        struct zc_copy c;                                                                          \
+        CUresult refused_ = before_node(&c, entry, params, behind);                                \
+        refused_ == CUDA_SUCCESS && !c.made ? (__VA_ARGS__) : refused_;                            \
     })
 
 /* A body of a call for one type of nodes in executable graphs; `...` are the driver's arguments. */
@@ -211,7 +182,7 @@ static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child
         if (params)                                                                                \
             memcpy(&any.member, params, sizeof(*params));                                          \
         const CUgraphNodeParams *p = params ? zc_describe_if(node, &any) : NULL;                   \
-        return PREPARED(p, replaced(entry, exec, node, p, real(__VA_ARGS__)));                     \
+        return PREPARED(p, NULL, replaced(&c, exec, node, real(__VA_ARGS__)));                     \
     }
 
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
@@ -224,7 +195,7 @@ EXEC_SET(CU_GRAPH_NODE_TYPE_MEMSET, memset, exec, node, params, context)
 
 ZC_BODY(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child))
 {
-    return PREPARED(NULL, replaced_child(exec, node, child, real(exec, node, child)));
+    return PREPARED(NULL, NULL, replaced_child(exec, node, child, real(exec, node, child)));
 }
 
 static CUcontext context_of(const CUgraphNodeParams *p)
@@ -235,15 +206,13 @@ static CUcontext context_of(const CUgraphNodeParams *p)
                                                   : NULL;
 }
 
-static CUresult added(const struct zc_entry *entry, const CUgraphNodeParams *p,
-                      const struct zc_behind *behind, CUresult result)
+static CUresult added(struct zc_copy *c, const struct zc_entry *entry, const CUgraphNodeParams *p,
+                      CUresult result)
 {
-    if (result != CUDA_SUCCESS || !p || !zc_life_on())
-        return after_node(entry, p, behind, result);
-    if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+    if (result == CUDA_SUCCESS && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
                          ZC_KIND_DEVICE);
-    return result;
+    return zc_copy_after_node(c, result);
 }
 
 ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
@@ -251,8 +220,8 @@ ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *d
 {
     const CUgraphNodeParams *p = node && graph ? params : NULL;
     const struct zc_behind behind = {node, graph, dependencies, NULL, count, context_of(p)};
-    return PREPARED_BEHIND(
-        p, &behind, added(entry, p, &behind, real(node, graph, dependencies, count, params)));
+    return PREPARED(p, &behind,
+                    added(&c, entry, p, real(node, graph, dependencies, count, params)));
 }
 
 ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
@@ -260,15 +229,14 @@ ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode
 {
     const CUgraphNodeParams *p = node && graph ? params : NULL;
     const struct zc_behind behind = {node, graph, dependencies, edges, count, context_of(p)};
-    return PREPARED_BEHIND(
-        p, &behind,
-        added(entry, p, &behind, real(node, graph, dependencies, edges, count, params)));
+    return PREPARED(p, &behind,
+                    added(&c, entry, p, real(node, graph, dependencies, edges, count, params)));
 }
 
 ZC_BODY(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = zc_describe_if(node, params);
-    return PREPARED(p, after_node(entry, p, NULL, ZC_HOLDING_STILL(real(node, params))));
+    return PREPARED(p, NULL, zc_copy_after_node(&c, ZC_HOLDING_STILL(real(node, params))));
 }
 
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
@@ -277,8 +245,9 @@ ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     bool child = p && p->type == CU_GRAPH_NODE_TYPE_GRAPH;
     if (params && params->type == CU_GRAPH_NODE_TYPE_KERNEL)
         zc_migrate_keep_all(entry->fn);
-    return PREPARED(p, child ? replaced_child(exec, node, p->graph.graph, real(exec, node, params))
-                             : replaced(entry, exec, node, p, real(exec, node, params)));
+    return PREPARED(p, NULL,
+                    child ? replaced_child(exec, node, p->graph.graph, real(exec, node, params))
+                          : replaced(&c, exec, node, real(exec, node, params)));
 }
 
 ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
@@ -312,39 +281,40 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, uint32_t 
 
 /* Copies what is known of an executable graph for the caller, so that nothing is called under the
  * lock. */
-static struct zc_graph_copy *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out,
-                                      struct zc_launch_graph *launch_out)
+static void snapshot(CUgraphExec handle, struct zc_graph_nodes *out)
 {
     struct exec *x = zc_life_on() ? open_exec(handle) : NULL;
-    struct zc_graph_copy *copies = NULL;
+    out->copy = NULL;
+    out->count = out->cap = out->launch.count = 0;
+    out->awaits = out->unknown = false;
     if (!x)
-        return NULL;
+        return;
     const struct zc_graph_nodes *n = &x->nodes;
-    *awaits_out = n->awaits;
+    out->awaits = n->awaits;
+    out->unknown = n->unknown;
     if (n->launch.count)
-        *launch_out = n->launch;
-    if (n->count && (copies = zc_arena_get(n->count * sizeof(*copies))) != NULL) {
-        *count_out = n->count;
-        memcpy(copies, n->copy, n->count * sizeof(*copies));
+        out->launch = n->launch;
+    if (n->count && (out->copy = zc_arena_get(n->count * sizeof(*n->copy))) != NULL) {
+        out->count = out->cap = n->count;
+        memcpy(out->copy, n->copy, n->count * sizeof(*n->copy));
     }
     zc_lock_drop(&lock);
-    return copies;
 }
 
 /* Other blocks than when the graph was made may be at its addresses, and other pages behind those.
  * *late: see zc_side_launched(). */
-static CUresult make_ready(enum zc_fn fn, const struct zc_graph_copy *nodes, size_t count,
-                           bool watched, const struct zc_rule **late)
+static CUresult make_ready(enum zc_fn fn, const struct zc_graph_nodes *nodes, bool watched,
+                           const struct zc_rule **late)
 {
-    CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; i < 2 * count && result == CUDA_SUCCESS; i++) {
-        CUdeviceptr address = i % 2 ? nodes[i / 2].src : nodes[i / 2].dst;
+    CUresult result = nodes->unknown ? zc_unknown_value(fn) : CUDA_SUCCESS;
+    for (size_t i = 0; i < 2 * (size_t)nodes->count && result == CUDA_SUCCESS; i++) {
+        CUdeviceptr address = i % 2 ? nodes->copy[i / 2].src : nodes->copy[i / 2].dst;
         if (watched && address)
             result = zc_place_retreat(zc_block_find(address), fn, true, ZC_RETREAT_GRAPH);
         if (result == CUDA_SUCCESS)
             result = zc_side_launched(address, fn, i % 2 ? late : NULL);
     }
-    return result;
+    return result == CUDA_SUCCESS && nodes->awaits ? zc_place_quiesce(fn) : result;
 }
 
 /* Behind a launch, until sources that look pageable may be overwritten.  Where streams wait for the
@@ -367,24 +337,19 @@ static CUresult wait_for_sources(const struct zc_rule *rule, CUstream stream,
 
 ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 {
-    size_t count = 0;
-    bool awaits = false;
-    struct zc_launch_graph graph;
-    graph.count = 0;
     const struct zc_rule *late = NULL;
-    struct zc_graph_copy *nodes = snapshot(exec, &count, &awaits, &graph);
+    struct zc_graph_nodes nodes;
+    snapshot(exec, &nodes);
     const struct zc_launch launch = {.fn = entry->fn,
                                      .flavour = entry->flavour,
                                      .stream = stream,
                                      .kernels = true,
-                                     .graph = graph.count ? &graph : NULL};
+                                     .graph = nodes.launch.count ? &nodes.launch : NULL};
     bool watched = __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED);
     CUresult result = watched ? zc_launch_prepare(&launch) : CUDA_SUCCESS;
     uint64_t start = zc_ticks();
     if (result == CUDA_SUCCESS)
-        result = make_ready(entry->fn, nodes, count, watched, &late);
-    if (result == CUDA_SUCCESS && awaits)
-        result = zc_place_quiesce(entry->fn);
+        result = make_ready(entry->fn, &nodes, watched, &late);
     if (result == CUDA_SUCCESS)
         result = ZC_HOLDING_STILL(real(exec, stream));
     if (result == CUDA_SUCCESS)
@@ -397,8 +362,8 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
                                .handle = (uintptr_t)stream,
                                .range = zc_ranges_here()};
     uint32_t site = zc_log_level() >= ZC_LOG_ALLOCS ? zc_site_here(entry->frame, entry->pc) : 0;
-    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-        record_node(&nodes[i], i ? 0 : ticks, site, &call);
-    zc_arena_put(nodes, count * sizeof(*nodes));
+    for (size_t i = 0; i < nodes.count && result == CUDA_SUCCESS; i++)
+        record_node(&nodes.copy[i], i ? 0 : ticks, site, &call);
+    zc_graph_drop(&nodes);
     return result;
 }

@@ -17,8 +17,9 @@ struct zc_graph_copy {
 struct zc_graph_nodes {
     struct zc_graph_copy *copy; /* In the arena. */
     unsigned count, cap;
-    bool awaits; /* A node may wait for the CPU, or is conditional: no call of older drivers tells
-                  * what graphs it runs. */
+    bool awaits;  /* A node may wait for the CPU, or is conditional: no call of older drivers tells
+                   * what graphs it runs. */
+    bool unknown; /* libzc does not know what a node does. */
     struct zc_launch_graph launch;
 };
 

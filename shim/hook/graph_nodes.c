@@ -56,21 +56,18 @@ static void read_kernel(struct zc_graph_nodes *nodes, CUgraphNode id)
     zc_migrate_note(&nodes->launch, &launch);
 }
 
-static void read_copies(struct reading *r, CUgraphNode id, CUgraphNode given, CUgraphNodeType type)
+static void read_copy(struct reading *r, CUgraphNode id, CUgraphNode given, CUgraphNodeType type)
 {
     CUgraphNodeParams p = {.type = type};
     CUresult result = type == CU_GRAPH_NODE_TYPE_MEMCPY
                           ? zc_real.cuGraphMemcpyNodeGetParams(given, &p.memcpy.copyParams)
-                      : type == CU_GRAPH_NODE_TYPE_MEMSET
-                          ? zc_real.cuGraphMemsetNodeGetParams(given, (void *)&p.memset)
-                          : zc_real.cuGraphNodeGetParams(given, &p);
-    for (size_t i = 0; result == CUDA_SUCCESS; i++) {
-        struct zc_copy c;
-        zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
-        if (!zc_describe_part(&c, &p, i))
-            break;
-        zc_graph_add(r->nodes, id, &c);
-    }
+                          : zc_real.cuGraphMemsetNodeGetParams(given, (void *)&p.memset);
+    struct zc_copy c;
+    if (result != CUDA_SUCCESS)
+        return;
+    zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
+    zc_describe_node(&c, &p);
+    zc_graph_add(r->nodes, id, &c);
 }
 
 static void read_node(struct reading *r, CUgraphNode id, CUgraphNode given)
@@ -79,8 +76,10 @@ static void read_node(struct reading *r, CUgraphNode id, CUgraphNode given)
     CUgraph named_child, given_child;
     if (zc_real.cuGraphNodeGetType(given, &type) != CUDA_SUCCESS)
         return;
-    bool hides = zc_await_node(type) || type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    bool known = zc_known_node(type);
+    bool hides = zc_await_node(type) || type == CU_GRAPH_NODE_TYPE_CONDITIONAL || !known;
     r->nodes->awaits |= hides;
+    r->nodes->unknown |= !known;
     if (hides) {
         zc_migrate_keep_all(ZC_FN_cuGraphLaunch);
     } else if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
@@ -89,8 +88,8 @@ static void read_node(struct reading *r, CUgraphNode id, CUgraphNode given)
         if (zc_real.cuGraphChildGraphNodeGetGraph(id, &named_child) == CUDA_SUCCESS &&
             zc_real.cuGraphChildGraphNodeGetGraph(given, &given_child) == CUDA_SUCCESS)
             put_off(r, named_child, given_child);
-    } else if (zc_describe_parts(type)) {
-        read_copies(r, id, given, type);
+    } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET) {
+        read_copy(r, id, given, type);
     }
 }
 

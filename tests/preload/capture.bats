@@ -76,6 +76,14 @@ shared=("$host_rule$device_rule"'access = read')
         run -0 under_policy "$rules" timeout 30 "$program" refilled
         [[ $output == "$bare" ]]
     done
+    # A node that libzc does not know is the driver's alone.
+    export SIM_DRIVER=13050
+    run -0 timeout 30 "$program" refilled_batch
+    bare=$output
+    for rules in $'api = malloc\nplace = pinned' "${shared[@]}"; do
+        run -0 --separate-stderr under_policy "$rules" timeout 30 "$program" refilled_batch
+        [[ $output == "$bare" && $stderr == *'does not know a value'*cuGraphLaunch* ]]
+    done
 }
 
 @test "a fork, or a change of pages, during a capture does not end it" {

@@ -427,9 +427,10 @@ static void forbidden_copies(void)
 
 /* Memory of malloc that was copied before is the source of a graph, and changes behind its
  * launch. */
-static void refilled(void)
+static void refill(bool batch)
 {
     enum { BYTES = 4 << 20 };
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     CUdeviceptr d;
     CUgraph graph;
     CUgraphExec exec;
@@ -440,7 +441,11 @@ static void refilled(void)
     CHECK(cuMemcpyHtoD(d, h, BYTES));
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    CHECK(cuMemcpyHtoDAsync(d, h, BYTES, stream));
+    if (batch)
+        CHECK(cuMemcpyBatchAsync(&d, &(CUdeviceptr){(CUdeviceptr)h}, &(size_t){BYTES}, 1, &how,
+                                 &(size_t){0}, 1, stream));
+    else
+        CHECK(cuMemcpyHtoDAsync(d, h, BYTES, stream));
     CHECK(cuStreamEndCapture(stream, &graph));
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     for (char i = 2; i < 6; i++) {
@@ -451,6 +456,16 @@ static void refilled(void)
         CHECK(cuMemcpyDtoH(h, d, BYTES));
         printf("holds %d: %d\n", i, all_are(h, i, BYTES));
     }
+}
+
+static void refilled(void)
+{
+    refill(false);
+}
+
+static void refilled_batch(void)
+{
+    refill(true);
 }
 
 /* During a capture the program forks, or changes the pages of a block that was copied before; then
@@ -497,6 +512,7 @@ int main(int argc, char **argv)
                                           {"launches", launches},
                                           {"lost", lost},
                                           {"refilled", refilled},
+                                          {"refilled_batch", refilled_batch},
                                           {"changed", changed},
                                           {"updates", updates},
                                           {"generic_updates", generic_updates}};

@@ -3,6 +3,7 @@
  * Each writes a device block that a host block was copied into after the graph was made; with
  * SAME_ADDRESS in the environment one that came to the address of another since. */
 #include "driver/newer.h"
+#include "sim/batch_node.h"
 #include "shared_scene.h"
 
 CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind,
@@ -234,15 +235,15 @@ static void batches(void)
     writes(exec, d, PART);
     CHECK(cuGraphExecDestroy(exec));
     CHECK(cuGraphGetNodes(graph, &node, &count));
-    struct zc_batch_node p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY_BATCH,
-                              .count = 2,
-                              .dsts = dsts,
-                              .srcs = srcs,
-                              .sizes = sizes,
-                              .attributes = &how,
-                              .indices = &index,
-                              .attribute_count = 1,
-                              .context = context};
+    struct sim_batch_node p = {.type = SIM_BATCH_NODE,
+                               .count = 2,
+                               .dsts = dsts,
+                               .srcs = srcs,
+                               .sizes = sizes,
+                               .attributes = &how,
+                               .indices = &index,
+                               .attribute_count = 1,
+                               .context = context};
     dsts[0] = e;
     dsts[1] = e + PART / 2;
     CHECK(cuGraphNodeSetParams_v2(node, (CUgraphNodeParams *)&p));

@@ -61,14 +61,14 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
             return CUDA_ERROR_INVALID_VALUE;
         }
     }
-    if (s->capture) {
-        const struct zc_batch_node p = {.count = count,
-                                        .dsts = dsts,
-                                        .srcs = srcs,
-                                        .sizes = sizes,
-                                        .attributes = attrs,
-                                        .indices = starts,
-                                        .attribute_count = n};
+    if (s->capture && sim_driver_version() >= 13050) {
+        const struct sim_batch_node p = {.count = count,
+                                         .dsts = dsts,
+                                         .srcs = srcs,
+                                         .sizes = sizes,
+                                         .attributes = attrs,
+                                         .indices = starts,
+                                         .attribute_count = n};
         struct sim_work work;
         r = sim_work_of_batch(&work, &p, ctx->device);
         return r == CUDA_SUCCESS ? sim_submit(s, &work) : r;

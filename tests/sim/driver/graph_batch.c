@@ -19,7 +19,7 @@ static CUDA_MEMCPY3D line(const struct sim_batch *b, size_t i)
                            b->sizes[i]);
 }
 
-CUresult sim_work_of_batch(struct sim_work *out, const struct zc_batch_node *p, int device)
+CUresult sim_work_of_batch(struct sim_work *out, const struct sim_batch_node *p, int device)
 {
     const size_t n = p->count;
     if (!n || !p->dsts || !p->srcs || !p->sizes || !p->attributes || !p->indices ||
@@ -46,7 +46,7 @@ CUresult sim_work_of_batch(struct sim_work *out, const struct zc_batch_node *p, 
     return CUDA_SUCCESS;
 }
 
-void sim_batch_params(const struct sim_batch *b, struct zc_batch_node *p)
+void sim_batch_params(const struct sim_batch *b, struct sim_batch_node *p)
 {
     p->count = b->count;
     p->dsts = b->dsts;
@@ -59,7 +59,7 @@ void sim_batch_params(const struct sim_batch *b, struct zc_batch_node *p)
 
 struct sim_batch *sim_batch_clone(const struct sim_batch *b)
 {
-    struct zc_batch_node p;
+    struct sim_batch_node p;
     struct sim_work copy;
     sim_batch_params(b, &p);
     return sim_work_of_batch(&copy, &p, b->device) == CUDA_SUCCESS ? copy.u.batch : NULL;

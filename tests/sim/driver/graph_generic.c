@@ -58,7 +58,7 @@ static CUresult free_work(struct sim_work *out, CUdeviceptr dptr)
 
 static CUresult work_of(struct sim_work *out, CUgraphNodeParams *p)
 {
-    struct zc_batch_node *batch = (struct zc_batch_node *)p;
+    struct sim_batch_node *batch = (struct sim_batch_node *)p;
     struct sim_context *ctx;
     if (!p)
         return CUDA_ERROR_INVALID_VALUE;
@@ -70,6 +70,8 @@ static CUresult work_of(struct sim_work *out, CUgraphNodeParams *p)
     case SIM_WORK_CONDITIONAL:
         return sim_work_of_bodies(out, p);
     case SIM_WORK_BATCH:
+        if (sim_driver_version() < 13050)
+            return CUDA_ERROR_NOT_SUPPORTED;
         ctx = sim_context_of(batch->context);
         return ctx ? sim_work_of_batch(out, batch, ctx->device) : CUDA_ERROR_INVALID_CONTEXT;
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -156,7 +158,7 @@ SIM_API(cuGraphNodeGetParams, (CUgraphNode node, CUgraphNodeParams *p), (node, p
     memset(p, 0, sizeof *p);
     p->type = (CUgraphNodeType)n->work.kind;
     if (n->work.kind == SIM_WORK_BATCH) {
-        sim_batch_params(n->work.u.batch, (struct zc_batch_node *)p);
+        sim_batch_params(n->work.u.batch, (struct sim_batch_node *)p);
     } else if (n->work.kind == SIM_WORK_CONDITIONAL) {
         p->conditional.handle = n->work.u.bodies->handle;
         p->conditional.type = (CUgraphConditionalNodeType)n->work.u.bodies->type;

@@ -16,10 +16,10 @@ CUresult sim_work_of_event(struct sim_work *out, CUevent event, enum sim_work_ki
 
 /* Takes the value from p->conditional and stores its bodies there. */
 CUresult sim_work_of_bodies(struct sim_work *out, CUgraphNodeParams *p);
-CUresult sim_work_of_batch(struct sim_work *out, const struct zc_batch_node *p, int device);
+CUresult sim_work_of_batch(struct sim_work *out, const struct sim_batch_node *p, int device);
 
 /* And back; the arrays stay the batch's. */
-void sim_batch_params(const struct sim_batch *batch, struct zc_batch_node *p);
+void sim_batch_params(const struct sim_batch *batch, struct sim_batch_node *p);
 
 /* The old parameters in the form of the new. */
 CUDA_KERNEL_NODE_PARAMS_v2 sim_kernel_params_v2(const CUDA_KERNEL_NODE_PARAMS_v1 *old);

@@ -4,6 +4,7 @@
 #define SIM_STREAM_H
 
 #include "driver.h"
+#include "../batch_node.h"
 #include "../sim.h"
 
 struct sim_function;
@@ -29,7 +30,7 @@ enum sim_work_kind {
     SIM_WORK_ALLOC = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
     SIM_WORK_FREE = CU_GRAPH_NODE_TYPE_MEM_FREE,
     SIM_WORK_CONDITIONAL = CU_GRAPH_NODE_TYPE_CONDITIONAL,
-    SIM_WORK_BATCH = CU_GRAPH_NODE_TYPE_MEMCPY_BATCH,
+    SIM_WORK_BATCH = SIM_BATCH_NODE,
     SIM_WORK_VALUE = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, /* cuStreamWriteValue32/64 and WaitValue */
     SIM_WORK_CALLBACK = 100,                          /* cuStreamAddCallback */
     SIM_WORK_GRAPH                                    /* cuGraphLaunch */
