@@ -155,7 +155,7 @@ static void copy_in_order(struct zc_copy *c, bool stage)
         memcpy(p->staged, p->job.src, c->bytes);
         p->job.src = p->staged;
     }
-    c->result = zc_stream_call(c->stream, c->flavour, run_pending, p);
+    c->result = ZC_FLAVOURED(c->flavour, cuLaunchHostFunc)(c->stream, run_pending, p);
     if (c->result != CUDA_SUCCESS)
         put_record(p);
 }

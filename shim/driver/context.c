@@ -118,11 +118,6 @@ CUcontext zc_context_primary(int device)
     return context;
 }
 
-CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data)
-{
-    return ZC_FLAVOURED(flavour, cuLaunchHostFunc)(stream, fn, data);
-}
-
 enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour)
 {
     if (stream == CU_STREAM_LEGACY)

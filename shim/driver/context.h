@@ -41,6 +41,3 @@ CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour);
 
 /* *device is the ordinal of the device that runs the stream's work.  Returns the driver's code. */
 CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device);
-
-/* Runs `fn` in stream order (cuLaunchHostFunc); fn must not call CUDA. */
-CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data);

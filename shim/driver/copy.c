@@ -281,16 +281,11 @@ bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type)
            its == type;
 }
 
-static void describe_set(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
-                         unsigned unit, size_t width, size_t height)
-{
-    zc_describe_set_2d(c, dst, pitch, value, unit > 4 ? 0 : (uint8_t)unit, width, height);
-}
-
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p)
 {
     if (p)
-        describe_set(c, p->dst, p->pitch, p->value, p->elementSize, p->width, p->height);
+        zc_describe_set_2d(c, p->dst, p->pitch, p->value,
+                           p->elementSize > 4 ? 0 : (uint8_t)p->elementSize, p->width, p->height);
 }
 
 void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p)
@@ -298,8 +293,7 @@ void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p)
     if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
         zc_describe_3d(c, &p->memcpy.copyParams);
     else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMSET)
-        describe_set(c, p->memset.dst, p->memset.pitch, p->memset.value, p->memset.elementSize,
-                     p->memset.width, p->memset.height);
+        zc_describe_set_node(c, (const void *)&p->memset); /* A context follows in the newer one. */
     else
         c->unknown = p && !zc_known_node(p->type);
 }

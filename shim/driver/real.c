@@ -78,12 +78,7 @@ static uint32_t row_of(const void *real)
 void *zc_wrapper_of(void *real)
 {
     uint32_t row = row_of(real);
-    return row && row <= ZC_FN_CAUGHT ? rows[row - 1].wrapper : real;
-}
-
-bool zc_real_known(const void *real)
-{
-    return row_of(real);
+    return !row ? NULL : row <= ZC_FN_CAUGHT ? rows[row - 1].wrapper : real;
 }
 
 /* The row of a wrapper; ZC_FN_CAUGHT for other addresses. */

@@ -55,15 +55,14 @@ bool zc_real_find(void *near);
 #define ZC_FLAVOURED(flavour, name)                                                                \
     ((flavour) == ZC_PER_THREAD && zc_real.name##_ptsz ? zc_real.name##_ptsz : zc_real.name)
 
-/* Exported name of an entry point, or of one that libzc does not know: defined in unknown.c. */
+/* Exported name of an entry point, or of one that libzc does not know, where it has one; else the
+ * name that the program asked for.  Defined in unknown.c. */
 const char *zc_fn_name(enum zc_fn fn);
 const char *zc_real_name(enum zc_fn fn); /* Only of a row. */
 
-/* The wrapper for a driver address, or the address itself if there is none. */
+/* The wrapper for a driver address, or the address itself where libzc knows it and does not hook it
+ * (passthrough.def); NULL for one that neither table names. */
 void *zc_wrapper_of(void *real);
-
-/* True for a driver address that one of both tables names: driver.def, passthrough.def. */
-bool zc_real_known(const void *real);
 
 /* True if the address is one of libzc's wrappers. */
 bool zc_is_wrapper(const void *address);

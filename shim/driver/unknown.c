@@ -60,23 +60,20 @@ static bool is_drivers_function(void *address, const char **name)
 void *zc_real_answer(const char *name, void *real)
 {
     bool found = zc_real_find(real);
-    void *wrapper = zc_wrapper_of(real);
-    if (!found || wrapper != real || zc_real_known(real) || !is_drivers_function(real, &name) ||
-        !zc_lock_take(&unknown_lock))
-        return wrapper;
+    void *known = zc_wrapper_of(real);
+    if (known || !found || !is_drivers_function(real, &name) || !zc_lock_take(&unknown_lock))
+        return known ? known : real;
     unsigned slot = slot_of(name, real);
     zc_lock_drop(&unknown_lock);
     return slot < SLOTS ? (void *)zc_unknown_entries[slot] : NULL;
 }
 
-const char *zc_unknown_name(unsigned slot)
-{
-    return slot < __atomic_load_n(&unknown.count, __ATOMIC_ACQUIRE) ? unknown.slot[slot].name : "?";
-}
-
 const char *zc_fn_name(enum zc_fn fn)
 {
-    return fn < ZC_FN_COUNT ? zc_real_name(fn) : zc_unknown_name(fn - ZC_FN_COUNT);
+    unsigned slot = fn - ZC_FN_COUNT;
+    if (fn < ZC_FN_COUNT)
+        return zc_real_name(fn);
+    return slot < __atomic_load_n(&unknown.count, __ATOMIC_ACQUIRE) ? unknown.slot[slot].name : "?";
 }
 
 void *zc_unknown_real(unsigned slot)

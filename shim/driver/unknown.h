@@ -23,15 +23,9 @@ struct zc_choice {
  * always the same.  NULL where none is left: then the driver has no such function. */
 void *zc_real_answer(const char *name, void *real);
 
-/* The exported name, or else the one that the program asked for, and the driver's function. */
-const char *zc_unknown_name(unsigned slot);
+/* The driver's function.  The call's number is ZC_FN_COUNT + `slot`, in messages and as a launch.
+ */
 void *zc_unknown_real(unsigned slot);
-
-/* The call's number where those of known ones are asked for: in messages, and as a launch. */
-static inline enum zc_fn zc_unknown_fn(unsigned slot)
-{
-    return (enum zc_fn)(ZC_FN_COUNT + slot);
-}
 
 /* Called by the trampolines before such a call; the answer is the error code for the program.
  * Defined in hook/unknown.c, above all rooms that have a part in it. */

@@ -233,12 +233,6 @@ ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode
                     added(&c, entry, p, real(node, graph, dependencies, edges, count, params)));
 }
 
-ZC_BODY(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *params))
-{
-    const CUgraphNodeParams *p = zc_describe_if(node, params);
-    return PREPARED(p, NULL, zc_copy_after_node(&c, ZC_HOLDING_STILL(real(node, params))));
-}
-
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
     const CUgraphNodeParams *p = zc_describe_if(node, params);

@@ -76,7 +76,7 @@ CUresult zc_unknown_call(enum zc_fn fn)
 
 struct zc_choice zc_unknown_before(unsigned slot)
 {
-    CUresult result = zc_unknown_call(zc_unknown_fn(slot));
+    CUresult result = zc_unknown_call((enum zc_fn)(ZC_FN_COUNT + slot));
     return result == CUDA_SUCCESS ? (struct zc_choice){zc_unknown_real(slot), NULL}
                                   : (struct zc_choice){(void *)(uintptr_t)result, (void *)1};
 }
