@@ -35,9 +35,9 @@ static void describe_packed(struct zc_copy *c, const CUmemDecompressParams *p)
     c->dst.span = block ? block->base + block->size - dst : p->dstNumBytes;
 }
 
-/* Describes an element, as part of a call; boxes by *as. */
-static void describe_element_as(const struct zc_entry *entry, const struct batch *b, size_t i,
-                                struct zc_copy *c, CUDA_MEMCPY3D *as)
+/* Describes an element, as part of a call; a box by *as, which has to live as long. */
+static void describe_element(const struct zc_entry *entry, const struct batch *b, size_t i,
+                             struct zc_copy *c, CUDA_MEMCPY3D *as)
 {
     zc_copy_init(c, entry->fn, entry->flavour);
     zc_copy_on_stream(c, b->stream);
@@ -52,14 +52,6 @@ static void describe_element_as(const struct zc_entry *entry, const struct batch
     }
 }
 
-static void describe_element(const struct zc_entry *entry, const struct batch *b, size_t i,
-                             struct zc_copy *c)
-{
-    CUDA_MEMCPY3D as;
-    describe_element_as(entry, b, i, c, &as);
-    c->given = NULL;
-}
-
 /* Records the elements of a batch that the driver took as a whole.  They share the call's time
  * evenly.  A batch that names a block of the host heap is complete when the call returns. */
 static CUresult record_batch(const struct zc_entry *entry, const struct batch *b, uint64_t start)
@@ -69,8 +61,9 @@ static CUresult record_batch(const struct zc_entry *entry, const struct batch *b
         return CUDA_SUCCESS;
     uint64_t share = b->count ? (zc_ticks() - start) / b->count : 0;
     for (size_t i = 0; i < b->count; i++) {
+        CUDA_MEMCPY3D as;
         struct zc_copy c;
-        describe_element(entry, b, i, &c);
+        describe_element(entry, b, i, &c, &as);
         c.frame = entry->frame;
         c.pc = entry->pc;
         c.start = zc_ticks() - share;
@@ -82,12 +75,6 @@ static CUresult record_batch(const struct zc_entry *entry, const struct batch *b
     return staged.async && !zc_capture_holds(staged.stream, staged.flavour)
                ? zc_staged_wait(&staged)
                : CUDA_SUCCESS;
-}
-
-static bool crosses(CUdeviceptr address, size_t span)
-{
-    const struct zc_operand o = {.address = address, .span = span, .block = zc_block_find(address)};
-    return zc_parts_border(&o);
 }
 
 /* Names the rule of a side that libzc made. */
@@ -122,8 +109,9 @@ static CUresult leave(struct zc_copy *c)
 /* The same for an element, and for the word where a decompression counts. */
 static CUresult leave_element(const struct zc_entry *entry, const struct batch *b, size_t i)
 {
+    CUDA_MEMCPY3D as;
     struct zc_copy c;
-    describe_element(entry, b, i, &c);
+    describe_element(entry, b, i, &c, &as);
     CUresult result = c.on ? leave(&c) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS || !b->packed || !c.on)
         return result;
@@ -134,13 +122,7 @@ static CUresult leave_element(const struct zc_entry *entry, const struct batch *
     return leave(&c);
 }
 
-/* The start time of the call; 0 if libzc is off. */
-static uint64_t batch_started(void)
-{
-    return zc_life_on() ? zc_ticks() : 0;
-}
-
-/* Prepares all operands, and what a launch needs. */
+/* Prepares all operands, and what a launch needs.  *start_out: the time; 0 if libzc is off. */
 static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
 {
     b->held = zc_place_hold();
@@ -156,7 +138,7 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
     CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream);
     if (result != CUDA_SUCCESS)
         zc_place_let_go(b->held);
-    *start_out = result == CUDA_SUCCESS ? batch_started() : 0;
+    *start_out = zc_life_on() ? zc_ticks() : 0;
     return result;
 }
 
@@ -171,31 +153,27 @@ static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, u
     if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed) || !zc_life_on())
         return result;
     for (size_t i = 0; i < b->count; i++) {
+        CUDA_MEMCPY3D as;
         struct zc_copy c;
-        describe_element(entry, b, i, &c);
+        describe_element(entry, b, i, &c, &as);
         if (zc_placed_at(c.dst.address) || zc_placed_at(c.src.address))
             return diagnose(&c, result);
     }
     return result;
 }
 
-static bool box_crosses(const struct zc_entry *entry, const struct batch *b, size_t i, bool *given)
-{
-    CUDA_MEMCPY3D as;
-    struct zc_copy c;
-    describe_element_as(entry, b, i, &c, &as);
-    zc_copy_resolve(&c);
-    *given = *given && c.given;
-    return zc_parts_side(&c);
-}
-
 /* False as well if a box has a size that only the driver knows. */
 static bool any_crosses(const struct zc_entry *entry, const struct batch *b)
 {
     bool any = false, given = true;
-    for (size_t i = 0; i < b->count && zc_life_on() && (b->ops ? given : !any); i++)
-        any |= b->ops ? box_crosses(entry, b, i, &given)
-                      : crosses(b->dsts[i], b->sizes[i]) || crosses(b->srcs[i], b->sizes[i]);
+    for (size_t i = 0; i < b->count && zc_life_on() && given; i++) {
+        CUDA_MEMCPY3D as;
+        struct zc_copy c;
+        describe_element(entry, b, i, &c, &as);
+        zc_copy_resolve(&c);
+        any = any || zc_parts_side(&c);
+        given = !b->ops || c.given;
+    }
     return any && given;
 }
 
@@ -207,7 +185,7 @@ static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b, 
     for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
         CUDA_MEMCPY3D as;
         struct zc_copy c;
-        describe_element_as(entry, b, i, &c, &as);
+        describe_element(entry, b, i, &c, &as);
         c.frame = entry->frame;
         c.pc = entry->pc;
         if (!zc_copy_begin(&c))
@@ -306,7 +284,7 @@ ZC_BODY(cuMemPrefetchBatchAsync,
     if (any_converted(ptrs, count))
         return CUDA_ERROR_INVALID_VALUE;
     const struct batch b = {.dsts = ptrs, .sizes = sizes, .count = count, .stream = stream};
-    uint64_t start = batch_started();
+    uint64_t start = zc_life_on() ? zc_ticks() : 0;
     CUresult result = real(ptrs, sizes, count, locations, indices, location_count, flags, stream);
     return result == CUDA_SUCCESS ? record_batch(entry, &b, start) : result;
 }
