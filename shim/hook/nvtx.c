@@ -4,19 +4,19 @@
  * the library that NVTX_INJECTION64_PATH names at its first call, and gives the function below a
  * table of its functions' addresses, in which libzc enters its own.  Ranges that are started and
  * ended belong to no thread, so they tell nothing of a thread's copies and are left to NVTX, as
- * marks and names are.
+ * marks and names are.  So are texts of wide characters, which no program on Linux was found to
+ * use: their ranges have no name.
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "log/ranges.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* As NVTX's headers have them. */
-enum message { ASCII = 1, WIDE = 2, REGISTERED = 3 };
+enum message { ASCII = 1, REGISTERED = 3 };
 enum module { CORE = 1, CORE2 = 5 };
 enum { TABLE_OF_CALLBACKS = 1 };
 
@@ -28,10 +28,7 @@ struct attributes {
     int32_t payload_type, reserved;
     uint64_t payload;
     int32_t message_type; /* enum message */
-    union {
-        const char *text; /* Also of a registered one: its handle is its text. */
-        const wchar_t *wide;
-    };
+    const char *text;     /* Also of a registered one: its handle is its text. */
 };
 
 typedef void (*function)(void);
@@ -42,25 +39,11 @@ struct callbacks {
     int (*table)(enum module module, function ***places, unsigned *count);
 };
 
-static const char *narrow(const wchar_t *wide, char buf[ZC_RANGE_NAME])
-{
-    struct zc_text text = zc_text_on(buf, ZC_RANGE_NAME);
-    for (; wide && *wide; wide++)
-        zc_text_utf8(&text, (uint32_t)*wide);
-    return zc_text_cstr(&text);
-}
-
 /* A domain's handle, or a text's, is a copy of its name, as far as ranges show it.  Programs and
  * their forked children keep them to their end. */
 static const char *kept(const char *name)
 {
     return name ? strndup(name, ZC_RANGE_NAME - 1) : NULL;
-}
-
-static const char *domain_create_wide(const wchar_t *name)
-{
-    char text[ZC_RANGE_NAME];
-    return kept(narrow(name, text));
 }
 
 static const char *register_text(const char *domain, const char *name)
@@ -69,32 +52,21 @@ static const char *register_text(const char *domain, const char *name)
     return kept(name);
 }
 
-static const char *register_wide(const char *domain, const wchar_t *name)
-{
-    (void)domain;
-    return domain_create_wide(name);
-}
-
 static int push(const char *name)
 {
     return zc_ranges_push(NULL, name);
 }
 
-static int push_wide(const wchar_t *name)
+static int push_wide(const void *name)
 {
-    char text[ZC_RANGE_NAME];
-    return push(narrow(name, text));
+    (void)name;
+    return push(NULL);
 }
 
 static int domain_push(const char *domain, const struct attributes *a)
 {
-    char text[ZC_RANGE_NAME];
-    const char *name = NULL;
-    if (a && (a->message_type == ASCII || a->message_type == REGISTERED))
-        name = a->text;
-    else if (a && a->message_type == WIDE)
-        name = narrow(a->wide, text);
-    return zc_ranges_push(domain, name);
+    bool known = a && (a->message_type == ASCII || a->message_type == REGISTERED);
+    return zc_ranges_push(domain, known ? a->text : NULL);
 }
 
 static int push_attributes(const struct attributes *a)
@@ -117,16 +89,14 @@ static const struct {
     {                                                                                              \
         module, number, (function)(answer)                                                         \
     }
-    ANSWER(CORE, 8, push_attributes),     /* nvtxRangePushEx */
-    ANSWER(CORE, 9, push),                /* nvtxRangePushA */
-    ANSWER(CORE, 10, push_wide),          /* nvtxRangePushW */
-    ANSWER(CORE, 11, pop),                /* nvtxRangePop */
-    ANSWER(CORE2, 4, domain_push),        /* nvtxDomainRangePushEx */
-    ANSWER(CORE2, 5, zc_ranges_pop),      /* nvtxDomainRangePop */
-    ANSWER(CORE2, 10, register_text),     /* nvtxDomainRegisterStringA */
-    ANSWER(CORE2, 11, register_wide),     /* nvtxDomainRegisterStringW */
-    ANSWER(CORE2, 12, kept),              /* nvtxDomainCreateA */
-    ANSWER(CORE2, 13, domain_create_wide) /* nvtxDomainCreateW */
+    ANSWER(CORE, 8, push_attributes), /* nvtxRangePushEx */
+    ANSWER(CORE, 9, push),            /* nvtxRangePushA */
+    ANSWER(CORE, 10, push_wide),      /* nvtxRangePushW */
+    ANSWER(CORE, 11, pop),            /* nvtxRangePop */
+    ANSWER(CORE2, 4, domain_push),    /* nvtxDomainRangePushEx */
+    ANSWER(CORE2, 5, zc_ranges_pop),  /* nvtxDomainRangePop */
+    ANSWER(CORE2, 10, register_text), /* nvtxDomainRegisterStringA */
+    ANSWER(CORE2, 12, kept)           /* nvtxDomainCreateA */
 };
 
 /* Once for each copy of NVTX in the process; 0 where it is one that libzc does not know. */

@@ -35,11 +35,11 @@ transfer 16 größe: 🗄
 transfer 1 None
 transfer 32 brief
 transfer 64 text
-transfer 128 étéࠀ𐀀
+transfer 128 ?
 transfer 512 ?
 transfer 1024 a "b"
 transfer 2048 '$(printf 'l%.0s' {1..127})'
-transfer 6 '$(printf 'w%.0s' {1..127})'
+transfer 6 ?
 transfer 3 aten::copy_
 transfer 3 aten::copy_
 transfer 3 aten::copy_
@@ -79,7 +79,7 @@ from zclib.report.transfers import LINE
 lines = [line.rstrip() for line in open(sys.argv[2], "rb") if b'"type":"transfer"' in line]
 assert all(map(LINE, lines)) and len(lines) == 18, len(lines)
 a, b = (json.load(open(f"{sys.argv[1]}/{name}")) for name in "ab")
-assert a["ranges"] == b["ranges"] and a["ranges_in_all"] == len(a["ranges"]) == 14, a["ranges"]
+assert a["ranges"] == b["ranges"] and a["ranges_in_all"] == len(a["ranges"]) == 12, a["ranges"]
 assert a["ranges"][0]["range"] == "grow" and a["ranges"][0]["blocked_ns"] > 0
 both = sum(row["asked_bytes"] for row in a["ranges"])
 assert both == a["totals"]["asked_bytes"], both
