@@ -15,7 +15,6 @@ static char bytes[4096];
 
 /* Where calls put what nobody wants. */
 static union {
-    int number;
     float ms;
     size_t size;
     void *pointer;
@@ -72,7 +71,6 @@ static CUresult ctx_synchronize_v2(void)
     CALL(cuStreamWaitEvent, cuStreamWaitEvent(stream, event, 0))                                   \
     CALL(cuStreamIsCapturing, cuStreamIsCapturing(stream, &out.status))                            \
     CALL(cuStreamGetFlags, cuStreamGetFlags(stream, &out.flags))                                   \
-    CALL(cuStreamGetPriority, cuStreamGetPriority(stream, &out.number))                            \
     CALL(cuStreamBeginCapture, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED))       \
     CALL(cuLaunchHostFunc, cuLaunchHostFunc(stream, told, NULL))                                   \
     CALL(cuEventCreate, cuEventCreate(&out.event, 0))                                              \
@@ -84,11 +82,9 @@ static CUresult ctx_synchronize_v2(void)
     CALL(cuEventElapsedTime, cuEventElapsedTime(&out.ms, event, other_event))                      \
     CALL(cuCtxSynchronize, cuCtxSynchronize())                                                     \
     CALL(cuCtxSynchronize_v2, ctx_synchronize_v2())                                                \
-    CALL(cuCtxGetLimit, cuCtxGetLimit(&out.size, CU_LIMIT_STACK_SIZE))                             \
     CALL(cuModuleLoadData, cuModuleLoadData(&out.module, ""))                                      \
     CALL(cuModuleUnload, cuModuleUnload(module))                                                   \
     CALL(cuModuleGetGlobal, cuModuleGetGlobal(&out.address, NULL, module, "none"))                 \
-    CALL(cuGraphUpload, cuGraphUpload(exec, stream))                                               \
     CALL(cuGraphLaunch, cuGraphLaunch(exec, stream))                                               \
     CALL(cuLaunchKernel, cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL))
 
