@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cuda.h>
-#include <stddef.h>
 
 #if CUDA_VERSION < 12080
 #error "libzc needs headers of CUDA 12.8 or newer to be built, and runs with older drivers, too: \

@@ -339,7 +339,7 @@ static CUresult all_own(enum zc_fn fn, const char *why)
 
 /* For `kernels` there is memory behind all of them then, as behind others already.  Launches of
  * other threads wait for the lock until that is so. */
-static CUresult decide_all(enum zc_fn fn, bool kernels)
+CUresult zc_shared_decide_all(enum zc_fn fn, bool kernels)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why;
@@ -362,12 +362,7 @@ static CUresult decide_all(enum zc_fn fn, bool kernels)
 /* A stream that waits for the program would never let the device come to rest. */
 CUresult zc_shared_quiesce(enum zc_fn fn)
 {
-    decide_all(fn, false);
+    zc_shared_decide_all(fn, false);
     CUresult result = all_own(fn, "a stream may wait for the CPU");
     return result == CUDA_SUCCESS ? zc_grow_drain(fn) : result;
-}
-
-CUresult zc_shared_before_kernels(enum zc_fn fn)
-{
-    return decide_all(fn, true);
 }

@@ -25,8 +25,9 @@ void zc_shared_decide(struct zc_shared *pair);
  * Returns NULL, or why that is not possible, a string constant. */
 const char *zc_shared_to_one(struct zc_shared *pair, struct zc_extent *extent, bool whole);
 
-/* Before `fn` launches work that may use blocks: undecided ones become OWN. */
-CUresult zc_shared_before_kernels(enum zc_fn fn);
+/* Before `fn` launches work that may use blocks: undecided ones become OWN, for `kernels` with
+ * their memory. */
+CUresult zc_shared_decide_all(enum zc_fn fn, bool kernels);
 
 /* ONE to OWN, for good: the device block gets memory of its own with the same content, and the host
  * block is the CPU's alone.  Waits for the device.  `why`: a string constant for the log.  On

@@ -142,7 +142,7 @@ static bool heat_watching(void)
 
 static CUresult heat_before_launch(const struct zc_launch *launch)
 {
-    CUresult result = zc_shared_before_kernels(launch->fn);
+    CUresult result = zc_shared_decide_all(launch->fn, true);
     if (result != CUDA_SUCCESS || zc_life_closing() || zc_capture_any())
         return result;
     zc_regret_collect();
