@@ -18,11 +18,6 @@ ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
     return ZC_RECLAIMING(real(handle, bytes, prop, flags));
 }
 
-ZC_BODY(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address))
-{
-    return zc_placed_near((CUdeviceptr)address) ? CUDA_ERROR_INVALID_VALUE : real(handle, address);
-}
-
 /* A handle has no address, so the mapping is counted as the block.  The driver knows which handles
  * are host memory. */
 ZC_BODY(cuMemMap, (CUdeviceptr ptr, size_t bytes, size_t offset,
