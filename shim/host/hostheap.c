@@ -36,33 +36,16 @@
 /* Threads touch so much for blocks of which nobody knows yet whether the program fills them. */
 #define LENT_MAX ((uint64_t)128 << 20)
 
-/* A freed block that could not be put back at once.  The link is stored in the block. */
-struct orphan {
-    struct orphan *next;
-};
-
 static ZC_LOCK(zc_heap, ZC_RANK_HEAP);
 static struct zc_extent
-    *slabs[ZC_HOST_SLOTS + 1]; /* Slabs with free slots, by the number of slots they have. */
-static struct orphan
-    *orphans;       /* Blocks freed in a signal handler that interrupted the heap.  Atomic. */
-static pid_t owner; /* The process that the heap's memory belongs to. */
+    *slabs[ZC_HOST_SLOTS + 1];    /* Slabs with free slots, by the number of slots they have. */
+static pid_t owner;               /* The process that the heap's memory belongs to. */
 static ZC_OWN uint64_t most_live; /* Bytes that blocks had at a time, so far.  Under the lock. */
 static ZC_OWN uint64_t lent;      /* `lent` of all extents.  Atomic. */
 
-static bool put_locked(void *p);
-
 bool zc_heap_lock(void)
 {
-    if (!zc_lock_take(&zc_heap))
-        return false;
-    struct orphan *o = __atomic_exchange_n(&orphans, NULL, __ATOMIC_ACQUIRE);
-    while (o) {
-        struct orphan *next = o->next;
-        put_locked(o);
-        o = next;
-    }
-    return true;
+    return zc_lock_take(&zc_heap);
 }
 
 void zc_heap_unlock(void)
@@ -560,14 +543,8 @@ static bool put_locked(void *p)
 
 void zc_hostheap_put(void *p)
 {
-    if (!zc_heap_lock()) {
-        struct orphan *o = p;
-        o->next = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
-        while (!__atomic_compare_exchange_n(&orphans, &o->next, o, true, __ATOMIC_RELEASE,
-                                            __ATOMIC_RELAXED))
-            ;
+    if (!zc_heap_lock())
         return;
-    }
     bool pooled = put_locked(p);
     zc_heap_unlock();
     if (pooled)

@@ -36,7 +36,8 @@ size_t zc_hostheap_room(const void *p);
  */
 void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out);
 
-/* Frees a block.  Its memory goes to the pool, registered or not. */
+/* Frees a block.  Its memory goes to the pool, registered or not.  In a signal handler that
+ * interrupted the heap it is lost. */
 void zc_hostheap_put(void *p);
 
 /* Puts an extent in limbo back into the pool. */

@@ -28,7 +28,6 @@ __thread struct zc_index_seen zc_block_seen[ZC_BLOCK_SEEN][2]
 static ZC_LOCK(ledger_lock, ZC_RANK_LEDGER);
 static ZC_OWN struct {
     uint64_t serial;                         /* Id given last. */
-    struct zc_block *dead;                   /* Left by signal handlers.  Atomic. */
     struct zc_block *rest_first, *rest_last; /* Removed, not reused yet; oldest first. */
     uint32_t resting;                        /* Number of them. */
     uint64_t untracked;                      /* Atomic. */
@@ -64,41 +63,6 @@ static void block_rest(struct zc_block *block)
         ledger.rest_first = block;
     ledger.rest_last = block;
     ledger.resting++;
-}
-
-/* Removes a claimed block whose cells are folded.  If a newer block has replaced it, it is no
- * longer in the index. */
-static void remove_locked(struct zc_block *block)
-{
-    if (zc_index_remove(&block->node))
-        gauge_change(block, -1);
-    block_rest(block);
-}
-
-static void remove_dead(void)
-{
-    if (__atomic_load_n(&ledger.dead, __ATOMIC_RELAXED) == NULL)
-        return;
-    struct zc_block *block = __atomic_exchange_n(&ledger.dead, NULL, __ATOMIC_ACQUIRE);
-    while (block != NULL) {
-        struct zc_block *next = block->next_dead;
-        remove_locked(block);
-        block = next;
-    }
-}
-
-/* Enters the ledger for a change; false in a signal handler that interrupted it. */
-static bool ledger_enter(void)
-{
-    if (!zc_lock_take(&ledger_lock))
-        return false;
-    remove_dead();
-    return true;
-}
-
-static void ledger_leave(void)
-{
-    zc_lock_drop(&ledger_lock);
 }
 
 /* A removed block that may be reused, or fresh memory.  Under the lock. */
@@ -149,13 +113,13 @@ static void block_enter(struct zc_block *block)
 struct zc_block *zc_block_add(const struct zc_block *like)
 {
     struct zc_block *block = NULL;
-    if (ledger_enter()) {
+    if (zc_lock_take(&ledger_lock)) {
         block = block_new();
         if (block != NULL) {
             block_set(block, like);
             block_enter(block);
         }
-        ledger_leave();
+        zc_lock_drop(&ledger_lock);
     }
     if (block == NULL)
         __atomic_fetch_add(&ledger.untracked, 1, __ATOMIC_RELAXED);
@@ -164,7 +128,7 @@ struct zc_block *zc_block_add(const struct zc_block *like)
 
 void zc_block_spill(struct zc_block *block, bool spilled)
 {
-    bool entered = ledger_enter();
+    bool entered = zc_lock_take(&ledger_lock);
     if (entered)
         gauge_change(block, -1);
     if (spilled)
@@ -175,7 +139,7 @@ void zc_block_spill(struct zc_block *block, bool spilled)
                      __ATOMIC_RELAXED);
     if (entered) {
         gauge_change(block, 1);
-        ledger_leave();
+        zc_lock_drop(&ledger_lock);
     }
 }
 
@@ -204,9 +168,9 @@ static struct zc_index_seen block_look(uint64_t address)
     struct zc_index_seen now;
     if (zc_index_find(address, &now)) {
         seen_remember(zc_block_seen_at(address), &now);
-    } else if (ledger_enter()) {
+    } else if (zc_lock_take(&ledger_lock)) {
         zc_index_find(address, &now);
-        ledger_leave();
+        zc_lock_drop(&ledger_lock);
     }
     return now;
 }
@@ -245,27 +209,24 @@ void zc_block_unclaim(struct zc_block *block)
 
 void zc_block_quarantine(struct zc_block *block)
 {
-    bool entered = ledger_enter();
+    bool entered = zc_lock_take(&ledger_lock);
     if (entered)
         gauge_change(block, -1);
     __atomic_fetch_or(&block->flags, ZC_BLOCK_QUARANTINED, __ATOMIC_RELEASE);
     if (entered)
-        ledger_leave();
+        zc_lock_drop(&ledger_lock);
 }
 
 void zc_block_remove(struct zc_block *block)
 {
     zc_cell_fold_all(block->cell, block->site);
-    if (ledger_enter()) {
-        remove_locked(block);
-        ledger_leave();
+    if (!zc_lock_take(&ledger_lock))
         return;
-    }
-    struct zc_block *head = __atomic_load_n(&ledger.dead, __ATOMIC_RELAXED);
-    do
-        block->next_dead = head;
-    while (!__atomic_compare_exchange_n(&ledger.dead, &head, block, true, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED));
+    /* If a newer block has replaced it, it is no longer in the index. */
+    if (zc_index_remove(&block->node))
+        gauge_change(block, -1);
+    block_rest(block);
+    zc_lock_drop(&ledger_lock);
 }
 
 static struct zc_block *next_block(uint64_t from)
@@ -276,11 +237,11 @@ static struct zc_block *next_block(uint64_t from)
 void zc_block_each(void (*visit)(struct zc_block *block, void *arg), void *arg)
 {
     struct zc_block *block;
-    if (!ledger_enter())
+    if (!zc_lock_take(&ledger_lock))
         return;
     for (uint64_t from = 0; (block = next_block(from)) != NULL; from = block->base + 1)
         visit(block, arg);
-    ledger_leave();
+    zc_lock_drop(&ledger_lock);
 }
 
 uint64_t zc_block_untracked(void)

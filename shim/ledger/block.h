@@ -172,7 +172,7 @@ void zc_block_unclaim(struct zc_block *block);
 void zc_block_quarantine(struct zc_block *block);
 
 /* Removes a claimed block, folds its cells into its site and frees it.  In a signal handler that
- * interrupted the ledger, the next thread that changes the ledger does that. */
+ * interrupted the ledger it stays, claimed, until its addresses are another block's. */
 void zc_block_remove(struct zc_block *block);
 
 /*
