@@ -221,8 +221,12 @@ bool zc_extent_stretch(struct zc_extent *extent, uint32_t units)
 struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units)
 {
     uint32_t first = (uint32_t)(extent - extents), rest = extent->units - units;
+    if (!zc_heap_lock())
+        return NULL;
     set_extent(first, units, extent->use);
-    return set_extent(first + units, rest, ZC_EXTENT_NONE);
+    struct zc_extent *behind = set_extent(first + units, rest, ZC_EXTENT_NONE);
+    zc_heap_unlock();
+    return behind;
 }
 
 void zc_extent_bury(struct zc_extent *extent)
@@ -424,14 +428,18 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
     }
 }
 
-struct zc_extent *zc_extent_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e))
+struct zc_extent *zc_hostheap_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e))
 {
     uintptr_t at = from > zc_hostheap.base ? from - zc_hostheap.base : 0;
-    for (uint64_t unit = at >> ZC_HOST_UNIT_SHIFT; unit < carved;) {
+    struct zc_extent *found = NULL;
+    if (!zc_heap_lock())
+        return NULL;
+    for (uint64_t unit = at >> ZC_HOST_UNIT_SHIFT; unit < carved && !found;) {
         struct zc_extent *e = &extents[heads[unit]];
         if (e->use != ZC_EXTENT_HOLE && e->use != ZC_EXTENT_NONE && wanted(e))
-            return e;
+            found = e;
         unit = heads[unit] + (uint64_t)(e->units ? e->units : 1);
     }
-    return NULL;
+    zc_heap_unlock();
+    return found;
 }

@@ -47,7 +47,7 @@ void zc_extent_bury(struct zc_extent *extent);
 bool zc_extent_stretch(struct zc_extent *extent, uint32_t units);
 
 /* Shortens an extent to `units` units.  Returns the rest as an extent of its own, with use NONE and
- * its memory. */
+ * its memory.  Without the lock; NULL in a signal handler that interrupted the heap. */
 struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units);
 
 /* Takes the best fit of at least `units` units out of the pool, or returns NULL.
@@ -88,9 +88,6 @@ void zc_extent_reserve(const char **why);
 
 /* Shortens the range to what RLIMIT_AS allows, or to what was carved of it.  Never lengthens it. */
 void zc_extent_fit(bool carved_only);
-
-/* The first extent with memory from an address on that wanted() says true for, or NULL. */
-struct zc_extent *zc_extent_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e));
 
 /* Visits all extents with memory, in address order. */
 void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);

@@ -196,9 +196,7 @@ static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *wa
     return e;
 }
 
-/* Gives back memory that exceeds the pool's limit, or with `all` the whole pool, except what the
- * driver has registered. */
-static void drain(bool all)
+void zc_hostheap_tidy(bool all)
 {
     struct zc_extent *e;
     while ((e = zc_hostheap_surplus(false, all)))
@@ -213,14 +211,14 @@ void zc_hostheap_fit(bool all)
         return;
     zc_extent_fit(all);
     zc_heap_unlock();
-    drain(false);
+    zc_hostheap_tidy(false);
 }
 
 bool zc_heap_take_limit(size_t span, const void *asker, const char **why)
 {
     if (zc_limits_take(ZC_PLACE_PINNED, quota_of(asker), span, why))
         return true;
-    drain(true);
+    zc_hostheap_tidy(true);
     return zc_limits_take(ZC_PLACE_PINNED, quota_of(asker), span, why);
 }
 
@@ -229,7 +227,7 @@ static bool back(const struct zc_extent *e)
 {
     if (zc_extent_back(e, 0))
         return true;
-    drain(true);
+    zc_hostheap_tidy(true);
     return zc_extent_back(e, 0);
 }
 
@@ -257,10 +255,10 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
     if (!zc_heap_take_limit(span, want->owner, why))
         return NULL;
-    drain(false); /* The pool had nothing that fits. */
+    zc_hostheap_tidy(false); /* The pool had nothing that fits. */
     struct zc_extent *e = zc_heap_carve(units);
     if (!e) { /* The pool may hold the memory in several smaller pieces. */
-        drain(true);
+        zc_hostheap_tidy(true);
         e = zc_heap_carve(units);
     }
     if (!e)
@@ -548,7 +546,7 @@ void zc_hostheap_put(void *p)
     bool pooled = put_locked(p);
     zc_heap_unlock();
     if (pooled)
-        drain(false);
+        zc_hostheap_tidy(false);
 }
 
 void zc_hostheap_revive(struct zc_extent *extent)
@@ -598,21 +596,6 @@ bool zc_hostheap_too_much(const struct zc_extent *e)
         zc_heap_unlock();
     }
     return much;
-}
-
-void zc_hostheap_tidy(bool all)
-{
-    drain(all);
-}
-
-struct zc_extent *zc_hostheap_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e))
-{
-    struct zc_extent *e = NULL;
-    if (zc_heap_lock()) {
-        e = zc_extent_next(from, wanted);
-        zc_heap_unlock();
-    }
-    return e;
 }
 
 void zc_hostheap_drop(struct zc_extent *extent)

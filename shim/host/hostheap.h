@@ -61,10 +61,6 @@ void zc_hostheap_drop(struct zc_extent *extent);
 /* Gives back what is too much in the pool, or with `all` everything, and not registered. */
 void zc_hostheap_tidy(bool all);
 
-/* The first extent with memory at `from` or behind it that wanted(), which is called under the
- * heap's lock as visit() of zc_hostheap_each() is, says true for; NULL if there is none. */
-struct zc_extent *zc_hostheap_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e));
-
 /* The context that registered what zc_hostheap_surplus() would take, or NULL. */
 void *zc_hostheap_surplus_context(void);
 

@@ -16,19 +16,9 @@ static bool claim(struct zc_extent *e)
                                        __ATOMIC_RELAXED);
 }
 
-static struct zc_extent *cut(struct zc_extent *e, uint32_t units)
-{
-    struct zc_extent *rest = NULL;
-    if (zc_heap_lock()) {
-        rest = zc_extent_cut(e, units);
-        zc_heap_unlock();
-    }
-    return rest;
-}
-
 static struct zc_extent *shrink(struct zc_extent *e, uint32_t units)
 {
-    struct zc_extent *rest = cut(e, units);
+    struct zc_extent *rest = zc_extent_cut(e, units);
     if (!rest)
         return NULL;
     zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(rest));
@@ -46,7 +36,7 @@ static bool grow_in_place(struct zc_extent *e, uint32_t units)
     zc_heap_unlock();
     if (!longer || zc_extent_back(e, had))
         return longer;
-    struct zc_extent *rest = cut(e, had);
+    struct zc_extent *rest = zc_extent_cut(e, had);
     if (rest)
         zc_heap_bury(rest);
     return false;
