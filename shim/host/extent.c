@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "base/memory.h"
+#include "base/own.h"
 #include "ledger/block.h"
 #include "memory/device.h"
 #include "memory/limits.h"
@@ -27,6 +28,7 @@ struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold =
 uint32_t zc_extent_era = 1;
 size_t zc_extent_pooled_bytes;
 bool zc_extent_unlisted;
+ZC_OWN uint32_t zc_extent_files;
 
 static struct zc_extent
     *extents;             /* One record a unit; only the first unit of an extent uses its record. */
@@ -376,6 +378,8 @@ static void forget_file(struct zc_extent *e)
         zc_memory_unmap(e->view, 2 * zc_extent_span(e));
     e->view = NULL;
     e->inode = 0;
+    if (zc_hostheap_mine(e))
+        __atomic_fetch_sub(&zc_extent_files, 1, __ATOMIC_RELAXED);
 }
 
 /* A fresh mapping drops the pages.  Replacing a whole mapping can't

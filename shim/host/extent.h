@@ -94,4 +94,5 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
 
 /* The generation of this process: a child of fork(2) has another than its parent.  Atomic. */
 extern uint32_t zc_extent_era;
-extern bool zc_extent_unlisted; /* `pin` of pooled extents has changed.  Atomic. */
+extern bool zc_extent_unlisted;  /* `pin` of pooled extents has changed.  Atomic. */
+extern uint32_t zc_extent_files; /* Extents of this process that have a file.  Atomic. */

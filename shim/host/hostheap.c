@@ -263,8 +263,10 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     }
     if (!e)
         *why = errno ? zc_limits_reason(errno, span) : "the range of the host heap is full";
-    if (e)
+    if (e) {
         e->owner = want->owner;
+        e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
+    }
     if (e && want->shareable)
         zc_memfile_open(e);
     if (e && !back(e)) {
@@ -273,11 +275,8 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
         zc_heap_bury(e);
         e = NULL;
     }
-    if (!e) {
+    if (!e)
         zc_limits_give(ZC_PLACE_PINNED, quota_of(want->owner), span);
-        return NULL;
-    }
-    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     return e;
 }
 

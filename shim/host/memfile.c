@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/message.h"
-#include "base/own.h"
 #include "host/extent.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
@@ -19,19 +18,6 @@
 
 /* Of vm.max_map_count, the most files: each takes three mappings, and five once it is copied. */
 #define MAPS_PART 16
-
-static ZC_OWN uint32_t opened; /* Files.  Atomic. */
-
-static bool room_for_one(void)
-{
-    static uint64_t most; /* 0 until asked.  Atomic. */
-    uint64_t limit = __atomic_load_n(&most, __ATOMIC_RELAXED);
-    if (!limit) {
-        limit = zc_limits_maps() / MAPS_PART;
-        __atomic_store_n(&most, limit, __ATOMIC_RELAXED);
-    }
-    return __atomic_load_n(&opened, __ATOMIC_RELAXED) < limit;
-}
 
 /*
  * No descriptor is kept, because programs close files that they do not know.  Where `view` points
@@ -81,14 +67,14 @@ static void make_file(void *arg)
 void zc_memfile_open(struct zc_extent *e)
 {
     struct file f = {.base = (char *)zc_extent_base(e), .span = zc_extent_span(e)};
-    if (!room_for_one())
+    if (__atomic_load_n(&zc_extent_files, __ATOMIC_RELAXED) >= zc_limits_maps() / MAPS_PART)
         return;
     f.view = zc_memory_map(NULL, 2 * f.span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                            -1, 0);
     if (f.view == MAP_FAILED)
         return;
     if (zc_thread_aside(make_file, &f) && f.inode) {
-        __atomic_fetch_add(&opened, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&zc_extent_files, 1, __ATOMIC_RELAXED);
         e->view = f.view;
         e->inode = f.inode;
     } else {

@@ -32,6 +32,7 @@
 #include "memory/nodes.h"
 #include "memory/pages.h"
 #include "memory/place.h"
+#include "memory/quota.h"
 #include "memory/workers.h"
 
 /* A block is registered once copies have moved 1/WORTH_PART of it: registering costs about a third
@@ -68,8 +69,7 @@
 #define RESTS_MS 5000u
 
 static ZC_OWN struct {
-    uint64_t registrations; /* Atomic, as the others. */
-    uint64_t most;          /* MAPS_PERCENT of vm.max_map_count; 0 until asked. */
+    uint64_t registrations; /* Atomic, as the next. */
     bool forgone;           /* Of blocks with 'async = staged' none are made. */
 } pinned;
 
@@ -102,17 +102,9 @@ static size_t part_end(const struct range *r, size_t at)
     return end < r->bytes ? end : r->bytes;
 }
 
-static bool room_for(uint64_t more)
+static uint64_t most_registrations(void)
 {
-    uint64_t limit = __atomic_load_n(&pinned.most, __ATOMIC_RELAXED);
-    if (!limit) {
-        limit = zc_limits_maps() / 100 * MAPS_PERCENT;
-        __atomic_store_n(&pinned.most, limit, __ATOMIC_RELAXED);
-    }
-    if (__atomic_add_fetch(&pinned.registrations, more, __ATOMIC_RELAXED) <= limit)
-        return true;
-    __atomic_fetch_sub(&pinned.registrations, more, __ATOMIC_RELAXED);
-    return false;
+    return zc_limits_maps() / 100 * MAPS_PERCENT;
 }
 
 static void refused(const struct zc_extent *e, CUresult result)
@@ -121,7 +113,7 @@ static void refused(const struct zc_extent *e, CUresult result)
         zc_message(ZC_WARN, "fallback",
                    "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count; "
                    "raise it, or give their rules a larger 'size'",
-                   pinned.most, (unsigned)MAPS_PERCENT);
+                   most_registrations(), (unsigned)MAPS_PERCENT);
     else if (result != FULL && result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
         zc_message(ZC_WARN, "fallback",
                    "host blocks stay pageable: cuMemHostRegister of %B returned %u; 'zc doctor' "
@@ -269,7 +261,7 @@ static CUresult enrol(struct zc_extent *e)
     if (result != CUDA_SUCCESS || !context)
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_CONTEXT;
     e->part = block ? ZC_BLOCK_PART : span;
-    if (!room_for(parts_of(e, bytes)))
+    if (!zc_quota_add(&pinned.registrations, parts_of(e, bytes), most_registrations()))
         return FULL;
     leave_file(e);
     result = make_registrations(e, bytes);

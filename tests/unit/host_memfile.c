@@ -14,6 +14,7 @@
 #include "host/extent.h"
 #include "host/memfile.h"
 #include "host/retreat.h"
+#include "memory/limits.h"
 
 #define SIZE (4 * MIB)
 
@@ -117,6 +118,23 @@ static void only_a_shareable_block_gets_such_memory_again(void **state)
     assert_int_equal(extent->inode, first_inode);
     zc_hostheap_put(p);
     drop_pool();
+}
+
+/* Of vm.max_map_count a sixteenth may be files, at a time. */
+static void files_that_are_gone_make_room_for_others(void **state)
+{
+    (void)state;
+    zc_extent_files = (uint32_t)(zc_limits_maps() / 16) - 1;
+    for (int i = 0; i < 3; i++) {
+        char *p = get(true), *other = get(true);
+        const struct zc_extent *second = zc_hostheap_extent((uintptr_t)other);
+        assert_int_not_equal(zc_hostheap_extent((uintptr_t)p)->inode, 0);
+        assert_int_equal(second->inode, 0);
+        zc_hostheap_put(p);
+        zc_hostheap_put(other);
+        drop_pool();
+    }
+    zc_extent_files = 0;
 }
 
 static void small_blocks_are_never_shareable(void **state)
@@ -319,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shareable_block_shows_the_same_at_a_second_address),
         cmocka_unit_test(only_a_shareable_block_gets_such_memory_again),
+        cmocka_unit_test(files_that_are_gone_make_room_for_others),
         cmocka_unit_test(small_blocks_are_never_shareable),
         cmocka_unit_test(a_frozen_block_keeps_its_content_and_shows_no_more_of_it),
         cmocka_unit_test(memory_that_a_fork_found_in_the_pool_is_given_back),
