@@ -174,10 +174,13 @@ def _bytes(row: Record) -> int:
 
 
 def _registered(row: Record) -> int:
-    """What the log does not say of blocks up to 1 MiB, several of which are registered as one."""
+    """Of copied blocks for which the log has none, those that live at the end, or one: they keep
+    what others had registered, or are of up to 1 MiB, several of which are registered as one."""
     requests, live = number(row, "requests"), number(row, "requests") - number(row, "frees")
-    return number(row, "registered_bytes") or \
-        number(row, "requested_bytes") * max(live, 1) // max(requests, 1)
+    told = number(row, "registered_bytes")
+    if told or not rows(row, "traffic"):
+        return told
+    return number(row, "requested_bytes") * max(live, 1) // max(requests, 1)
 
 
 @dataclass

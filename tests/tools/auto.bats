@@ -523,6 +523,18 @@ PYTHON
     [[ $output == 56 && $(taken) == "learned-small=8" ]]
 }
 
+# Bytes of a profile's call paths: blocks, asked for, registered, copied to the GPU and from it.
+learned() {
+    sed -n 's/^# site: [0-9a-f]* //p' "$PROFILES"/lessons-*.conf | sort
+}
+
+@test "blocks that nothing is copied of cost no registration" {
+    auto ./lessons 4 never idle often
+    [[ $(learned) == "large 4 134217728 0 0 0
+large 4 134217728 33554432 536870912 0
+small 4 4194304 0 0 0" ]]
+}
+
 @test "what was saved is said in seconds once the machine's rates are known, and for what memory" {
     timed 40 1024
     grep -q '^# auto: 1 GiB of 2 GiB from or to pageable memory did not move as such in this ' \
