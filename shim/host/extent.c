@@ -22,11 +22,14 @@ _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
 #define PREFAULT_FROM ((size_t)8 << 20) /* Bytes that are worth starting threads for. */
 
+#define LOOSE_MAX ((uint64_t)32 << 20) /* Bytes that blocks get and do not need, */
+#define LOOSE_PART 16                  /* and the part of what the pool may have. */
+
 #define RECORDS_STEP 1024u /* Records become writable in steps of this many units. */
 
 struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold = ZC_HOST_MIN};
 uint32_t zc_extent_era = 1;
-size_t zc_extent_pooled_bytes;
+size_t zc_extent_pooled_bytes, zc_extent_loose_bytes;
 bool zc_extent_unlisted;
 ZC_OWN uint32_t zc_extent_files;
 
@@ -231,12 +234,21 @@ struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units)
     return behind;
 }
 
+/* Most large blocks fill all but a part of their last unit. */
+void zc_extent_fill(struct zc_extent *e, size_t size)
+{
+    size_t over = size ? zc_extent_span(e) - size : 0, before = e->loose;
+    e->loose = e->units < ZC_HOST_LEAD_UNITS || over > size / 4 ? over : 0;
+    __atomic_fetch_add(&zc_extent_loose_bytes, e->loose - before, __ATOMIC_RELAXED);
+}
+
 void zc_extent_bury(struct zc_extent *extent)
 {
     uint32_t first = (uint32_t)(extent - extents), end = first + extent->units;
     struct zc_extent *after = end < carved ? &extents[end] : NULL;
     struct zc_extent *before = first ? &extents[heads[first - 1]] : NULL;
     extent->use = ZC_EXTENT_NONE;
+    zc_extent_fill(extent, 0);
     if (after && after->use == ZC_EXTENT_HOLE) {
         DL_DELETE2(holes, after, prev, next);
         after->use = ZC_EXTENT_NONE;
@@ -249,12 +261,17 @@ void zc_extent_bury(struct zc_extent *extent)
     add_hole(first, end - first);
 }
 
-/* True if a block of `units` units may take the extent.  It takes the extent whole, so one that is
- * much too large is left for others. */
+/* True if a block of `units` units may take the extent.  It takes the extent whole, so of one that
+ * is much too large blocks have only so much, and slabs nothing. */
 static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
 {
-    return e->units >= units && e->units - units <= units / 4 && !e->odd &&
-           (e->inode != 0) == want->shareable && !e->owner == !want->owner;
+    uint64_t over = e->units - units;
+    uint64_t all = __atomic_load_n(&zc_extent_loose_bytes, __ATOMIC_RELAXED) +
+                   (over << ZC_HOST_UNIT_SHIFT);
+    return e->units >= units && !e->odd && (e->inode != 0) == want->shareable &&
+           !e->owner == !want->owner &&
+           (over <= units / 4 ||
+            (units > 1 && all <= LOOSE_MAX && all <= zc_limits_pool() / LOOSE_PART));
 }
 
 static bool registered(const struct zc_extent *e)
@@ -289,6 +306,7 @@ static void pooled(size_t change)
 
 void zc_extent_pool(struct zc_extent *extent)
 {
+    zc_extent_fill(extent, 0);
     extent->use = ZC_EXTENT_FREE;
     extent->listed = registered(extent);
     DL_PREPEND2(pool[extent->listed], extent, prev, next);

@@ -54,6 +54,10 @@ struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units);
  * An `owner` gets none that another context registered. */
 struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *want);
 
+/* Counts what a block of so many bytes leaves of the extent, until that is pooled; 0: none has it.
+ * Without the lock. */
+void zc_extent_fill(struct zc_extent *extent, size_t size);
+
 /* Puts memory into the pool, and takes it out. */
 void zc_extent_pool(struct zc_extent *extent);
 void zc_extent_unpool(struct zc_extent *extent);

@@ -82,6 +82,7 @@ struct zc_extent {
     uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
     uint64_t since;   /* FREE: when its last block was freed, in ticks. */
     uint64_t lent;    /* Bytes touched for a block that the program may not need all of.  Atomic. */
+    uint64_t loose;   /* BLOCK: bytes that it did not fill when it came, of what counts. */
     uint32_t units;   /* Length. */
     uint32_t live;    /* Blocks in it. */
     uint32_t room;    /* SLAB: bit per free slot. */

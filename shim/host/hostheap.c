@@ -26,7 +26,7 @@
 #define SLOT_STEP ((size_t)4 << 10) /* Slots begin at multiples of it. */
 
 /* Bytes in the pool, beyond those that blocks once had, or at all until CUDA is up. */
-#define POOL_SLACK ((uint64_t)64 << 20)
+#define POOL_SLACK ((uint64_t)32 << 20)
 #define POOL_KEEP_NS UINT64_C(1000000000) /* And a nanosecond a byte. */
 
 /* The pool keeps no more than this part of what the host has left, which is asked so often. */
@@ -379,6 +379,7 @@ static void occupy(struct zc_extent *e, size_t size)
     e->live = 1;
     e->elided = e->parted = 0;
     e->slot[0].size = size;
+    zc_extent_fill(e, size);
     zc_hostheap_unclaim(e);
 }
 

@@ -44,10 +44,10 @@ void zc_hostheap_put(void *p);
 void zc_hostheap_revive(struct zc_extent *extent);
 
 /*
- * The pool keeps freed memory for the next request of about its size.  With the program's blocks it
- * has at most as much as these alone once had, and 64 MiB; at most a quarter of max_pinned; and
- * until CUDA is up, as glibc, no more than 64 MiB.  What nobody wanted for a second, and another
- * for each GiB it has, goes back: that is more than ten times as long as making it anew takes.
+ * The pool keeps freed memory for the next request that it fits.  With the program's blocks it has
+ * at most as much as these alone once had, and 32 MiB; at most a quarter of max_pinned; and until
+ * CUDA is up no more than 32 MiB.  What nobody wanted for a second, and another for each GiB it
+ * has, goes back: that is more than ten times as long as making it anew takes.
  *
  * zc_hostheap_surplus() takes an extent that is too much, or odd, out of the pool.  With `pinned`,
  * one that libzc registered, else another.  With `all` the pool is emptied in this way.  NULL if
@@ -72,8 +72,14 @@ void zc_hostheap_needed(struct zc_extent *extent);
 void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);
 
 /* Bytes in the pool.  Changes under the heap's lock. */
-extern size_t zc_extent_pooled_bytes;
+extern size_t zc_extent_pooled_bytes, zc_extent_loose_bytes;
 static inline size_t zc_hostheap_pooled(void)
 {
     return __atomic_load_n(&zc_extent_pooled_bytes, __ATOMIC_RELAXED);
+}
+
+/* Bytes behind live blocks: small ones, and large ones that fill less than four fifths. */
+static inline size_t zc_hostheap_loose(void)
+{
+    return __atomic_load_n(&zc_extent_loose_bytes, __ATOMIC_RELAXED);
 }

@@ -169,10 +169,7 @@ static const struct zc_rule *rule_for(const struct zc_hostmem_request *request, 
         return NULL;
     if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE))
         *site = zc_site_here(request->frame, request->pc);
-    const struct zc_rule *rule = zc_rules_match(&match, *site);
-    if (rule && !*site)
-        *site = zc_site_here(request->frame, request->pc);
-    return rule;
+    return zc_rules_match(&match, *site);
 }
 
 /* The driver's own memory must stay as the driver knows it. */
@@ -210,11 +207,11 @@ static const struct zc_rule *rule_of_request(const struct zc_hostmem_request *re
                                              uint32_t *site)
 {
     const struct zc_rule *rule = rule_for(request, site);
-    if (anew && zc_lessons_concern(rule, request->api, request->size)) {
-        if (!*site)
-            *site = zc_site_here(request->frame, request->pc);
+    bool learns = anew && zc_lessons_concern(rule, request->api, request->size);
+    if ((rule || learns) && !*site)
+        *site = zc_site_here(request->frame, request->pc);
+    if (learns)
         rule = zc_lessons_rule(rule, request->size, *site);
-    }
     return rule && !from_driver(request->pc) && to_heap(rule) ? rule : NULL;
 }
 
@@ -244,7 +241,6 @@ static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_req
     slot->site = site;
     slot->rule = (int16_t)(rule - zc_rules()->rules);
     slot->api = (uint8_t)request->api;
-    zc_lessons_round(1, request->size, zc_hostheap_room(p));
     return zc_hostblock_enter(p, slot);
 }
 
@@ -266,7 +262,6 @@ static void *place(const struct zc_hostmem_request *request, uint32_t site,
         return NULL;
     }
     if (!fill_slot(p, slot, request, site, rule)) {
-        zc_lessons_round(-1, request->size, zc_hostheap_room(p));
         zc_hostheap_put(p);
         return NULL;
     }
@@ -303,8 +298,6 @@ void zc_hostmem_put(void *p)
     if (alone)
         zc_hostheap_claim(extent);
     zc_lessons_end(p);
-    if (slot->size < ZC_LESSONS_MOST)
-        zc_lessons_round(-1, slot->size, zc_hostheap_room(p));
     zc_hostblock_leave(p);
     if (alone) {
         zc_early_freed(extent);
@@ -337,14 +330,11 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_reque
     bool alone = extent->use == ZC_EXTENT_BLOCK;
     if (alone)
         zc_hostheap_claim(extent);
-    size_t size = slot->size, room = zc_hostheap_room(p);
     /* Before another block can get its addresses. */
     zc_hostblock_leave(p);
     void *moved = fits_in_place(p, request) ? p : zc_hostheap_resize(p, request->size, &slot);
-    if (moved) {
-        zc_lessons_round(-1, size, room);
+    if (moved)
         fill_slot(moved, slot, request, site, rule);
-    }
     if (alone && (!moved || moved == p))
         zc_hostheap_unclaim(extent);
     if (moved)

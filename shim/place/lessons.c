@@ -2,8 +2,11 @@
 /* Which host blocks ZC_POLICY=auto places, by what earlier ones of their call path were worth. */
 #include "place/lessons.h"
 
+#include <string.h>
+
 #include "base/own.h"
 #include "base/text.h"
+#include "host/hostheap.h"
 #include "ledger/profile.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
@@ -15,7 +18,7 @@
 #define LOSSES 2u   /* After so many in turn no more are placed. */
 #define SWITCHES 8u /* Of a call path, that the log tells. */
 
-#define ROUNDED_MOST ((uint64_t)64 << 20) /* Bytes behind small blocks that are registered. */
+#define LOOSE_MOST ((size_t)64 << 20) /* Bytes behind blocks that are registered with them. */
 
 struct lesson {
     uint32_t requests;
@@ -28,19 +31,12 @@ static ZC_OWN struct lesson by_site[2][ZC_COUNTERS_SITES]; /* [1]: smaller ones.
 static const struct zc_rule *base; /* The file's for blocks of any call path, */
 static uint64_t large;             /* from so many bytes on.  0: nothing is learned.  Atomic. */
 
-static uint64_t rounded; /* Bytes behind small blocks, to the end of their unit.  Atomic. */
-
-/* The last rule is that of the preset, behind what a profile has learned. */
+/* That of the preset, behind what a profile has learned. */
 static const struct zc_rule *find_base(const struct zc_policy *policy)
 {
-    const uint64_t more = ZC_KEY_BIT(ZC_KEY_API) | ZC_KEY_BIT(ZC_KEY_SIZE);
-    const uint64_t match_keys = (UINT64_C(1) << ZC_MATCH_KEY_COUNT) - 1;
-    for (size_t i = policy->rule_count; i-- > 0;) {
-        const struct zc_rule *rule = &policy->rules[i];
-        if ((rule->apis >> ZC_API_malloc & 1) && zc_rule_has_place(rule, ZC_PLACE_PINNED) &&
-            rule->size.count == 1 && (rule->given & match_keys) == more)
-            return rule;
-    }
+    for (size_t i = policy->rule_count; i-- > 0;)
+        if (strcmp(policy->rules[i].name, "host-buffers") == 0 && policy->rules[i].size.count == 1)
+            return &policy->rules[i];
     return NULL;
 }
 
@@ -150,12 +146,5 @@ void zc_lessons_end(const void *p)
 
 bool zc_lessons_may_round(size_t size)
 {
-    return size >= ZC_LESSONS_MOST || __atomic_load_n(&rounded, __ATOMIC_RELAXED) < ROUNDED_MOST ||
-           !zc_profile_asked();
-}
-
-void zc_lessons_round(int sign, size_t size, size_t room)
-{
-    uint64_t behind = size < ZC_LESSONS_MOST && room > size ? room - size : 0;
-    __atomic_fetch_add(&rounded, sign > 0 ? behind : -behind, __ATOMIC_RELAXED);
+    return size >= ZC_LESSONS_MOST || zc_hostheap_loose() < LOOSE_MOST || !zc_profile_asked();
 }

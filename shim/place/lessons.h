@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What ZC_POLICY=auto learns within a run: blocks that a call path has freed decide for its next
- * ones, by their bytes.  Those from the size of the profile's rule on are placed, until some were
- * registered in vain; smaller ones are libc's, until some that were tried have paid.  Of what is
- * libc's the first two, the 16th, 32nd and so on are tried.  So no call path costs more than the
- * registrations of two of its blocks, and of ever fewer.  What a rule of the file names is left to
- * it.
- */
+/* What ZC_POLICY=auto learns within a run (docs/auto.md): blocks that a call path has freed decide
+ * for its next ones, by their bytes.  No call path costs more than the registrations of two of its
+ * blocks, and of ever fewer. */
 #pragma once
 
 #include <stdbool.h>
@@ -34,9 +29,5 @@ const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, u
 /* The program frees the block of the host heap at `p`, which the ledger still has. */
 void zc_lessons_end(const void *p);
 
-/* Whether a block of that size may be placed: under a profile small ones are left to libc while the
- * pages that are registered with others, and that they do not fill, have many bytes. */
+/* False for small ones under a profile while blocks leave many bytes of their pages unused. */
 bool zc_lessons_may_round(size_t size);
-
-/* A block has, or with `sign` -1 no longer has, `room` bytes of the host heap.  For any thread. */
-void zc_lessons_round(int sign, size_t size, size_t room);
