@@ -24,8 +24,8 @@ MOST_BYTES = 64 << 10            # Of a profile.
 MOST_PROFILES = 256              # Each build of a program and each text of a script has one.
 MOST_LOG_BYTES = 16 << 20        # Of a log that waits to be read.
 PROGRAM = "# Program: "          # The line with the arguments of the last run.
-PROFILE = re.compile(r"(?P<program>.+)-[0-9a-f]{16}\.conf")
-WAITING = re.compile(r".+-[0-9a-f]{16}\.[0-9]+(\.[0-9]+){0,2}\.(jsonl|counters)")
+PROFILE = re.compile(r"(?P<program>.+)-[0-9a-f]{16}\.conf", re.DOTALL)
+WAITING = re.compile(r".+-[0-9a-f]{16}\.[0-9]+(\.[0-9]+){0,2}\.(jsonl|counters)", re.DOTALL)
 WORTH_A_WORD = 64 << 20          # Of memory.
 LOCK_S = 2.0                     # Longer nobody holds the folder, but a file system may.
 
@@ -97,8 +97,8 @@ def fold() -> list[str]:
     killed.  Returns problems."""
     runs: dict[str, list[_Process]] = {}  # Ranks of a job are one run.
     for path in waiting():
-        large = os.path.lexists(path) and os.lstat(path).st_size > MOST_LOG_BYTES
-        process = None if large else _read(path)
+        fit = os.path.isfile(path) and os.path.getsize(path) <= MOST_LOG_BYTES
+        process = _read(path) if fit else None
         if process is not None and process.goes_on:
             continue
         with contextlib.suppress(OSError):

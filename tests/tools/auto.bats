@@ -232,6 +232,49 @@ blocks from 16 MiB are pinned from now on" ]]
     [[ $(runs) == "$waited" ]]
 }
 
+@test "what lies among the logs and is none is neither followed nor waited for" {
+    preloaded ./lessons 1 idle >/dev/null
+    local log=$(ls "$PROFILES"/*.jsonl) stem
+    stem=${log%.*.jsonl}
+    sed '/"type":"summary"/d; s/"host":"[^"]*"/"host":"elsewhere"/' "$log" >"$stem.17.jsonl"
+    mkfifo "$stem.18.jsonl"
+    mkdir "$stem.19.jsonl"
+    cp "$log" mine
+    ln -s "$PWD/mine" "$stem.20.jsonl"
+    ln -s "$PWD/nowhere" "$stem.21.jsonl"
+    truncate -s 17M "$stem.22.jsonl"
+    run -0 timeout 60 "$ZC" auto --learn
+    # Of another host a process may go on.
+    [[ $(runs) == 1 && $(ls "$PROFILES") == lessons-*.17.jsonl*.19.jsonl*.conf ]]
+    [[ -s mine ]]
+}
+
+@test "a folder of profiles that stays locked keeps no run waiting for long" {
+    auto ./lessons 1 idle
+    flock "$PROFILES" sleep 60 &
+    local held=$!
+    until ! flock -n "$PROFILES" true; do sleep 0.05; done
+    auto ./lessons 1 idle
+    kill -0 $held
+    [[ $(runs) == 2 ]]
+    kill $held
+}
+
+@test "names and arguments of any bytes make no rule, and no other file" {
+    local name=$'a b\n[rule c]\nplace mapped%p'
+    cp -L lessons "$name"
+    auto "./$name" 1 idle $'x\n[rule d]\nplace = mapped'
+    preloaded "./$name" 1 idle >/dev/null
+    "$ZC" auto --learn
+    [[ $(find cache -name '*.conf' -printf '1') == 1 && -z $(find cache -name '*.jsonl') ]]
+    run ! grep -r '^\[rule [cd]\]' "$PROFILES"
+    run -0 "$ZC" auto
+    [[ ${#lines[@]} == 3 ]]
+    run -0 "$ZC" check "$PROFILES"/*.conf
+    XDG_CACHE_HOME=$PWD/%p preloaded ./lessons 1 idle >/dev/null
+    [[ $(find . -name '*.jsonl' -not -path './logs/*') == "" ]]
+}
+
 @test "runs that failed or were killed teach nothing, and their logs go" {
     auto ./lessons 2 often
     cp "$PROFILES"/lessons-*.conf before

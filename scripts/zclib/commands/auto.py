@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 
-from .. import auto, screen
+from .. import auto, names, screen
 from ..tune import write
 
 EPILOG = """\
@@ -60,7 +60,7 @@ def _show(name: str) -> int:
     for at, path in enumerate(auto.profiles()):
         lines = auto.text_of(path).splitlines()
         print(*([""] if at else []),
-              screen.styled(os.path.basename(path)[:-len(".conf")], "bold"), sep="\n")
+              screen.styled(names.shown(os.path.basename(path)[:-len(".conf")]), "bold"), sep="\n")
         for line in lines[:4:2] if lines else ["# no profile that can be read"]:
             print(f"    {line[2:]}")
     if not auto.profiles():
@@ -73,7 +73,7 @@ def _forget(name: str) -> int:
                  *([] if name else auto.waiting())]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-            print(f"Forgotten: {os.path.basename(path)}")
+            print(f"Forgotten: {names.shown(os.path.basename(path))}")
     return 0
 
 
