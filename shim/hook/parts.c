@@ -137,7 +137,8 @@ static CUDA_MEMCPY3D moved(const struct zc_copy *c, const struct box *box)
     return p;
 }
 
-/* Both forms in three dimensions have one layout (driver/copy.c). */
+/* Both forms in three dimensions have one layout; the peers' is divided with both contexts alone
+ * (driver/copy.c). */
 static CUresult strided(const struct zc_copy *c, const struct box *box)
 {
     if (c->flat) {
@@ -149,8 +150,8 @@ static CUresult strided(const struct zc_copy *c, const struct box *box)
         CUDA_MEMCPY3D own;
         CUDA_MEMCPY3D_PEER peer;
     } p = {.own = moved(c, box)};
-    return c->dst.context || c->src.context ? CALL(c, cuMemcpy3DPeer, cuMemcpy3DPeerAsync, &p.peer)
-                                            : CALL(c, cuMemcpy3D_v2, cuMemcpy3DAsync_v2, &p.own);
+    return c->dst.context ? CALL(c, cuMemcpy3DPeer, cuMemcpy3DPeerAsync, &p.peer)
+                          : CALL(c, cuMemcpy3D_v2, cuMemcpy3DAsync_v2, &p.own);
 }
 
 /* Describes one side of a part. */

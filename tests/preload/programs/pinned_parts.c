@@ -130,6 +130,15 @@ static CUDA_MEMCPY3D box(char *at, size_t bytes, bool out)
     return c;
 }
 
+static CUDA_MEMCPY3D_PEER peers(char *at, size_t bytes)
+{
+    const CUDA_MEMCPY3D c = box(at, bytes, true);
+    CUDA_MEMCPY3D_PEER p;
+    memcpy(&p, &c, sizeof(p));
+    p.srcContext = p.dstContext = context;
+    return p;
+}
+
 static CUresult batch(char *at, size_t bytes)
 {
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
@@ -227,6 +236,7 @@ static void copies_at(char *at, size_t bytes)
 {
     CUdeviceptr range = (CUdeviceptr)at;
     CUDA_MEMCPY3D out = box(at, bytes, true), in = box(at, bytes, false);
+    CUDA_MEMCPY3D_PEER peer = peers(at, bytes);
     int turn = 0;
     TRY(cuMemcpyHtoD(device, at, bytes));
     TRY(cuMemcpyHtoDAsync(device, at, bytes, stream));
@@ -239,6 +249,8 @@ static void copies_at(char *at, size_t bytes)
     TRY(cuMemcpyPeer(device, context, range, context, bytes));
     TRY(cuMemcpy3D(&out));
     TRY(cuMemcpy3DAsync(&in, stream));
+    TRY(cuMemcpy3DPeer(&peer));
+    TRY(cuMemcpy3DPeerAsync(&peer, stream));
     TRY(cuMemsetD8(range, 50, bytes));
     TRY(cuMemsetD32Async(range, 0x33333333, bytes / 4, stream));
     TRY(cuMemsetD2D8(range, bytes / 2, 52, bytes / 2, 2));
