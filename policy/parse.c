@@ -109,7 +109,8 @@ static void finish_rule(struct zc_parser *parser)
     parser->rule = NULL;
 }
 
-/* Letters of rule names: they stand in logs, messages and command lines without quotes. */
+/* Letters of rule names, which are not empty: they stand in logs, messages and command lines
+ * without quotes. */
 static bool is_rule_name(struct zc_slice name)
 {
     for (size_t i = 0; i < name.n; i++) {
@@ -119,7 +120,7 @@ static bool is_rule_name(struct zc_slice name)
               c == '_' || c == '-' || c == '.'))
             return false;
     }
-    return name.n > 0;
+    return true;
 }
 
 /* Begins the rule of that name. A faulty name makes the rule faulty, but its keys are still read,

@@ -37,19 +37,19 @@ runs() {
 
 # How many blocks the rules of the newest log took, by the rule's name.
 taken() {
-    cat "$(ls -t logs/*.jsonl | head -n 1)" | jq -r \
+    cat "$(ls -t logs/zc.*.jsonl | head -n 1)" | jq -r \
         'select(.type == "alloc" and .rule) | .rule' | sort | uniq -c | awk '{print $2 "=" $1}'
 }
 
 # Bytes that the runs so far registered, oldest first.
 registered() {
-    cat $(ls -tr logs/*.jsonl) | jq -r 'select(.type == "summary") |
+    cat $(ls -tr logs/zc.*.jsonl) | jq -r 'select(.type == "summary") |
         [.sites[] | .registered_bytes // 0] | add' | paste -sd ,
 }
 
 # What the newest log tells of decisions, without the call paths' ids.
 decisions() {
-    cat "$(ls -t logs/*.jsonl | head -n 1)" | jq -r 'select(.code == "auto") | .text' |
+    cat "$(ls -t logs/zc.*.jsonl | head -n 1)" | jq -r 'select(.code == "auto") | .text' |
         sed 's/ of call path [0-9a-f]\{8\}//'
 }
 
@@ -112,7 +112,7 @@ blocks from 16 MiB are pinned from now on" ]]
 
 @test "of a call path that changes again and again eight decisions are told, and all are counted" {
     mkdir logs
-    run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=auto ZC_LOG=logs/log.jsonl \
+    run -0 env LD_PRELOAD="$LIBZC" ZC_POLICY=auto ZC_LOG=logs/zc.lessons.jsonl \
         ./lessons 8 moody
     [[ $output == *"auto: 11 decisions within this run"* ]]
     [[ $(decisions | wc -l) == 8 ]]
@@ -125,7 +125,7 @@ blocks from 16 MiB are pinned from now on" ]]
     auto ./lessons 4 small
     rm "$PROFILES"/*
     auto ./lessons 4 small
-    run -0 "$ZC" explain "$(ls -t logs/*.jsonl | head -n 1)"
+    run -0 "$ZC" explain "$(ls -t logs/zc.*.jsonl | head -n 1)"
     [[ $(tr '\n' ' ' <<<"$output") == *"Within the run: blocks below 16 MiB of call path "* ]]
     run -0 "$ZC" explain auto --api malloc --size 1M
     [[ $(tr '\n' ' ' <<<"$output") == *"is taken by no rule"*"the first two such blocks, the "\
@@ -363,7 +363,7 @@ not_used() {
       for id in {10000000..10002000}; do
           echo "# site: $id large left 999999999999999999 1 1 1 1"
       done; } >>"$profile"
-    cp logs/*.jsonl log.jsonl
+    cp logs/zc.*.jsonl log.jsonl
     run -0 "$ZC" auto --learn log.jsonl
     [[ $(stat -c %s "$profile") -le 65536 && $(grep -c '^# site' "$profile") -le 256 ]]
     run -0 "$ZC" check "$profile"
@@ -375,7 +375,7 @@ not_used() {
 
 @test "clocks that jump, numbers out of range and logs of other kinds teach nothing wrong" {
     auto ./lessons 20 often vain
-    cp logs/*.jsonl log.jsonl
+    cp logs/zc.*.jsonl log.jsonl
     sed -E 's/("(blocked_ns|wall_ns)":)[0-9]+/\1-5/g; s/("asked_bytes":)[0-9]+/\11e300/' \
         log.jsonl >odd.jsonl
     printf '{"type":"summary","flows":7,"sites":[{"site":"x\\ny","rule":"host-buffers"}]}\n' \
@@ -414,7 +414,7 @@ PYTHON
 
 @test "of more than 256 profiles those stay that were taught last" {
     auto ./lessons 1 idle
-    cp logs/*.jsonl log.jsonl
+    cp logs/zc.*.jsonl log.jsonl
     for id in {1000..1256}; do
         touch -d "2020-01-01 00:00:00 $((1300 - id)) minutes ago" \
             "$PROFILES/old-000000000000$id.conf"
@@ -448,7 +448,7 @@ PYTHON
 @test "where nothing can be written what is there stays, and one line says so" {
     auto ./lessons 1 often
     cp "$PROFILES"/lessons-*.conf before
-    cp logs/*.jsonl log.jsonl
+    cp logs/zc.*.jsonl log.jsonl
     run -1 bash -c 'ulimit -f 0; exec "$@" 2>&1 | cat; exit ${PIPESTATUS[0]}' - \
         "$ZC" auto --learn log.jsonl
     [[ ${#lines[@]} == 1 ]]
@@ -558,7 +558,7 @@ PYTHON
 
 @test "each 16th run tries what is left, so that a path of few blocks is found when it pays" {
     auto ./lessons 1 kept
-    cp logs/*.jsonl log.jsonl
+    cp logs/zc.*.jsonl log.jsonl
     for _ in {2..16}; do "$ZC" auto --learn log.jsonl; done
     auto ./lessons 1 kept turned
     [[ $output == 56 && $(taken) == "host-buffers=2" && $(runs) == 17 ]]

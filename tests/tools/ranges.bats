@@ -52,14 +52,14 @@ transfer 4096 grow'
     write_policy $'place = vmm\ngrow = yes'
     run -0 scripts/zc run -q -o "$logs" -l events -p "$BATS_TEST_TMPDIR/policy.conf" -- \
         "$program" stand-in
-    diff <(echo "$wanted") <(in_ranges "$logs"/*.jsonl)
+    diff <(echo "$wanted") <(in_ranges "$logs"/zc.*.jsonl)
 }
 
 @test "NVTX itself tells libzc its ranges, and zc reports them" {
     run scripts/zc run -q -o "$logs" -l events -- "$program" nvtx
     [[ $status != 77 ]] || skip "no nvtx3 (a CUDA toolkit has it)"
     [[ $status == 0 ]]
-    diff <(echo "$wanted") <(in_ranges "$logs"/*.jsonl)
+    diff <(echo "$wanted") <(in_ranges "$logs"/zc.*.jsonl)
 }
 
 @test "the report sums up by range, and so do its page and its trace" {
@@ -73,7 +73,7 @@ transfer 4096 grow'
     zc report --json --top 20 "$logs" >"$BATS_TEST_TMPDIR/a"
     zc report --json --top 20 --trace "$BATS_TEST_TMPDIR/trace" --html "$BATS_TEST_TMPDIR/page" \
         "$logs" >"$BATS_TEST_TMPDIR/b"
-    PYTHONPATH=scripts python3 -B - "$BATS_TEST_TMPDIR" "$logs"/*.jsonl <<'PYTHON'
+    PYTHONPATH=scripts python3 -B - "$BATS_TEST_TMPDIR" "$logs"/zc.*.jsonl <<'PYTHON'
 import json, sys
 from zclib.report.transfers import LINE
 lines = [line.rstrip() for line in open(sys.argv[2], "rb") if b'"type":"transfer"' in line]
@@ -96,7 +96,7 @@ PYTHON
     write_policy $'api = malloc\nsize = 1M\nplace = pinned'
     run -0 scripts/zc run -q -o "$logs" -l events -p "$BATS_TEST_TMPDIR/policy.conf" -- \
         "$program" stand-in forked
-    [[ $(for log in "$logs"/*.jsonl; do in_ranges "$log"; done) == *'transfer 2 app: inner'* ]]
+    [[ $(for log in "$logs"/zc.*.jsonl; do in_ranges "$log"; done) == *'transfer 2 app: inner'* ]]
 }
 
 @test "a tool that has set NVTX's variable keeps the ranges" {

@@ -67,6 +67,10 @@ static void a_request_that_no_address_space_holds_gives_null(void **state)
     assert_null(zc_arena_get(SIZE_MAX));
     assert_null(zc_arena_get((size_t)1 << 47));
     zc_arena_put(NULL, 1);
+    void *list = NULL;
+    unsigned room = 0;
+    assert_false(zc_arena_extend(&list, &room, 0, (size_t)1 << 47, 1));
+    assert_true(!list && !room);
 }
 
 static void a_million_small_objects_cost_at_most_an_eighth_more(void **state)

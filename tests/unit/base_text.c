@@ -160,6 +160,35 @@ static void plain_text_is_cut_where_the_buffer_ends(void **state)
     assert_int_equal(buf[8], '#');
 }
 
+static void characters_of_every_length_are_utf8(void **state)
+{
+    static const struct {
+        uint32_t c;
+        const char *bytes;
+    } rows[] = {{0x7f, "\x7f"},
+                {0x80, "\xc2\x80"},
+                {0x7ff, "\xdf\xbf"},
+                {0x800, "\xe0\xa0\x80"},
+                {0xffff, "\xef\xbf\xbf"},
+                {0x10000, "\xf0\x90\x80\x80"},
+                {0x10ffff, "\xf4\x8f\xbf\xbf"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        zc_text_utf8(&t, rows[i].c);
+        assert_text(rows[i].bytes);
+    }
+}
+
+static void control_characters_are_disarmed_from_there_to_the_end(void **state)
+{
+    (void)state;
+    memcpy(buf, "a\nb\x1b[\x7fz\n", 8);
+    t.len = 7;
+    zc_text_disarm(&t, 2);
+    assert_memory_equal(buf, "a\nb?[?z\n", 8);
+}
+
 static void a_buffer_of_one_byte_holds_the_empty_text(void **state)
 {
     (void)state;
@@ -183,6 +212,8 @@ int main(void)
         cmocka_unit_test_setup(a_full_buffer_keeps_whole_numbers_and_one_byte_for_the_terminator,
                                fresh),
         cmocka_unit_test_setup(plain_text_is_cut_where_the_buffer_ends, fresh),
+        cmocka_unit_test_setup(characters_of_every_length_are_utf8, fresh),
+        cmocka_unit_test_setup(control_characters_are_disarmed_from_there_to_the_end, fresh),
         cmocka_unit_test_setup(a_buffer_of_one_byte_holds_the_empty_text, fresh),
     };
 

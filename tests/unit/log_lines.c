@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 
+#include "base/path.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "log/lines.h"
@@ -46,6 +47,8 @@ static void meta_tells_the_run(void **state)
     text = log_text(1);
     assert_true(strncmp(text, "{\"type\":\"meta\",\"time_ns\":", 25) == 0);
     assert_holds(text, "\"schema\":1,\"libzc\":\"");
+    snprintf(wanted, sizeof(wanted), "\"host\":\"%s\",", zc_log_host());
+    assert_holds(text, wanted);
     snprintf(wanted, sizeof(wanted), "\"pid\":%d,\"ppid\":%d,\"run\":null,", (int)getpid(),
              (int)getppid());
     assert_holds(text, wanted);

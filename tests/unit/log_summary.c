@@ -166,6 +166,32 @@ static void people_are_told_how_much_freed_memory_was_kept(void **state)
     assert_holds(told, "\nup to 96 MiB of freed host memory kept for later requests\n");
 }
 
+static void the_last_line_has_what_moved_was_shared_and_was_kept(void **state)
+{
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    zc_log_moves.to_host = 5;
+    zc_log_pairs.pairs = 3;
+    zc_log_kept_peak = 96 << 20;
+    summarize();
+    assert_holds(last_line(), "\"kept_peak_bytes\":100663296,");
+    assert_holds(last_line(), "\"moves\":{\"to_device_bytes\":0,\"to_host_bytes\":5,");
+    assert_holds(last_line(), "\"shared\":{\"pairs\":3,");
+    zc_log_moves.to_host = 0;
+    zc_log_pairs.pairs = 0;
+}
+
+static void a_program_that_asked_for_a_copy_alone_has_a_summary(void **state)
+{
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    transfer(zc_flow(H2D), ZC_ELIDED, 64, NULL);
+    summarize();
+    assert_holds(last_line(), "\"elided_calls\":1,");
+    assert_holds(told, "1 transfer");
+}
+
 static void a_site_sums_freed_and_live_blocks(void **state)
 {
     const char *sites;
@@ -289,6 +315,8 @@ int main(void)
         SUMMARY_TEST(the_last_line_has_flows_and_what_was_moved_by_real_kinds),
         SUMMARY_TEST(refused_calls_are_counted_by_rule_and_told_last),
         SUMMARY_TEST(people_are_told_how_much_freed_memory_was_kept),
+        SUMMARY_TEST(the_last_line_has_what_moved_was_shared_and_was_kept),
+        SUMMARY_TEST(a_program_that_asked_for_a_copy_alone_has_a_summary),
         SUMMARY_TEST(a_site_sums_freed_and_live_blocks),
         SUMMARY_TEST(places_tell_what_lives_and_the_peak),
         SUMMARY_TEST(live_blocks_have_their_lines_before_the_last),

@@ -81,6 +81,8 @@ static const struct row rows[] = {
      "place: 'device; mapped' is not one word: lists have commas, comments begin with '#'", 1, 1},
     {"an empty item in a list of places is a fault", GOOD "[rule r]\nplace = vmm,\n", 4, 13,
      "place: empty item in the list", 1, 1},
+    {"a lone comma is an empty item", GOOD "[rule r]\nplace = ,\n", 4, 9,
+     "place: empty item in the list", 1, 1},
     {"a host place is not possible for a device request",
      GOOD "[rule r]\napi = cudaMalloc\nplace = pinned\n", 5, 9,
      "no place of the rule is possible for 'cudaMalloc' (possible: device, mapped, managed, vmm, "

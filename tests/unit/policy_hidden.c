@@ -120,6 +120,7 @@ static bool told(const char *keys, const char *other, const char *why)
             continue;
         assert_int_equal(parsed->fault[i].severity, ZC_SEVERITY_WARNING);
         assert_int_equal(parsed->fault[i].line, 1);
+        assert_int_equal(parsed->fault[i].column, 1);
         assert_string_equal(parsed->fault[i].message, expected);
         found = true;
     }

@@ -203,6 +203,16 @@ static void all_keys_of_a_rule_must_hold(void **state)
     assert_false(takes(lines, request));
 }
 
+static void the_first_device_and_rank_are_numbered_0(void **state)
+{
+    (void)state;
+    struct zc_match request = some_request();
+
+    request.device = request.rank = request.local_rank = 0;
+    assert_true(takes("place = vmm\ndevice = 0\nrank = 0\nlocal_rank = 0", request));
+    assert_false(takes("place = vmm\nrank = 1..", request));
+}
+
 static void a_fact_that_is_not_known_fits_no_key(void **state)
 {
     (void)state;
@@ -407,6 +417,7 @@ int main(void)
         cmocka_unit_test(both_ends_of_a_size_range_belong_to_it),
         cmocka_unit_test(each_match_key_can_refuse),
         cmocka_unit_test(all_keys_of_a_rule_must_hold),
+        cmocka_unit_test(the_first_device_and_rank_are_numbered_0),
         cmocka_unit_test(a_fact_that_is_not_known_fits_no_key),
         cmocka_unit_test(a_rule_may_wait_until_an_array_has_grown),
         cmocka_unit_test(the_first_rule_that_fits_wins),

@@ -287,6 +287,33 @@ static void the_memory_that_is_asked_for_is_enough_for_dense_texts(void **state)
     free(text);
 }
 
+static void the_shortest_text_has_room_for_its_rule(void **state)
+{
+    (void)state;
+    struct parsed *parsed = parse_text("[rule a]");
+
+    assert_int_equal(parsed->faults, 1);
+    assert_string_equal(parsed->fault[0].message, "rule 'a' has no place");
+    parsed_free(parsed);
+}
+
+static void what_a_policy_holds_is_aligned(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 16; n++) {
+        char text[80];
+
+        snprintf(text, sizeof text, "[rule %.*s]\nplace = vmm\nsize = 1M, 2M\nsite = 1\n", (int)n,
+                 "abcdefghijklmnop");
+        struct parsed *parsed = parse_good(text);
+        const struct zc_rule *rule = &parsed->policy.rules[0];
+
+        assert_int_equal((uintptr_t)rule->size.item % _Alignof(struct zc_range), 0);
+        assert_int_equal((uintptr_t)rule->site.item % _Alignof(struct zc_range), 0);
+        parsed_free(parsed);
+    }
+}
+
 static void the_hash_is_fnv_1a_of_the_bytes(void **state)
 {
     (void)state;
@@ -350,6 +377,8 @@ int main(void)
         cmocka_unit_test(a_caller_may_ignore_reports),
         cmocka_unit_test(too_little_memory_is_a_fault_and_never_a_crash),
         cmocka_unit_test(the_memory_that_is_asked_for_is_enough_for_dense_texts),
+        cmocka_unit_test(the_shortest_text_has_room_for_its_rule),
+        cmocka_unit_test(what_a_policy_holds_is_aligned),
         cmocka_unit_test(the_hash_is_fnv_1a_of_the_bytes),
         cmocka_unit_test(binary_garbage_is_judged_and_never_a_crash),
     };
