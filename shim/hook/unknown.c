@@ -69,9 +69,10 @@ CUresult zc_unknown_call(enum zc_fn fn)
 {
     if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
         return CUDA_SUCCESS;
-    if (begins_capture(zc_fn_name(fn)))
+    CUresult result = prepare(fn, "");
+    if (result == CUDA_SUCCESS && begins_capture(zc_fn_name(fn)))
         zc_capture_begun(NULL);
-    return prepare(fn, "");
+    return result;
 }
 
 struct zc_choice zc_unknown_before(unsigned slot)

@@ -282,6 +282,7 @@ static void stuck(void)
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     memset(h, 9, SIZE);
     gate_close(&gate, stream);
+    SHOW(begin_capture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
     SHOW(copy((CUdeviceptr)h, d, SIZE, other));
     gate_open(&gate);
     CHECK(cuStreamSynchronize(stream));
