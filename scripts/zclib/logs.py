@@ -8,6 +8,7 @@ killed or still runs; its counters file then gives one, so that readers see ever
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -97,7 +98,7 @@ def counters_path(log: str) -> str:
 def log_beside(path: str) -> str:
     """The log that a counters file belongs to, if it is there; any other path is itself."""
     log = path[:-len(counters.SUFFIX)] + ".jsonl"
-    return log if path.endswith(counters.SUFFIX) and os.path.exists(log) else path
+    return log if path.endswith(counters.SUFFIX) and os.path.isfile(log) else path
 
 
 def is_running(pid: int) -> bool:
@@ -326,6 +327,9 @@ def _in_folder(folder: str) -> list[str]:
     paths = []
     for parent, folders, files in os.walk(folder, onerror=_say_unread):
         folders.sort()
-        paths += [os.path.join(parent, name) for name in sorted(files)
-                  if is_log_name(name) or name.endswith(counters.SUFFIX)]
+        named = [os.path.join(parent, name) for name in sorted(files)
+                 if is_log_name(name) or name.endswith(counters.SUFFIX)]
+        paths += filter(os.path.isfile, named)
+        for path in itertools.filterfalse(os.path.isfile, named):
+            screen.message(f"{path}: no regular file; left out")
     return paths

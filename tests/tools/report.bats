@@ -529,3 +529,19 @@ PYTHON
     run -0 zc report "$log"
     [[ $output == *" moved (32 GiB over the links of other GPUs), 0 B copied by "* ]]
 }
+
+@test "of a folder only files are read, and what else has a log's name is told" {
+    folder=$BATS_TEST_TMPDIR/logs
+    mkdir "$folder"
+    cp $LOGS/pipeline.jsonl "$folder/one.jsonl"
+    ln -s one.jsonl "$folder/link.jsonl"
+    mkfifo "$folder/pipe.jsonl" "$folder/pipe.counters"
+    ln -s /dev/zero "$folder/zero.jsonl"
+    ln -s nothing "$folder/gone.jsonl"
+    run -0 --separate-stderr timeout 60 scripts/zc report "$folder"
+    [[ $(grep -c ': no regular file; left out$' <<<"$stderr") -eq 4 ]]
+    [[ $stderr == *"zc: $folder/pipe.jsonl: no regular file; left out"* ]]
+    rm "$folder/one.jsonl"
+    run -1 --separate-stderr timeout 60 scripts/zc report "$folder"
+    [[ $stderr == *"zc: $folder: no log (*.jsonl) in this folder or below it" ]]
+}
