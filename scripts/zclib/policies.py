@@ -115,7 +115,7 @@ def check(policy: str | None) -> int:
                           check=False, stdout=subprocess.PIPE, encoding="utf-8",
                           errors="surrogateescape")
     *lines, last = done.stdout.splitlines() or [""]
-    file = policy or (path(None) if last else None)
+    file = (policy or path(None)) if last else None
     stale = list(builds.rebuilt(file)) if file else []
     name = last.rpartition(": ")[0]
     lines += [f"{name}:{number}:1: warning: {text}" for number, text in stale]

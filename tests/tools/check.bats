@@ -47,9 +47,10 @@ setup() {
     [[ $output == "./off: 4 usable rules, "* ]]
 }
 
-@test "folders, devices and missing files are refused in one line" {
-    for file in /nonexistent /dev/null tests; do
-        run -1 zc check "$file"
+@test "folders, devices, pipes and missing files are refused in one line" {
+    mkfifo "$BATS_TEST_TMPDIR/pipe"
+    for file in /nonexistent /dev/null tests "$BATS_TEST_TMPDIR/pipe"; do
+        run -1 timeout 60 scripts/zc check "$file"
         [[ ${#lines[@]} == 1 && $output == "zc: $file: "* ]]
     done
 }
