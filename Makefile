@@ -137,6 +137,11 @@ $(B)/%.o: %.c $(B)/command
 
 $(B)/shim/ledger/profile.o: policy/presets/everyday.conf  # Its text is in the library.
 
+# A thread sanitizer's runtime calls libc's functions in these files before instrumented code can run.
+ifneq ($(findstring thread,$(SAN)),)
+$(addprefix $(B)/shim/,base/memory.o hook/memory.o hook/rlimit.o): override CFLAGS += -fno-sanitize=thread
+endif
+
 $(B)/%.o: %.S $(B)/command
 	$(call say,AS,$@)
 	@mkdir -p $(@D)

@@ -34,7 +34,8 @@ static void *count_up(void *arg)
     for (int i = 0; i < 4 * ROUNDS; i++) {
         zc_lock_take(&lock);
         shared_count++;
-        not_owned += ((lock.owner ^ zc_thread_id()) << 1) != 0; /* The top bit says who waits. */
+        uint32_t owner = __atomic_load_n(&lock.owner, __ATOMIC_RELAXED);
+        not_owned += ((owner ^ zc_thread_id()) << 1) != 0; /* The top bit says who waits. */
         pass_time(i % 64);
         zc_lock_drop(&lock);
         pass_time(i % 128);

@@ -12,7 +12,7 @@
 #include "host/visits.h"
 
 /* In place of libzc's own: these count. */
-static unsigned advised, protected;
+static unsigned advised, protected; /* Atomic: threads touch fresh pages. */
 static bool maps_fail;
 
 void *zc_memory_map(void *at, size_t n, int protection, int flags, int fd, off_t from)
@@ -36,13 +36,13 @@ void *zc_memory_move(void *at, size_t n, size_t now, int flags, void *to)
 
 int zc_memory_protect(void *at, size_t n, int protection)
 {
-    protected++;
+    __atomic_add_fetch(&protected, 1, __ATOMIC_RELAXED);
     return (int)syscall(SYS_mprotect, at, n, protection);
 }
 
 int zc_memory_advise(void *at, size_t n, int advice)
 {
-    advised++;
+    __atomic_add_fetch(&advised, 1, __ATOMIC_RELAXED);
     return (int)syscall(SYS_madvise, at, n, advice);
 }
 
