@@ -40,6 +40,10 @@ place = $place" timeout 60 "$PROGRAM" "$1"
     same_in device device mapped managed vmm $'vmm\ncommit = lazy' $'vmm\ngrow = yes'
 }
 
+@test "behind a block that is smaller than a page of the device's" {
+    same_in small device mapped managed
+}
+
 @test "around a block without a host block to share" {
     same_in device $'shared\naccess = read'
 }

@@ -253,6 +253,10 @@ $growing"; do
     everywhere two_copies
 }
 
+@test "an array grows beside another one whose copy was made" {
+    everywhere beside_a_copy
+}
+
 @test "a program that ends without freeing leaves nothing pending" {
     everywhere never_freed
 }
@@ -340,6 +344,8 @@ $growing"; do
     [[ ${lines[0]} == *'MemsetD8'*'-> 2' && ${lines[1]} == *'LaunchKernel'*'-> 2' ]]
     [[ $stderr == *'cuMemsetD8_v2 returned 2: block 2 (8 MiB at'*'by rule all'*'policy.conf:1'* ]]
     [[ $stderr == *'cuLaunchKernel returned 2: block 2 (8 MiB at'* ]]
+    run -0 --separate-stderr under_policy "$growing" "$memory" no_memory_to_copy
+    [[ ${lines[0]} == *'MemsetD8'*'-> 2' && ${lines[1]} == *'MemsetD8'*'-> 0' ]]
 }
 
 @test "a free that fails with the copy that waited for it says so once, and counts once" {

@@ -58,6 +58,9 @@ api = cudaHostAlloc\nplace = pinned' timeout 60 "$program" parts
     run -0 --separate-stderr under_policy $'[defaults]\nlinks = 2\n[rule a]
 api = malloc\nplace = pinned' timeout 60 "$program" staged
     [[ -z $stderr && $(relayed) == $((8 * 4)) ]]
+    SIM_DEVICES=1 run -0 --separate-stderr under_policy $'[defaults]\nlinks = 2\n[rule a]
+api = malloc\nplace = pinned' timeout 60 "$program" staged
+    [[ $stderr == *'keep to its own link'* ]]
 }
 
 @test "a copy over several links stands in its stream as one copy" {

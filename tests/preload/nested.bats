@@ -54,7 +54,7 @@ batches() {
 }
 
 @test "copies in conditional nodes and in nodes of several are not counted, those in children are" {
-    for scene in 'conditional 0' 'other_child 4' 'batches 0'; do
+    for scene in 'conditional 0' 'other_child 4' 'wide_child 2' 'batches 0'; do
         rm -f "$BATS_TEST_TMPDIR/log"*
         SIM_DRIVER=13050 ZC_LOG=$BATS_TEST_TMPDIR/log ZC_LOG_LEVEL=events \
             run -0 under_policy 'place = device' \

@@ -59,3 +59,22 @@ little_more() {
 @test "forked workers that read what their parent has copied and goes on to copy" {
     little_more workers_read
 }
+
+@test "where the kernel counts what was asked for, what is freed goes back to it" {
+    unshare --mount true || skip "no mount namespaces"
+    local mode program=${PROGRAM%/*}/links
+    declare -A registered
+    need_built "$program"
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    write_policy $'api = malloc\nplace = pinned'
+    for mode in 0 2; do
+        echo "$mode" >"$BATS_TEST_TMPDIR/mode"
+        rm -f "$SIM_TRACE"
+        # shellcheck disable=SC2016 # The inner shell's own.
+        run -0 unshare --mount bash -c 'mount --bind "$1" /proc/sys/vm/overcommit_memory &&
+            exec "${@:2}"' - "$BATS_TEST_TMPDIR/mode" env LD_PRELOAD="$LIBZC" \
+            ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" timeout 60 "$program" staged
+        registered[$mode]=$(grep -c '^cuMemHostRegister' "$SIM_TRACE")
+    done
+    ((registered[0] > 0 && registered[2] > registered[0]))
+}

@@ -85,6 +85,12 @@ PYTHON
     [[ $(ended one) -eq 1 && $(ended own) -eq 1 && $(sum copied_bytes) -eq $((6 << 20)) ]]
 }
 
+@test "a device block that another host block is copied into has memory of its own" {
+    both another
+    [[ $(ended one) -eq 0 && $(ended own 'something else than its host block') -eq 1 ]]
+    [[ $(sum elided_copies) -eq 1 && $(sum copied_bytes) -eq 0 ]]
+}
+
 @test "blocks become one whatever the order in which they were asked for" {
     both device_first
     [[ $(sum elided_copies) -eq 1 ]]

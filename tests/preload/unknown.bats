@@ -93,6 +93,10 @@ data in libcuda.so.1: 7' && -z $stderr ]]
     as_bare copies "${everything[@]}"
 }
 
+@test "unknown copies of a block whose memory served another one before need no registration" {
+    as_bare freed_before "${everything[@]}"
+}
+
 @test "unknown copies find both memories of a pair" {
     as_bare tables "${everything[@]}"
 }

@@ -262,6 +262,17 @@ static void around(CUdeviceptr d, size_t size, bool before)
     SHOW(cuMemcpyDtoH(host, d, 8));
 }
 
+/* A block that is smaller than a page of the device's. */
+static void small(void)
+{
+    size_t size = MIB / 2;
+    CUdeviceptr d;
+    CHECK(cuMemAlloc(&d, size));
+    for (CUdeviceptr at = d + size; at < d + size + 8192; at += 4095)
+        ask(d, at, (long)(at - d));
+    CHECK(cuMemFree(d));
+}
+
 /* A block alone, before and after all of it was used. */
 static void device(void)
 {
@@ -331,7 +342,7 @@ static void value(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"device", device}, {"paired", paired}, {"pool", pool}, {"value", value}};
+        {"device", device}, {"small", small}, {"paired", paired}, {"pool", pool}, {"value", value}};
     start_gpu(0);
     CHECK(cuMemAlloc(&apart, 4096));
     int status = RUN_SCENARIO(all, argc, argv);

@@ -266,6 +266,26 @@ static void grow_twice(void)
     finish(third);
 }
 
+/* An array grows beside one whose copy was made, and whose blocks go one by one. */
+static void beside_a_copy(void)
+{
+    pair();
+    CUdeviceptr other = make(MIB);
+    fill(other, 2, MIB, NULL); /* Makes the copy. */
+    CHECK(cuMemFree(from));
+    from = make(4 * MIB);
+    fill(from, 3, 4 * MIB, NULL);
+    CUdeviceptr larger = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(larger, from, 4 * MIB));
+    CHECK(cuMemFree(to));
+    CHECK(cuMemsetD8(from, 4, 4 * MIB));
+    has(larger, 3, 4 * MIB);
+    has(from, 4, 4 * MIB);
+    CHECK(cuMemFree(from));
+    CHECK(cuMemFree(other));
+    finish(larger);
+}
+
 /* The block that was asked for first does not grow from the array, another one does. */
 static void overtaken(void)
 {
@@ -617,6 +637,7 @@ int main(int argc, char **argv)
         {"freed_untouched", freed_untouched},
         {"exiting", exiting},
         {"grow_twice", grow_twice},
+        {"beside_a_copy", beside_a_copy},
         {"many_streams", many_streams},
         {"two_copies", two_copies},
         {"never_freed", never_freed},

@@ -96,6 +96,21 @@ static void no_memory_left(void)
     finish(to);
 }
 
+/* The same with the old array still there, from which the new one has not been copied. */
+static void no_memory_to_copy(void)
+{
+    pair();
+    sim_fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, 1);
+    SHOW(cuMemsetD8(to + MIB, 2, MIB));
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    has(to, 1, 4 * MIB);
+    SHOW(cuMemsetD8(to + MIB, 2, MIB));
+    has(to + MIB, 2, MIB);
+    has(from, 1, 4 * MIB);
+    CHECK(cuMemFree(from));
+    finish(to);
+}
+
 /* What the program is told is free does not depend on when memory is attached. */
 static void free_memory(void)
 {
@@ -261,6 +276,7 @@ int main(int argc, char **argv)
         {"room_taken_between", room_taken_between},
         {"room_taken_from_a_context", room_taken_from_a_context},
         {"no_memory_left", no_memory_left},
+        {"no_memory_to_copy", no_memory_to_copy},
         {"free_memory", free_memory},
         {"free_memory_in_order", free_memory_in_order},
         {"attributes", attributes},

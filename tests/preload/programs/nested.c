@@ -162,6 +162,26 @@ static void other_child(void)
     CHECK(cuMemFree(f));
 }
 
+/* Another child, of as many copies. */
+static void wide_child(void)
+{
+    CUdeviceptr d[4];
+    CUgraphNode outer;
+    CUgraph graph = new_graph(), other = new_graph();
+    for (int i = 0; i < 4; i++) {
+        d[i] = device_block(SIZE);
+        add_copy(i < 2 ? graph : other, d[i]);
+    }
+    graph = around(graph, &outer);
+    CUgraphExec exec = instantiated(graph);
+    CHECK(cuGraphExecChildGraphNodeSetParams(exec, outer, other));
+    writes(exec, d[2], PART);
+    end(exec, graph);
+    CHECK(cuGraphDestroy(other));
+    for (int i = 0; i < 4; i++)
+        CHECK(cuMemFree(d[i]));
+}
+
 static int set_grid(void *const *args, const struct sim_launch *how)
 {
     (void)how;
@@ -285,8 +305,8 @@ static void recapture(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"deep", deep},           {"other_child", other_child}, {"batches", batches},
-        {"recapture", recapture}, {"conditional", conditional},
+        {"deep", deep},       {"other_child", other_child}, {"wide_child", wide_child},
+        {"batches", batches}, {"recapture", recapture},     {"conditional", conditional},
     };
     context = start_gpu(0);
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));

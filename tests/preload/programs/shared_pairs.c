@@ -87,6 +87,20 @@ static void twice(void)
     give_back(p);
 }
 
+/* Two host blocks of one device block. */
+static void another(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    unsigned char *other = host_block(SIZE);
+    paint(other, SIZE, 2);
+    CHECK(cuMemcpyHtoD(p.d, other, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 2) && shows(p.h, SIZE, 1));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 1) && shows(other, SIZE, 2));
+    free(other);
+    give_back(p);
+}
+
 /* A block that is copied in pieces, and a part of a larger host block. */
 static void pieces(void)
 {
@@ -512,6 +526,7 @@ int main(int argc, char **argv)
         {"copied_back", copied_back},
         {"again_and_again", again_and_again},
         {"twice", twice},
+        {"another", another},
         {"pieces", pieces},
         {"pitched", pitched},
         {"older", older},

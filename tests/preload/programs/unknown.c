@@ -291,6 +291,33 @@ static void stuck(void)
     end_gpu(0);
 }
 
+/* A host block that was copied and freed before such calls, and the next one, for which a stream
+ * waits that never comes to rest meanwhile. */
+static void freed_before(void)
+{
+    static struct gate gate;
+    CUstream stream, other;
+    start();
+    unsigned char *h = malloced(1);
+    CUdeviceptr d = on_device(2);
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    free(h);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    SHOW(copy(d, d, 0, other));
+    h = malloced(3);
+    gate_close(&gate, stream);
+    SHOW(copy((CUdeviceptr)h, d, SIZE, other));
+    show_host("host", h);
+    gate_open(&gate);
+    free(h);
+    CHECK(cuMemFree(d));
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuStreamDestroy(other));
+    end_gpu(0);
+}
+
 static CUgraphExec ended(CUstream stream)
 {
     CUgraph graph;
@@ -569,7 +596,7 @@ int main(int argc, char **argv)
         {"grows", grows},       {"waits", waits},       {"stuck", stuck},
         {"captured", captured}, {"threads", threads},   {"registers", registers},
         {"many", many},         {"operands", operands}, {"nodes", nodes},
-        {"flags", flags},       {"devices", devices},
+        {"flags", flags},       {"devices", devices},   {"freed_before", freed_before},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
