@@ -18,8 +18,8 @@ from .build import FIRST_WINS, ROOT, Folder, digest, must, pool, unit_names
 KEPT = ROOT / "tests/mutants/tests.tsv"
 SEEN_BYTES = 1 << 20
 # Tests of a function: those that cost least, that call little else, and that call most of its file;
-# and short unit tests.
-CHEAP, CLOSE, WIDE, UNITS = 2, 4, 4, 12
+# short unit tests; and the first case of each file that calls it, for so many seconds of CPU.
+CHEAP, CLOSE, WIDE, UNITS, OTHERS = 2, 4, 4, 12, 20.0
 SHORT = 0.5  # Seconds.
 UNKNOWN = 5.0  # Seconds of CPU of a test that was not measured.
 AGAIN = 40  # Tests of a room that are measured again where a file of it has changed.
@@ -128,6 +128,20 @@ def measured(build, asked, cost):
     return [records[test] for test in asked]
 
 
+def of_each_file(callers):
+    """The case of each .bats file that costs least, as far as OTHERS goes."""
+    least, left, found = {}, OTHERS, []
+    for c in sorted(callers):
+        file, blank, _ = c[-1].partition(" ")
+        if blank:
+            least.setdefault(file, c)
+    for c in least.values():
+        left -= c[0]
+        if left > 0:
+            found.append(c)
+    return found
+
+
 def chosen(callers):
     """Of [(cost, share of the test's calls, functions of the file that it calls, test)], the tests
     to run, in their order."""
@@ -135,7 +149,7 @@ def chosen(callers):
     close = sorted(callers, key=lambda c: (-c[1] / (c[0] + 0.2), c))[:CLOSE]
     wide = sorted(callers, key=lambda c: (-c[2], c))[:WIDE]
     units = [c for c in sorted(callers) if ".bats " not in c[-1] and c[0] < SHORT][:UNITS]
-    return [c[-1] for c in sorted({*cheap, *close, *wide, *units})]
+    return [c[-1] for c in sorted({*cheap, *close, *wide, *units, *of_each_file(callers)})]
 
 
 def callers_of(records):

@@ -19,6 +19,7 @@ FALLBACK = 6  # Tests of a function that no test was seen to call.
 SHORT = 5.0  # Seconds of CPU of a case that was not measured.
 LONG = 5.0  # Seconds of CPU of a unit test that was not measured.
 FILE = 5  # Times that what a test knows of the mutant's own file counts more.
+NAMED = 50  # What it counts that a test's file and the mutant's have one name.
 ROOM = 60.0  # Seconds of CPU of the room's other tests, which a survivor is run against.
 
 
@@ -33,6 +34,13 @@ def unmeasured_cases(measured):
     return {path.stem: {f"{file} {name}" for name in tests.names(file)}
             for path in (ROOT / "tests/preload").glob("*.bats")
             if (file := str(path.relative_to(ROOT))) not in files}
+
+
+def named_alike(test, own):
+    """Whether the name of a test's .bats file holds that of a source, or is held by it:
+    pinned_parts.bats and parts.c, grow.bats and growth.c."""
+    file = Path(test.partition(" ")[0])
+    return file.suffix == ".bats" and (own in file.stem or file.stem in own)
 
 
 class Table:
@@ -72,6 +80,7 @@ class Table:
                         if str(Path(file).parent) == room)
         calls.update(FILE * self.file.get(mutant.file, []))
         calls.update(t for t in self.cost if t.startswith(f"{Path(room).name}_"))
+        calls.update(NAMED * [t for t in self.cost if named_alike(t, Path(mutant.file).stem)])
         tried, left, chosen = set(self.tests(mutant)), ROOM, []
         for test in sorted(calls, key=lambda t: (-calls[t] / (self.cost[t] + 0.5), t)):
             if test not in tried and self.cost[test] <= left:
