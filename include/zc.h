@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program can tell libzc, and ask it.  Nothing is linked: where libzc is not preloaded,
+ * For programs that tell or ask libzc something.  Nothing is linked: where libzc is not preloaded,
  * these functions say so, and the program runs as it is.  With a compiler other than GCC they find
  * it only from position-independent code (-fPIE, -fPIC), which most compilers make by themselves.
  */

@@ -12,7 +12,7 @@
 #include "driver/capture.h"
 
 /*
- * What a move takes: microseconds for a small block, and bytes a microsecond.  Two blocks of 32,
+ * A move takes: microseconds for a small block, and bytes a microsecond.  Two blocks of 32,
  * 128 and 512 MiB change places in 0.98, 3.29 and 12.4 ms, and the pages of 1 GiB of `shared`
  * become device memory in 23.5 (tests/gpu/MEASURED.md): this says 1.3, 3.7, 13.3 and 26.1.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ZC_POLICY=auto learns within a run (docs/auto.md): blocks that a call path has freed decide
+/* ZC_POLICY=auto learns within a run (docs/auto.md): blocks that a call path has freed decide
  * for its next ones, by their bytes.  No call path costs more than the registrations of two of its
  * blocks, and of ever fewer. */
 #pragma once

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lies behind a device block of the place `shared`: ONE, the pages of a host block, registered
+ * Behind a device block of the place `shared` lies: ONE, the pages of a host block, registered
  * for the GPU to read; or OWN, device memory.
  */
 #pragma once

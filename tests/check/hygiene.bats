@@ -65,7 +65,11 @@ diagnose() {
 
 # In other rooms some still do.
 @test "no comment opens with a relative clause: Who, What, Where" {
-    grep -rnE '/\*+ (Who|What|Where) ' shim policy include |
+    find shim policy include tools -name '*.[ch]' -o -name '*.def' | xargs awk '
+        /[/][*]+ (Who|What|Where) / || (/^ *[*] (Who|What|Where) / && before ~ /^ *[/][*]+$/) {
+            print FILENAME ":" FNR ": " $0
+        }
+        { before = $0 }' |
         no_findings "comments that open with a clause:"
 }
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "tools/policy/policy_tool.h"
 
-/* What the reports of one parse need to know. */
+/* For the reports of one parse. */
 struct told {
     struct file *file;
     enum telling telling;

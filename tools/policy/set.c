@@ -19,7 +19,7 @@ struct setting {
     struct zc_slice value; /* the text after the equals sign, trimmed */
 };
 
-/* Where a setting goes in a text. */
+/* The place of a setting in a text. */
 struct spot {
     size_t head_end;       /* offset behind the line of the section's head; 0: no such section */
     struct zc_slice value; /* the key's value; at == NULL where the key is not given */

@@ -47,7 +47,7 @@ extern struct view_driver driver;
 /* Loads the driver; else the name of what is missing, or why it does not start. */
 const char *view_load(void);
 
-/* What a step is about: device, and whether it reaches pageable memory. */
+/* The device of a step, and whether it reaches pageable memory. */
 struct view_device {
     int number;
     bool reaches;   /* It reaches pageable memory, */

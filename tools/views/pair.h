@@ -15,10 +15,10 @@ struct view_pair {
     int fd;
     char *h;
     char *d;                  /* In reserved addresses of the driver's. */
-    char *window;             /* Where the CPU writes what d shows. */
+    char *window;             /* The CPU writes here what d shows. */
     size_t page;              /* Bytes of a page of the CPU's; */
     size_t pages;             /* their number. */
-    unsigned char in_h[1024]; /* What each page of h was filled with, */
+    unsigned char in_h[1024]; /* The byte that fills each page of h, */
     unsigned char in_d[1024]; /* and of d. */
     bool written[1024];       /* The CPU, or a kernel, has written the page of h. */
 };
@@ -51,7 +51,7 @@ void view_cpu_finds(struct view_pair *p, const char *when);
  * others. */
 void view_pages_known(struct view_pair *p, bool exactly, const char *when);
 
-/* What kernels find at any address must be the pages' content. */
+/* Kernels must find the pages' content at any address. */
 void view_kernels_find_at(struct view_pair *p, const char *address, const unsigned char *content,
                           const char *when);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What zc-views tries. */
+/* The steps that zc-views tries. */
 #include "tools/views/steps.h"
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ static void write_some(struct view_pair *p)
         view_write(p, i, (unsigned char)(200 + i % 50));
 }
 
-/* What the CPU writes to h stays h's, and what is carried over arrives. */
+/* The CPU's writes to h stay h's, and what is carried over arrives. */
 static void both_sides(struct view_pair *p)
 {
     view_kernels_find(p, "at first");
@@ -248,7 +248,7 @@ static void own_and_back(const struct view_device *device)
     }
 }
 
-/* What the parent's kernels write into h is not the child's. */
+/* The child sees nothing of what the parent's kernels write into h. */
 static void forked(const struct view_device *device)
 {
     struct view_pair p;
