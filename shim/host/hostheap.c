@@ -130,7 +130,8 @@ bool zc_hostheap_open(const char **why)
 /* Under the lock.  Other pinned memory than the heap's counts as always live. */
 static uint64_t live_bytes(void)
 {
-    uint64_t used = zc_limits_used(ZC_PLACE_PINNED);
+    uint64_t used = zc_limits_used(ZC_PLACE_PINNED, -1) +
+                    zc_limits_used(ZC_PLACE_PINNED, ZC_LIMITS_ASKED);
     return used > zc_extent_pooled_bytes ? used - zc_extent_pooled_bytes : 0;
 }
 

@@ -30,8 +30,9 @@ static ZC_LOCK(lock, ZC_RANK_LIMITS);
 /* The places' quotas.  Limits that are sizes are those of the process, at the top of a tree;
  * percentages, and free memory, are each device's own. */
 static struct {
-    struct zc_quota pinned, mapped,
-        registered;        /* Under max_pinned the places `mapped`, `pinned`. */
+    /* Under max_pinned the places `mapped`, by the device of the request, and `pinned`. */
+    struct zc_quota pinned, mapped_for[DEVICES_MAX], registered;
+    struct zc_quota kept;  /* `mapped` that no block is in. */
     struct zc_quota asked; /* `pinned` for requests for such memory; without a `max_pinned` of the
                             * policy's they have no limit but the host's. */
     struct zc_quota managed, managed_for[DEVICES_MAX]; /* By the device of the request. */
@@ -44,7 +45,8 @@ static struct {
     uint64_t host_ranks, gpu_ranks; /* Processes of the job that share the host, and a GPU. */
     bool strict; /* Strict overcommit, proc_sys_vm(5): every writable page counts, used or not. */
 } limits = {
-    .mapped = {.parent = &limits.pinned, .most = UINT64_MAX},
+    .mapped_for = {[EACH_DEVICE] = {.parent = &limits.pinned, .most = UINT64_MAX}},
+    .kept = {.parent = &limits.pinned, .most = UINT64_MAX},
     .registered = {.parent = &limits.pinned, .most = UINT64_MAX},
     .asked = {.most = UINT64_MAX},
     .managed = {.most = UINT64_MAX},
@@ -233,7 +235,8 @@ static uint64_t limits_device_most(int device)
 static struct zc_quota *limits_quota(enum zc_place_id place, int device)
 {
     unsigned entry = limits_entry(device);
-    return place == ZC_PLACE_MAPPED ? &limits.mapped
+    return place == ZC_PLACE_MAPPED
+               ? device == ZC_LIMITS_KEPT ? &limits.kept : &limits.mapped_for[entry]
            : place == ZC_PLACE_PINNED
                ? device == ZC_LIMITS_ASKED ? &limits.asked : &limits.registered
            : place == ZC_PLACE_MANAGED ? &limits.managed_for[entry]
@@ -297,11 +300,15 @@ void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
     zc_quota_give(limits_quota(place, device), bytes);
 }
 
-uint64_t zc_limits_used(enum zc_place_id place)
+void zc_limits_keep(int device, int64_t bytes)
 {
-    const struct zc_quota *quota =
-        place == ZC_PLACE_MANAGED ? &limits.managed : limits_quota(place, -1);
-    return limits_held(quota) + (place == ZC_PLACE_PINNED ? limits_held(&limits.asked) : 0);
+    __atomic_fetch_add(&limits.kept.used, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&limits_quota(ZC_PLACE_MAPPED, device)->used, bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t zc_limits_used(enum zc_place_id place, int device)
+{
+    return limits_held(limits_quota(place, device));
 }
 
 /* Bytes that zc_limits_device_room() has taken for the thread's next block. */
@@ -354,7 +361,7 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
 {
     size_t total = 0;
     int devices = 0;
-    if (!zc_limits_used(ZC_PLACE_MANAGED) ||
+    if (!limits_held(&limits.managed) ||
         zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS ||
         zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || (anywhere && devices > 1))
         return true;
@@ -366,8 +373,9 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
 static void limits_child(void)
 {
     for (int d = 0; d < DEVICES_MAX; d++)
-        limits.managed_for[d].used = limits.device[d].used = limits.whole[d] = 0;
-    limits.pinned.used = limits.mapped.used = limits.registered.used = limits.asked.used = 0;
+        limits.managed_for[d].used = limits.mapped_for[d].used = limits.device[d].used =
+            limits.whole[d] = 0;
+    limits.pinned.used = limits.kept.used = limits.registered.used = limits.asked.used = 0;
     limits.managed.used = limits.devices.used = 0;
     limits.started = false;
 }

@@ -25,9 +25,11 @@ const char *zc_limits_reason(int error, size_t bytes);
 
 /* Takes `bytes` of the limit of a place; managed bytes also of the free memory of the current
  * `device`.  False, and nothing taken, if they would exceed it; then *why is a string constant. For
- * `mapped` and `pinned` no device counts, but memory of `pinned` that the program itself asked the
- * driver to pin is ZC_LIMITS_ASKED's: `max_pinned` limits it only where a policy says so. */
+ * `pinned` no device counts, but memory that the program itself asked the driver to pin is
+ * ZC_LIMITS_ASKED's: `max_pinned` limits it only where a policy says so.  Host memory for blocks
+ * that move which no block is in is ZC_LIMITS_KEPT's, of `mapped`. */
 #define ZC_LIMITS_ASKED (-2)
+#define ZC_LIMITS_KEPT (-3)
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
 void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
 
@@ -62,5 +64,9 @@ uint64_t zc_limits_on_devices(void);
 /* True if the policy limits device memory. */
 bool zc_limits_device_bound(void);
 
-/* Bytes that `mapped`, `pinned` or `managed` hold now, on all devices. */
-uint64_t zc_limits_used(enum zc_place_id place);
+/* So many of the bytes that `mapped` holds for a device are kept from now on; less than 0: are a
+ * block's again. */
+void zc_limits_keep(int device, int64_t bytes);
+
+/* Bytes that a place holds now, as zc_limits_take() counts them. */
+uint64_t zc_limits_used(enum zc_place_id place, int device);

@@ -9,7 +9,6 @@
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "vmm/lazy.h"
-#include "vmm/move.h"
 
 /* Bytes of the least block that moves, without `chunk`. */
 #define ROOM_LEAST ((uint64_t)32 << 20)
@@ -44,35 +43,11 @@ uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted)
     return room_lesser(left, room_minus(zc_device_free(device) + zc_modules_idle_bytes(), kept));
 }
 
-struct room_others {
-    int device;
-    uint64_t bytes;
-};
-
-/* Counts memory requested from other devices that lies elsewhere. */
-static void room_count_other(struct zc_block *b, void *arg)
-{
-    struct room_others *o = arg;
-    bool elsewhere =
-        b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED || zc_block_spilled(b);
-    if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
-        b->device != o->device)
-        o->bytes += b->size;
-}
-
 /* Bytes requested from a device that are managed, in host memory, or have no memory yet. */
 static uint64_t room_lacking(int device)
 {
-    int devices = 1;
-    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MANAGED) +
-                         room_minus(zc_limits_used(ZC_PLACE_MAPPED),
-                                    __atomic_load_n(&zc_move_cached, __ATOMIC_RELAXED) +
-                                        __atomic_load_n(&zc_vmm_counts.homes, __ATOMIC_RELAXED));
-    zc_real.cuDeviceGetCount(&devices);
-    struct room_others others = {.device = device};
-    if (elsewhere && devices > 1)
-        zc_block_each(room_count_other, &others);
-    return room_minus(elsewhere, others.bytes) + zc_lazy_promised(device);
+    return zc_limits_used(ZC_PLACE_MANAGED, device) + zc_limits_used(ZC_PLACE_MAPPED, device) +
+           zc_lazy_promised(device);
 }
 
 void zc_room_report(int device, size_t *free, size_t *total)

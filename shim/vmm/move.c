@@ -40,7 +40,6 @@ static ZC_OWN struct {
     CUstream copies; /* Of copy_from_host(), in that context; NULL: there is none. */
     CUcontext copies_in;
 } move;
-ZC_OWN uint64_t zc_move_cached;
 
 static void forget_user(void)
 {
@@ -136,8 +135,7 @@ static size_t size_of(const struct zc_backed *b)
 static struct zc_backed take_cached(unsigned i)
 {
     struct cached c = move.cache[i];
-    __atomic_fetch_sub(&zc_move_cached, size_of(&c.behind), __ATOMIC_RELAXED);
-    zc_limits_give(ZC_PLACE_MAPPED, c.device, size_of(&c.behind));
+    zc_limits_give(ZC_PLACE_MAPPED, ZC_LIMITS_KEPT, size_of(&c.behind));
     memmove(&move.cache[i], &move.cache[i + 1], (--move.cached - i) * sizeof(*move.cache));
     return c.behind;
 }
@@ -152,14 +150,13 @@ static void drop_cached(unsigned i)
 static void give_back(const struct zc_vmm *v, struct zc_backed *b)
 {
     const char *why;
-    if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, v->va.device, size_of(b), &why)) {
+    if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, ZC_LIMITS_KEPT, size_of(b), &why)) {
         zc_vmm_drop_backed(b);
         return;
     }
     if (move.cached == CACHED)
         drop_cached(0);
     move.cache[move.cached++] = (struct cached){v->rule, v->va.device, *b};
-    __atomic_fetch_add(&zc_move_cached, size_of(b), __ATOMIC_RELAXED);
 }
 
 static bool find_cached(const struct zc_vmm *v, struct zc_backed *out)

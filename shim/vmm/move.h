@@ -31,9 +31,6 @@ void zc_move_leave(bool entered);
  * driver's code, which was explained. */
 CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn);
 
-/* Bytes of `mapped` that blocks have left, given back when others need the room.  Atomic. */
-extern uint64_t zc_move_cached;
-
 /* The functions below are called with driver/lock.h, in the blocks' context. */
 
 /* The same. */

@@ -195,14 +195,14 @@ void zc_vmm_drop_backed(struct zc_backed *b)
 
 void zc_vmm_count_home(struct zc_vmm *v, size_t bytes)
 {
-    __atomic_fetch_add(&zc_vmm_counts.homes, bytes - zc_movable(v)->home_bytes, __ATOMIC_RELAXED);
+    zc_limits_keep(v->va.device, (int64_t)(bytes - zc_movable(v)->home_bytes));
     zc_movable(v)->home_bytes = bytes;
 }
 
 void zc_vmm_drop_home(struct zc_vmm *v)
 {
-    zc_limits_give(ZC_PLACE_MAPPED, v->va.device, zc_movable(v)->home_bytes);
-    zc_vmm_count_home(v, 0);
+    zc_limits_give(ZC_PLACE_MAPPED, ZC_LIMITS_KEPT, zc_movable(v)->home_bytes);
+    zc_movable(v)->home_bytes = 0;
     zc_vmm_drop_backed(&zc_movable(v)->home);
 }
 
