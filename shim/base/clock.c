@@ -13,14 +13,13 @@
 
 /* Ticks and nanoseconds read at the same moment. */
 struct pair {
-    uint64_t ticks; /* 0: not read yet. */
-    uint64_t ns;    /* CLOCK_MONOTONIC. */
+    uint64_t ticks;
+    uint64_t ns; /* CLOCK_MONOTONIC. */
 };
 
 bool zc_clock_counter;
 static struct {
-    bool known; /* zc_clock_counter is.  Atomic, as that; every thread would store the same. */
-    struct pair mark;
+    bool known;    /* zc_clock_counter is.  Atomic, as that; every thread would store the same. */
     uint64_t mult; /* Atomic. */
 } rate;
 
@@ -92,34 +91,18 @@ static struct pair read_pair(void)
     return best;
 }
 
-void zc_clock_mark(void)
+static uint64_t measure_rate(void)
 {
-    rate.mark = read_pair();
-}
-
-static void set_mult(uint64_t value)
-{
-    __atomic_store_n(&rate.mult, value, __ATOMIC_RELAXED);
-}
-
-static void measure_rate(void)
-{
-    if (rate.mark.ticks == 0)
-        zc_clock_mark();
-    while (clock_ns(CLOCK_MONOTONIC) - rate.mark.ns < SPAN_NS) {
-    }
-    struct pair now = read_pair();
-    if (now.ticks > rate.mark.ticks)
-        set_mult((uint64_t)(((unsigned __int128)(now.ns - rate.mark.ns) << 32) /
-                            (now.ticks - rate.mark.ticks)));
+    struct pair first = read_pair(), last = first;
+    while (last.ns - first.ns < SPAN_NS || last.ticks <= first.ticks)
+        last = read_pair();
+    return (uint64_t)(((unsigned __int128)(last.ns - first.ns) << 32) / (last.ticks - first.ticks));
 }
 
 void zc_clock_calibrate(void)
 {
-    if (find_counter())
-        measure_rate();
-    else
-        set_mult((uint64_t)1 << 32);
+    uint64_t mult = find_counter() ? measure_rate() : (uint64_t)1 << 32;
+    __atomic_store_n(&rate.mult, mult, __ATOMIC_RELAXED);
 }
 
 uint64_t zc_clock_mult(void)

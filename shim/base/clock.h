@@ -22,12 +22,7 @@ static inline uint64_t zc_ticks(void)
     return zc_ticks_slow();
 }
 
-/* Takes the first of the two readings for the rate.  Called when libzc is loaded; costs a few clock
- * readings. */
-void zc_clock_mark(void);
-
-/* Computes the rate since the mark.  Spins until at least 100 us have passed, so that the rate is
- * exact to 0.1 %.  Called at the first CUDA call; may be called again to refine the rate. */
+/* Finds the rate, exact to 0.1 %, in 100 us.  Called at the first CUDA call. */
 void zc_clock_calibrate(void);
 
 /* Converts a span of ticks to nanoseconds.  0 before zc_clock_calibrate(). */

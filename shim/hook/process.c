@@ -239,12 +239,11 @@ __attribute__((visibility("default"))) pid_t _Fork(void)
     return pid;
 }
 
-/* Loading costs two clock readings, a look at descriptor 2, at the environment and for two
- * symbols, and room for descriptors; it touches nothing of CUDA.  Several threads may place host
- * blocks before the first CUDA call, so forks matter from here on. */
+/* Loading costs a look at descriptor 2, at the environment and for two symbols, and room for
+ * descriptors; it touches nothing of CUDA.  Several threads may place host blocks before the first
+ * CUDA call, so forks matter from here on. */
 __attribute__((constructor)) static void load(void)
 {
-    zc_clock_mark();
     zc_message_init();
     zc_object_init();
     zc_file_make_room();

@@ -327,7 +327,6 @@ int main(void)
         SUMMARY_TEST(sites_beyond_a_short_line_are_all_there),
     };
 
-    zc_clock_mark();
     zc_clock_calibrate();
     return RUN_TESTS(tests);
 }
