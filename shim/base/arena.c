@@ -12,10 +12,9 @@
 
 #define LINE 64u                  /* Alignment of mappings' contents and of larger objects. */
 #define STEP 16u                  /* Alignment of the others. */
-#define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
-#define CHUNK_MAX ((size_t)8 << 20)
-#define LARGE ((size_t)32 << 10) /* Objects of at least this size have mappings of their own. */
-#define BITS_MAX 46              /* Requests above 2^46 bytes are refused. */
+#define CHUNK ((size_t)256 << 10) /* The kernel makes one mapping of neighbours. */
+#define LARGE ((size_t)32 << 10)  /* Objects of at least this size have mappings of their own. */
+#define BITS_MAX 46               /* Requests above 2^46 bytes are refused. */
 #define CLASSES (16 + 4 * (BITS_MAX - 8))
 
 /* A free object.  Its other bytes are zero. */
@@ -89,21 +88,13 @@ static void clear_pages(void *memory, size_t bytes)
     errno = saved;
 }
 
-static struct mapping *new_chunk(void)
-{
-    size_t bytes = __atomic_load_n(&arena.mapped, __ATOMIC_RELAXED) / 16 / CHUNK * CHUNK;
-    if (bytes < CHUNK)
-        bytes = CHUNK;
-    return mapping_new(bytes < CHUNK_MAX ? bytes : CHUNK_MAX);
-}
-
 /* Takes `bytes`, a multiple of STEP, from the current chunk or a new one. */
 static char *chunk_carve(size_t bytes)
 {
     size_t align = bytes % LINE ? STEP : LINE;
     size_t skipped = -(uintptr_t)arena.chunk.at & (align - 1);
     if ((size_t)(arena.chunk.end - arena.chunk.at) < skipped + bytes) {
-        struct mapping *m = new_chunk();
+        struct mapping *m = mapping_new(CHUNK);
         if (m == NULL)
             return NULL;
         arena.chunk.at = (char *)m + LINE;
