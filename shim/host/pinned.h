@@ -94,13 +94,8 @@ static inline bool zc_pinned_hides(uint64_t address)
     return zc_hostheap_owns(address) && zc_pinned_hides_own(address);
 }
 
-/* Returns the address to ask the driver about: the given one, or a pageable byte of libzc's own if
- * the answer must be that for pageable memory. */
+/* Pageable memory of libzc's own, to ask the driver about instead of such an address. */
 extern const char zc_pinned_pageable[64];
-static inline CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
-{
-    return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)zc_pinned_pageable : address;
-}
 
 /* The program is about to register private memory of its own, all of which that brings in: threads
  * do so before.  What the driver may refuse, or take in other ways, is left to it. */
@@ -147,9 +142,4 @@ bool zc_pinned_host_has(size_t bytes);
 
 /* Gives back what the pool has kept for too long, the registered part where the device has nothing
  * to do.  Behind calls that give the program its results; holds no lock of the caller's. */
-void zc_pinned_tidy_slow(void);
-static inline void zc_pinned_tidy(void)
-{
-    if (__builtin_expect(zc_hostheap_pooled() != 0, 0))
-        zc_pinned_tidy_slow();
-}
+void zc_pinned_tidy(void);

@@ -57,7 +57,7 @@ static struct {
 
 /* Unregistering waits for the device, which may wait for something that the program does next: so
  * this only looks for a moment whether the device has nothing to do. */
-void zc_pinned_tidy_slow(void)
+void zc_pinned_tidy(void)
 {
     uint64_t before = __atomic_load_n(&tidied.last, __ATOMIC_RELAXED), now = zc_ticks();
     CUcontext context = NULL;

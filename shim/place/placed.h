@@ -36,7 +36,7 @@ static inline bool zc_hidden(CUdeviceptr address)
 }
 static inline CUdeviceptr zc_disguise(CUdeviceptr address)
 {
-    return zc_pinned_disguise(address);
+    return zc_hidden(address) ? (CUdeviceptr)(uintptr_t)zc_pinned_pageable : address;
 }
 
 /* The refusal of a call for mappings, and of one for managed memory, where such a block is. */

@@ -81,7 +81,8 @@ static inline void zc_place_before_fork(void)
 /* Behind a call that gives the program results: gives back what was kept for too long. */
 static inline void zc_place_tidy(void)
 {
-    zc_pinned_tidy();
+    if (__builtin_expect(zc_hostheap_pooled() != 0, 0))
+        zc_pinned_tidy();
 }
 
 /* Between both, blocks stay where they are.  True if the second must follow. */

@@ -10,6 +10,7 @@
 #include "host/memfile.h"
 #include "log/lines.h"
 #include "memory/cgroup.h"
+#include "place/placed.h"
 
 #define GIB ((size_t)1 << 30)
 
@@ -250,12 +251,12 @@ static void what_the_program_registers_is_left_to_it(void **state)
     uint64_t at = (uintptr_t)p + 4096;
     zc_pinned_use(extent_of(p), 130 * MIB);
     assert_true(zc_pinned_hides((uintptr_t)p));
-    assert_true(zc_pinned_disguise((uintptr_t)p) != (uintptr_t)p);
+    assert_true(zc_disguise((uintptr_t)p) != (uintptr_t)p);
     yield_to_program(at, MIB);
     yield_to_program(at + 2 * MIB, MIB);
     assert_int_equal(unregistered, 1);
     assert_false(zc_pinned_hides((uintptr_t)p));
-    assert_true(zc_pinned_disguise((uintptr_t)p) == (uintptr_t)p);
+    assert_true(zc_disguise((uintptr_t)p) == (uintptr_t)p);
     assert_false(zc_pinned_use(extent_of(p), 130 * MIB));
     zc_hostmem_put(p);
     char *q = host_get(130 * MIB);
