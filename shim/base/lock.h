@@ -54,20 +54,6 @@ void zc_lock_drop(struct zc_lock *lock);
 /* Whether the calling thread holds a lock, or is taking one. */
 bool zc_lock_held(void);
 
-/* Defines before_fork() and after_fork() of a module: other threads are kept out while the kernel
- * copies what is under the lock, so that the child gets it whole. */
-#define ZC_LOCK_FOR_FORKS(lock)                                                                    \
-    static __thread bool held_for_fork;                                                            \
-    static void before_fork(void)                                                                  \
-    {                                                                                              \
-        held_for_fork = zc_lock_take(&(lock));                                                     \
-    }                                                                                              \
-    static void after_fork(void)                                                                   \
-    {                                                                                              \
-        if (held_for_fork)                                                                         \
-            zc_lock_drop(&(lock));                                                                 \
-    }
-
 /* Forgets the holders of all locks.  For the child of fork(2), whose other threads no longer
  * exist. */
 void zc_lock_reset_all(void);

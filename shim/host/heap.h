@@ -98,7 +98,8 @@ struct zc_extent {
                               * that device block. */
     uint64_t apart; /* Bytes of it that the CPU has a private view of, from its beginning on. */
     bool stale;     /* The driver registered other pages than the CPU has there now. */
-    bool odd;       /* Its mappings were changed, or a child has them: no other block may get it. */
+    bool odd;       /* Its mappings were changed, or another process has them: no other block may
+                     * get it. */
     bool frozen;    /* Nothing is written into its file any more.  Atomic. */
     bool early;     /* Its memory stays: shared/early.h has mapped it.  Atomic. */
     bool graphed;   /* A graph that copies it found it registered, and relies on that.  Atomic. */

@@ -53,8 +53,6 @@ void zc_heap_unlock(void)
     zc_lock_drop(&zc_heap);
 }
 
-ZC_LOCK_FOR_FORKS(zc_heap)
-
 /* The kernel copies registered pages when the process forks, and others once the parent writes them
  * while a child has them, too.  Of what is in the pool a child needs nothing. */
 static void advise_pooled(struct zc_extent *e, void *advice)
@@ -70,10 +68,14 @@ static void bequeath(struct zc_extent *e, void *advice)
         __atomic_store_n(&e->inherited, true, __ATOMIC_RELAXED);
 }
 
+/* Other threads are kept out while the kernel copies what is under the lock, so that the child gets
+ * it whole. */
+static __thread bool held_for_fork;
+
 static void hold_and_freeze(void)
 {
     int advice = MADV_WIPEONFORK;
-    before_fork();
+    held_for_fork = zc_heap_lock();
     if (!held_for_fork)
         return;
     zc_memfile_before_fork();
@@ -83,9 +85,10 @@ static void hold_and_freeze(void)
 static void let_go(void)
 {
     int advice = MADV_KEEPONFORK;
-    if (held_for_fork)
-        zc_extent_each(advise_pooled, &advice);
-    after_fork();
+    if (!held_for_fork)
+        return;
+    zc_extent_each(advise_pooled, &advice);
+    zc_heap_unlock();
 }
 
 /* Device blocks, and mappings for the GPU, stay with the parent. */
@@ -130,8 +133,8 @@ bool zc_hostheap_open(const char **why)
 /* Under the lock.  Other pinned memory than the heap's counts as always live. */
 static uint64_t live_bytes(void)
 {
-    uint64_t used = zc_limits_used(ZC_PLACE_PINNED, -1) +
-                    zc_limits_used(ZC_PLACE_PINNED, ZC_LIMITS_ASKED);
+    uint64_t used =
+        zc_limits_used(ZC_PLACE_PINNED, -1) + zc_limits_used(ZC_PLACE_PINNED, ZC_LIMITS_ASKED);
     return used > zc_extent_pooled_bytes ? used - zc_extent_pooled_bytes : 0;
 }
 
@@ -170,29 +173,11 @@ static int quota_of(const void *asker)
     return asker ? ZC_LIMITS_ASKED : -1;
 }
 
-/* Gives an extent from the pool to this process, even if it was inherited. */
-static bool adopt(struct zc_extent *e, const char **why)
-{
-    if (zc_hostheap_mine(e))
-        return true;
-    if (!zc_limits_take(ZC_PLACE_PINNED, quota_of(e->owner), zc_extent_span(e), why))
-        return false;
-    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
-    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
-    e->copied = 0;
-    return true;
-}
-
-static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *want,
-                                   const char **why)
+static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *want)
 {
     if (!zc_heap_lock())
         return NULL;
     struct zc_extent *e = zc_extent_reuse(units, want);
-    if (e && !adopt(e, why)) {
-        zc_extent_pool(e);
-        e = NULL;
-    }
     zc_heap_unlock();
     return e;
 }
@@ -284,7 +269,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
 static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *want,
                                     const char **why)
 {
-    struct zc_extent *e = from_pool(units, want, why);
+    struct zc_extent *e = from_pool(units, want);
     if (!e)
         e = fresh(units, want, why);
     if (e)
@@ -494,8 +479,10 @@ static void retire(struct zc_extent *e)
     if (most_live < live)
         most_live = live;
     zc_hostheap_needed(e);
-    if (e->use == ZC_EXTENT_BLOCK && e->owner && __atomic_load_n(&e->inherited, __ATOMIC_RELAXED))
-        __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE); /* A child may write the same pages. */
+    bool others = e->use == ZC_EXTENT_BLOCK && e->owner &&
+                  __atomic_load_n(&e->inherited, __ATOMIC_RELAXED); /* A child may write them. */
+    if (others || !zc_hostheap_mine(e))
+        __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
     e->live = 0;
     e->since = zc_ticks();
     e->graphed = false;
