@@ -56,7 +56,7 @@ static void forget_context(CUcontext context, bool primary)
             zc_driver_unlock();
         for (unsigned i = 0; i < c.count; i++) {
             struct zc_backing *backing = c.block[i]->backing;
-            zc_budget_return(c.block[i]);
+            zc_budget_change(c.block[i], -1);
             forget_block(c.block[i]);
             if (backing)
                 zc_place_release(backing, true);

@@ -172,7 +172,7 @@ void zc_note_free(struct zc_block *b)
     if (zc_log_level() >= ZC_LOG_ALLOCS)
         zc_log_free(b);
     zc_site_note_free(b->site);
-    zc_budget_return(b);
+    zc_budget_change(b, -1);
 }
 
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out)
@@ -197,7 +197,7 @@ bool zc_retrack(const struct zc_untracked *block, CUresult result)
     struct zc_block like = block->copy;
     memset(like.cell, 0, sizeof(like.cell));
     if (block->taken && zc_block_add(&like))
-        zc_budget_restore(&like);
+        zc_budget_change(&like, 1);
     return true;
 }
 

@@ -31,22 +31,9 @@ void zc_budget_give(const struct zc_rule *rule, uint64_t bytes)
         __atomic_fetch_sub(&rule->counters->alive, bytes, __ATOMIC_RELAXED);
 }
 
-static const struct zc_rule *budget_rule(const struct zc_block *block)
+void zc_budget_change(const struct zc_block *block, int sign)
 {
-    bool counts = (block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0;
-    return counts ? &zc_rules()->rules[block->rule] : NULL;
-}
-
-void zc_budget_return(const struct zc_block *block)
-{
-    const struct zc_rule *rule = budget_rule(block);
-    if (rule)
-        zc_budget_give(rule, block->size - zc_block_spilled(block));
-}
-
-void zc_budget_restore(const struct zc_block *block)
-{
-    const struct zc_rule *rule = budget_rule(block);
-    if (rule)
-        zc_budget_give(rule, zc_block_spilled(block) - block->size);
+    uint64_t bytes = block->size - zc_block_spilled(block);
+    if ((block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0)
+        zc_budget_give(&zc_rules()->rules[block->rule], sign < 0 ? bytes : -bytes);
 }

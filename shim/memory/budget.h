@@ -16,6 +16,6 @@ uint64_t zc_budget_left(const struct zc_rule *rule, int device);
 /* Takes back a counted request that was not made. */
 void zc_budget_give(const struct zc_rule *rule, uint64_t bytes);
 
-/* A block enters or leaves the ledger; only those with ZC_BLOCK_BUDGET count. */
-void zc_budget_return(const struct zc_block *block);
-void zc_budget_restore(const struct zc_block *block);
+/* A block enters the ledger again, or leaves it (`sign` < 0); only those with ZC_BLOCK_BUDGET
+ * count. */
+void zc_budget_change(const struct zc_block *block, int sign);

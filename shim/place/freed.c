@@ -149,21 +149,13 @@ static bool freed_end_if_due(struct freed *p, void *place)
 }
 
 /* No place that waits is where a stream may wait for the program. */
-static unsigned freed_reap(enum zc_place_id place, unsigned most_ms)
+static unsigned freed_reap(enum zc_place_id place, unsigned most_ms, unsigned most)
 {
     if (!freed_may_sweep())
         return 0;
     if (place != ZC_PLACE_COUNT && !zc_stream_others_rest(NULL, most_ms))
         place = ZC_PLACE_COUNT;
-    return freed_visit(UINT_MAX, freed_end_if_due, &place);
-}
-
-/* As zc_freed_reap(false), for some entries in turn: for calls in which it is not urgent. */
-static void freed_tidy(void)
-{
-    enum zc_place_id place = ZC_PLACE_COUNT;
-    if (freed_may_sweep())
-        freed_visit(LOOKED_AT, freed_end_if_due, &place);
+    return freed_visit(most, freed_end_if_due, &place);
 }
 
 /* In a call that has waited for the current context.  Kernels of others may wait for what this
@@ -182,7 +174,7 @@ void zc_freed_reap(bool waited)
         zc_early_trim();
         zc_pinned_trim(false);
     }
-    freed_reap(waited ? ANY_PLACE : ZC_PLACE_COUNT, 0);
+    freed_reap(waited ? ANY_PLACE : ZC_PLACE_COUNT, 0, UINT_MAX);
 }
 
 void zc_freed_bare(const struct zc_block *block)
@@ -208,7 +200,7 @@ static void freed_context_gone(CUcontext context)
 
 static unsigned freed_reclaim(int place)
 {
-    return freed_reap((enum zc_place_id)place, RECLAIM_MS);
+    return freed_reap((enum zc_place_id)place, RECLAIM_MS, UINT_MAX);
 }
 
 /* Not while it is moved. */
@@ -279,7 +271,7 @@ CUresult zc_place_free_in_order(struct zc_block *block, CUevent event, CUstream 
         return result;
     }
     note(block);
-    freed_tidy();
+    freed_reap(ZC_PLACE_COUNT, 0, LOOKED_AT);
     freed_defer(block, event, zc_stream_context(stream, flavour));
     return CUDA_SUCCESS;
 }
