@@ -83,13 +83,12 @@ static CUresult diagnose(const struct zc_copy *c, CUresult code)
     return zc_diagnose(c->fn, zc_placed_at(c->dst.address) ? c->dst.address : c->src.address, code);
 }
 
-/* Prepares both sides for the driver; returns an error if it may not be given them.  In a graph a
- * newer driver makes one node of a batch, which libzc does not know. */
+/* Prepares both sides for the driver; returns an error if it may not be given them. */
 static CUresult leave(struct zc_copy *c)
 {
     bool graph = zc_capture_holds(c->stream, c->flavour);
     c->facts = ZC_FACT_IF(CAPTURE, zc_capture_any());
-    CUresult result = c->unknown || graph ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
+    CUresult result = c->unknown ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !zc_copy_reaches(c))
         result = zc_stream_refusal();
     else if (result == CUDA_SUCCESS && zc_parts_side(c)) /* It can't be cut. */
@@ -122,20 +121,20 @@ static CUresult leave_element(const struct zc_entry *entry, const struct batch *
     return leave(&c);
 }
 
-/* Prepares all operands, and what a launch needs.  *start_out: the time; 0 if libzc is off. */
+/* Prepares all operands, and what a launch needs.  In a graph a newer driver makes one node of a
+ * batch, which libzc does not know.  *start_out: the time; 0 if libzc is off. */
 static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
 {
+    bool graph = zc_life_on() && zc_capture_holds(b->stream, entry->flavour);
+    CUresult result = graph ? zc_unknown_value(entry->fn) : CUDA_SUCCESS;
     b->held = zc_place_hold();
-    for (size_t i = 0; i < b->count; i++) {
-        CUresult result = leave_element(entry, b, i);
-        if (result == CUDA_SUCCESS)
-            continue;
-        if (b->fail_index)
+    for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
+        result = leave_element(entry, b, i);
+        if (result != CUDA_SUCCESS && b->fail_index)
             *b->fail_index = i;
-        zc_place_let_go(b->held);
-        return result;
     }
-    CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream);
+    if (result == CUDA_SUCCESS)
+        result = zc_launch_before(entry->fn, entry->flavour, b->stream);
     if (result != CUDA_SUCCESS)
         zc_place_let_go(b->held);
     *start_out = zc_life_on() ? zc_ticks() : 0;

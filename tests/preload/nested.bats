@@ -62,4 +62,6 @@ batches() {
         [[ $(grep -c '"type":"transfer".*"function":"cuGraphLaunch"' "$BATS_TEST_TMPDIR/log") -eq \
             ${scene#* } ]]
     done
+    # One captured call, two changes of a node, and four launches.
+    grep -q '"unknown_calls":7,' "$BATS_TEST_TMPDIR/log"
 }
