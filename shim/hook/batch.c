@@ -169,7 +169,8 @@ static bool any_crosses(const struct zc_entry *entry, const struct batch *b)
         CUDA_MEMCPY3D as;
         struct zc_copy c;
         describe_element(entry, b, i, &c, &as);
-        zc_copy_resolve(&c);
+        c.dst.block = zc_block_find(c.dst.address);
+        c.src.block = zc_block_find(c.src.address);
         any = any || zc_parts_side(&c);
         given = !b->ops || c.given;
     }
