@@ -266,8 +266,8 @@ void zc_extent_bury(struct zc_extent *extent)
 static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
 {
     uint64_t over = e->units - units;
-    uint64_t all = __atomic_load_n(&zc_extent_loose_bytes, __ATOMIC_RELAXED) +
-                   (over << ZC_HOST_UNIT_SHIFT);
+    uint64_t all =
+        __atomic_load_n(&zc_extent_loose_bytes, __ATOMIC_RELAXED) + (over << ZC_HOST_UNIT_SHIFT);
     return e->units >= units && !e->odd && (e->inode != 0) == want->shareable &&
            !e->owner == !want->owner &&
            (over <= units / 4 ||
