@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -41,6 +42,23 @@ static void a_text_is_cut_to_its_buffer(void **state)
     }
 }
 
+/* The kernel gives some of its files in pieces of less than a page. */
+static void a_text_that_comes_in_pieces_is_cut_to_its_buffer(void **state)
+{
+    static char text[64 << 10];
+    const size_t cap = 6000;
+
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        assert_true(mmap(NULL, 4096, i % 2 ? PROT_NONE : PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                         0) != MAP_FAILED);
+    memset(text, '#', sizeof(text));
+    assert_int_equal(zc_file_text("/proc/self/maps", text, cap), cap - 1);
+    assert_int_equal(strlen(text), cap - 1);
+    for (size_t i = cap; i < sizeof(text); i++)
+        assert_int_equal(text[i], '#');
+}
+
 static void a_file_that_is_not_there_is_empty(void **state)
 {
     char text[4] = "abc";
@@ -65,6 +83,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_is_cut_to_its_buffer),
+        cmocka_unit_test(a_text_that_comes_in_pieces_is_cut_to_its_buffer),
         cmocka_unit_test(a_file_that_is_not_there_is_empty),
         cmocka_unit_test(a_number_is_read_behind_its_label),
     };
