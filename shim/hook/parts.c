@@ -137,8 +137,7 @@ static CUDA_MEMCPY3D moved(const struct zc_copy *c, const struct box *box)
     return p;
 }
 
-/* Both forms in three dimensions have one layout; the peers' is divided with both contexts alone
- * (driver/copy.c). */
+/* Both forms in three dimensions have one layout; a peer's has both contexts (driver/copy.c). */
 static CUresult strided(const struct zc_copy *c, const struct box *box)
 {
     if (c->flat) {
