@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Registering the host heap: when, what the limits stop, and what a refusal leaves. */
-#include "host_test.h"
+#include "host_pinned_test.h"
 
 #include <linux/mempolicy.h>
 #include <sys/syscall.h>
@@ -9,50 +9,9 @@
 
 #include "host/memfile.h"
 #include "log/lines.h"
-#include "memory/cgroup.h"
 #include "place/placed.h"
 
 #define GIB ((size_t)1 << 30)
-
-static unsigned registered, unregistered; /* Calls that succeeded. */
-static CUresult answer;                   /* What registering returns. */
-static int node;                          /* That device 3 is next to. */
-static CUcontext current = (CUcontext)0x1000, pushed_over;
-static bool untold; /* Whether the device has nothing to do. */
-
-static uint64_t available = UINT64_MAX; /* What the host and control groups leave. */
-
-static bool pool_is_used; /* What the pool keeps is not left. */
-
-uint64_t zc_available(void)
-{
-    return available - (pool_is_used ? zc_hostheap_pooled() : 0);
-}
-
-uint64_t zc_cgroup_processors(void)
-{
-    return UINT64_MAX;
-}
-
-static struct zc_extent *extent_of(void *p)
-{
-    return zc_hostheap_extent((uintptr_t)p);
-}
-
-static CUresult CUDAAPI get_current(CUcontext *context)
-{
-    *context = current;
-    return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI do_register(void *p, size_t bytes, unsigned flags)
-{
-    assert_int_equal((uintptr_t)p % ZC_HOST_UNIT, 0);
-    assert_int_equal(bytes % 4096, 0);
-    assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    registered += answer == CUDA_SUCCESS;
-    return answer;
-}
 
 static void yield_to_program(uint64_t at, size_t bytes)
 {
@@ -83,71 +42,6 @@ static CUresult CUDAAPI register_and_fork(void *p, size_t bytes, unsigned flags)
 {
     child_status = forked();
     return do_register(p, bytes, flags);
-}
-
-static CUresult CUDAAPI do_unregister(void *p)
-{
-    assert_non_null(p);
-    unregistered++;
-    return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI get_device(CUdevice *device)
-{
-    *device = 3;
-    return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
-{
-    assert_int_equal(attribute, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
-    assert_int_equal(device, 3);
-    *value = node;
-    return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI query(CUstream stream)
-{
-    (void)stream;
-    return untold ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI push(CUcontext context)
-{
-    pushed_over = current;
-    current = context;
-    return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI pop(CUcontext *context)
-{
-    *context = current;
-    current = pushed_over;
-    return CUDA_SUCCESS;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    host_policy("[defaults]\nmax_pinned = 700G\n"
-                "[rule all]\napi = malloc, realloc\nsize = 64K..\nplace = pinned\n");
-    zc_real.cuCtxGetCurrent = get_current;
-    zc_real.cuMemHostRegister_v2 = do_register;
-    zc_real.cuMemHostUnregister = do_unregister;
-    zc_real.cuCtxGetDevice = get_device;
-    zc_real.cuStreamQuery = query;
-    zc_real.cuCtxPushCurrent_v2 = push;
-    zc_real.cuCtxPopCurrent_v2 = pop;
-    zc_real.cuDeviceGetAttribute = get_attribute;
-    return 0;
-}
-
-static int fresh(void **state)
-{
-    (void)state;
-    registered = unregistered = 0;
-    answer = CUDA_SUCCESS;
-    return 0;
 }
 
 /* The first test: counted down, nothing would count up again before the limit. */
@@ -188,19 +82,6 @@ static void many_small_transfers_register_too(void **state)
         calls++;
     assert_int_equal(calls, 5);
     zc_hostmem_put(p);
-}
-
-static void a_freed_block_is_found_again_registered(void **state)
-{
-    (void)state;
-    void *p = host_get(90 * MIB);
-    zc_pinned_use(extent_of(p), 90 * MIB);
-    zc_hostmem_put(p);
-    void *q = host_get(90 * MIB - 5);
-    assert_ptr_equal(extent_of(p), extent_of(q));
-    assert_true(zc_pinned_use(extent_of(q), 1));
-    assert_int_equal(registered, 1);
-    zc_hostmem_put(q);
 }
 
 static void a_refused_block_stays_pageable_for_good(void **state)
@@ -280,53 +161,6 @@ static void a_child_waits_for_no_registration_of_its_parents(void **state)
     zc_real.cuMemHostRegister_v2 = do_register;
     assert_int_equal(child_status, 0);
     zc_hostmem_put(asked_in_a_child);
-}
-
-static void blocks_of_all_sizes_in_turn_have_the_same_registered_memory(void **state)
-{
-    (void)state;
-    zc_pinned_trim(true);
-    zc_hostheap_tidy(true);
-    char *p[2] = {host_get(100 * MIB), host_get(100 * MIB)};
-    assert_true(zc_pinned_use(extent_of(p[0]), 100 * MIB));
-    assert_true(zc_pinned_use(extent_of(p[1]), 100 * MIB));
-    struct zc_extent *had[2] = {extent_of(p[0]), extent_of(p[1])};
-    unsigned before = registered;
-    zc_hostmem_put(p[0]);
-    zc_hostmem_put(p[1]);
-    for (int i = 0; i < 3; i++) {
-        char *smaller = host_get(72 * MIB), *other = host_get(72 * MIB);
-        struct zc_extent *e = extent_of(smaller), *fresh = extent_of(other);
-        assert_true(e == had[0] || e == had[1]);
-        assert_true(zc_pinned_use(e, 72 * MIB) && registered == before);
-        /* As long as they have 32 MiB that they do not need, others get none. */
-        assert_true(fresh != had[0] && fresh != had[1]);
-        zc_hostmem_put(smaller);
-        zc_hostmem_put(other);
-    }
-    char *small = host_get(60 * MIB); /* 40 MiB are too many. */
-    assert_true(extent_of(small) != had[0] && extent_of(small) != had[1]);
-    zc_hostmem_put(small);
-}
-
-static void realloc_copies_what_is_registered(void **state)
-{
-    (void)state;
-    const struct zc_hostmem_request more = {
-        .api = ZC_API_realloc, .size = 50 * MIB, .alignment = 1};
-    char *p = host_get(20 * MIB);
-    memset(p, 9, 20 * MIB);
-    assert_true(zc_pinned_use(extent_of(p), 20 * MIB));
-    char *q = zc_hostmem_resize(p, &more);
-    assert_true(q && q != p && q[0] == 9 && q[20 * MIB - 1] == 9);
-    assert_true(zc_pinned_use(extent_of(q), 50 * MIB));
-    unsigned before = registered;
-    char *r = host_get(20 * MIB);
-    assert_true(zc_pinned_use(extent_of(r), 20 * MIB));
-    assert_ptr_equal(extent_of(p), extent_of(r));
-    assert_int_equal(registered, before);
-    zc_hostmem_put(q);
-    zc_hostmem_put(r);
 }
 
 static void memory_on_another_node_than_its_devices_is_counted(void **state)
@@ -787,14 +621,11 @@ int main(void)
         cmocka_unit_test_setup(refused_registrations_leave_room_for_others, fresh),
         cmocka_unit_test_setup(the_first_large_transfer_registers, fresh),
         cmocka_unit_test_setup(many_small_transfers_register_too, fresh),
-        cmocka_unit_test_setup(a_freed_block_is_found_again_registered, fresh),
         cmocka_unit_test_setup(a_refused_block_stays_pageable_for_good, fresh),
         cmocka_unit_test_setup(without_a_context_it_waits_for_one, fresh),
         cmocka_unit_test_setup(a_destroyed_context_takes_the_registration_along, fresh),
         cmocka_unit_test_setup(what_the_program_registers_is_left_to_it, fresh),
         cmocka_unit_test_setup(a_child_waits_for_no_registration_of_its_parents, fresh),
-        cmocka_unit_test_setup(blocks_of_all_sizes_in_turn_have_the_same_registered_memory, fresh),
-        cmocka_unit_test_setup(realloc_copies_what_is_registered, fresh),
         cmocka_unit_test_setup(memory_on_another_node_than_its_devices_is_counted, fresh),
         cmocka_unit_test_setup(nothing_of_512_gib_is_placed, fresh),
         cmocka_unit_test_setup(slots_of_a_slab_share_one_registration, fresh),
