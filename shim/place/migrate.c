@@ -33,6 +33,9 @@
 #define WAIT_MS 5000u
 #define KNOWN_MS 60000u /* Most of the known times that counts. */
 
+#define ORDER 4096u /* Uses of blocks that are remembered, */
+#define ALIKE 16u   /* and most of them that are compared once their order has changed. */
+
 /* While no block is in host memory, only every so many launches are looked at. */
 #define SAMPLE 16u
 
@@ -40,7 +43,8 @@
 #define AGAIN 64u
 
 /* A block that leaves for the first time has host memory made, which takes as long as so many
- * copies from there (23 to 30 ms, and 2.4, were measured of 128 MiB). */
+ * copies from there (23 to 30 ms, and 2.4, were measured of 128 MiB).  So one may after so many
+ * that others have saved. */
 #define DEAR 12
 
 /* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
@@ -55,7 +59,7 @@ struct rate {
 static ZC_LOCK(rates_lock, ZC_RANK_RATES);
 static ZC_OWN struct {
     struct rate rates[RATES]; /* With the lock; all else is atomic. */
-    uint64_t launches;        /* Those that were looked at. */
+    uint64_t begun, earlier;  /* Uses before this launch, and before the one before it. */
     uint32_t seen;            /* Launches while no block was in host memory. */
     uint64_t idle_at;         /* Microsecond in which the GPU rests by known times. */
     bool impatient;           /* A launch has waited in vain for it to rest. */
@@ -64,7 +68,16 @@ static ZC_OWN struct {
     CUcontext home;           /* The context whose blocks move, that of the first one; */
     CUdevice home_device;     /* and its device. */
     bool elsewhere;           /* Another context uses the GPU. */
+    unsigned cheap;           /* Blocks that left since one had host memory made. */
 } moving;
+
+/* Launches name blocks in an order that comes again: each use is one more of an earlier one, and
+ * what followed that will follow.  With the driver lock. */
+static ZC_OWN struct {
+    uint64_t used[ORDER]; /* The addresses of blocks, */
+    uint64_t count;       /* so many since the start, the last one is the count-th. */
+    uint64_t as;          /* The use that this one is as; 0: as none. */
+} order;
 
 static CUcontext migrate_home(void)
 {
@@ -281,39 +294,55 @@ void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kern
     graph->kernels = graph->kernels * 31 + (uintptr_t)kernel->function;
 }
 
-static void note_use(struct zc_vmm *v, uint64_t now)
+static uint64_t use_at(uint64_t i)
 {
-    uint64_t last = __atomic_exchange_n(&zc_movable(v)->last, now, __ATOMIC_RELAXED);
-    if (last && last < now) {
-        uint64_t most = zc_movable(v)->most - zc_movable(v)->most / 8;
-        zc_movable(v)->most = now - last > most ? now - last : most;
-        __atomic_store_n(&zc_movable(v)->apart, now - last, __ATOMIC_RELAXED);
-    }
+    return order.used[i % ORDER];
 }
 
-/* Launches until a block will be used again, if all goes on as before.  If it is overdue by its own
- * period, which may have been that of two launches of one use, the period of the block that wants
- * its place is assumed; if it is overdue by that as well, its age.  One that is fetched may be used
- * several times a period, and comes late before that is assumed. */
-static uint64_t due_in(const struct zc_vmm *v, uint64_t now, uint64_t period)
+/* So many of the last uses are those up to the i-th. */
+static unsigned alike(uint64_t i)
 {
-    uint64_t apart = __atomic_load_n(&zc_movable(v)->apart, __ATOMIC_RELAXED);
-    uint64_t last = __atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED);
-    uint64_t since = now > last ? now - last : 0, most = zc_movable(v)->most;
-    if (apart > since)
-        return apart - since;
-    if (zc_vmm_may_fetch(v) && since < 2 * most)
-        return most > since ? most - since : 1;
-    return period > since ? period - since : since;
+    unsigned n = 0;
+    while (n < ALIKE && n < i && use_at(i - n) == use_at(order.count - n))
+        n++;
+    return n;
+}
+
+/* Once the order has changed, it goes on as behind the use that most before it are like those
+ * before this one, of these the last; where a block is new, as it did. */
+static void note_use(const struct zc_block *block)
+{
+    uint64_t oldest = order.count > ORDER - ALIKE ? order.count - (ORDER - ALIKE) + 1 : 0;
+    unsigned most = 0;
+    order.used[++order.count % ORDER] = block->base;
+    zc_movable(zc_vmm_of(block))->last = order.count;
+    order.as = order.as > oldest ? order.as : 0;
+    bool follows = order.as && use_at(order.as + 1) == block->base;
+    order.as += follows;
+    for (uint64_t i = order.count - 1; !follows && i > oldest && most < ALIKE; i--)
+        if (alike(i) > most) {
+            most = alike(i);
+            order.as = i;
+        }
+}
+
+/* Uses until that of a block, if all goes on as before; one that is not in that order has its turn
+ * last.  Before there is one the last used has, as in a sweep. */
+static uint64_t due_in(const struct zc_block *block)
+{
+    uint64_t since = order.count - zc_movable(zc_vmm_of(block))->last;
+    for (uint64_t i = order.as + 1; order.as && i <= order.count; i++)
+        if (use_at(i) == block->base)
+            return i - order.as;
+    return order.as ? since : UINT32_MAX - since;
 }
 
 /* A search for blocks that may leave the device for another one. */
 struct search {
     const struct zc_block *for_block;
-    uint64_t now, from; /* This launch; launches in which they are not due. */
-    uint64_t period;    /* Launches between two uses of that block; 0: unknown. */
-    uint64_t used;      /* The last launch that may have used them. */
-    uint64_t bytes;     /* Of all that were found. */
+    uint64_t from;  /* Uses in which they are not due. */
+    uint64_t used;  /* The last one that they may have had. */
+    uint64_t bytes; /* Of all that were found. */
     struct zc_block *farthest;
     uint64_t farthest_due;
 };
@@ -334,10 +363,10 @@ static void look_at(struct zc_block *block, void *arg)
     struct search *s = arg;
     const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
     if (!v || block->rule != s->for_block->rule || zc_block_spilled(block) ||
-        !__atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED) || !may_move(block, v))
+        !zc_movable(v)->last || !may_move(block, v))
         return;
-    uint64_t due = due_in(v, s->now, s->period);
-    if (v->va.reads)
+    uint64_t due = due_in(block);
+    if (v->va.reads && moving.cheap < DEAR)
         due *= DEAR;
     if (zc_movable(v)->last > s->used || due < s->from)
         return;
@@ -348,15 +377,15 @@ static void look_at(struct zc_block *block, void *arg)
     }
 }
 
-static struct search find_leaver(const struct zc_block *block, uint64_t now, uint64_t from)
+static struct search find_leaver(const struct zc_block *block, uint64_t from)
 {
     /* The kernel of the launch before runs while one is fetched. */
-    bool running = is_fetched(block) && now > 2;
-    struct search s = {.for_block = block, .now = now, .from = from, .used = now - 1 - running};
-    s.period = __atomic_load_n(&zc_movable(zc_vmm_of(block))->apart, __ATOMIC_RELAXED);
+    bool running = is_fetched(block) && moving.earlier;
+    struct search s = {.for_block = block, .from = from};
+    s.used = running ? moving.earlier : moving.begun;
     zc_block_each(look_at, &s);
     if (running && !s.farthest) {
-        s.used = now - 1;
+        s.used = moving.begun;
         zc_block_each(look_at, &s);
     }
     return s;
@@ -389,6 +418,8 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
     const char *why;
     const struct zc_block *stays = comes ? comes : leaves;
     uint64_t start = zc_ticks();
+    if (leaves)
+        moving.cheap = zc_vmm_of(leaves)->va.reads ? moving.cheap + 1 : 0;
     bool moved = zc_move(leaves, comes, &why);
     uint64_t each = (zc_ticks() - start) / (leaves && comes ? 2 : 1);
     if (leaves)
@@ -444,12 +475,12 @@ static bool use_ended(const struct zc_block *block, unsigned most_ms)
 }
 
 /* With the driver lock, after begin_moves(). */
-static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
+static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
 {
     struct zc_block *leaves = NULL;
     bool rested = needs_rest(block);
     while (!leaves && migrate_room(block) < block->size) {
-        leaves = find_leaver(block, now, from).farthest;
+        leaves = find_leaver(block, from).farthest;
         if (!leaves || !(rested || wait_for(use_ended, leaves)))
             return;
         if (zc_move_fits(leaves, block))
@@ -461,16 +492,15 @@ static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const 
     migrate_move(leaves, block, reason);
 }
 
-static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
+static bool has_place(const struct zc_block *block, uint64_t from)
 {
     uint64_t free_bytes = migrate_room(block);
-    return free_bytes >= block->size ||
-           find_leaver(block, now, from).bytes >= block->size - free_bytes;
+    return free_bytes >= block->size || find_leaver(block, from).bytes >= block->size - free_bytes;
 }
 
 /* With the driver lock, in the blocks' context.  Others may have begun to use a block until
  * begin_moves() has returned.  Returns the microseconds that moves have taken. */
-static uint64_t try_to(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
+static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason)
 {
     CUcontext current = NULL;
     uint64_t took = 0;
@@ -478,51 +508,49 @@ static uint64_t try_to(struct zc_block *block, uint64_t now, uint64_t from, cons
     if (zc_await_any() || zc_capture_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
         current != migrate_home())
         return 0;
-    bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, now, from);
+    bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, from);
     if (may && wait_for(begin_moves, block)) {
         uint64_t start = clock_us();
         if (!is_fetched(block))
             __atomic_store_n(&moving.idle_at, 0, __ATOMIC_RELAXED);
         if (may_move(block, v))
-            bring_in(block, now, from, reason);
+            bring_in(block, from, reason);
         zc_move_end();
         took = clock_us() - start;
     }
     if (may && zc_block_spilled(block))
-        __atomic_store_n(&zc_movable(zc_vmm_of(block))->again, now + AGAIN, __ATOMIC_RELAXED);
+        zc_movable(v)->again = order.count + AGAIN;
     return took;
 }
 
 /* A kernel may take so long with the block in host memory that it is not tried there first. */
-static void come_first(struct zc_block *block, struct rate *r, uint64_t bytes, uint64_t cost,
-                       uint64_t now)
+static void come_first(struct zc_block *block, struct rate *r, uint64_t bytes, uint64_t cost)
 {
     uint64_t time = scaled(r->time, bytes, r->bytes);
     if (cost > LINK_LEAST * time || r->spent + cost > LINK_MOST * time)
         return;
-    r->spent += try_to(block, now, 2, "a kernel may take long to read it there");
+    r->spent += try_to(block, 2, "a kernel may take long to read it there");
 }
 
 /* A block for which one launch loses more than the move takes may displace any that the next
  * launches do not use.  One that several launches have lost that much for may displace only blocks
  * that are used half as often, so that no two change places again and again. */
-static void consider(struct zc_block *block, struct rate *r, uint64_t bytes, uint64_t now)
+static void consider(struct zc_block *block, struct rate *r, uint64_t bytes)
 {
     struct zc_movable *used = zc_movable(zc_vmm_of(block));
-    if (now < __atomic_load_n(&used->again, __ATOMIC_RELAXED))
+    if (order.count < used->again)
         return;
     uint64_t lost = loss(r, block->size);
     uint64_t cost = zc_regret_cost(block->size);
     if (!r->time_of_them) {
-        come_first(block, r, bytes, cost, now);
+        come_first(block, r, bytes, cost);
         return;
     }
     bool owes = zc_regret_owes(&used->owed, lost, block->size);
-    uint64_t apart = __atomic_load_n(&used->apart, __ATOMIC_RELAXED);
     if (lost > cost + cost / 4)
-        try_to(block, now, 2, "a kernel reads it more than once");
-    else if (owes && apart)
-        try_to(block, now, 2 * apart, "kernels used it for long");
+        try_to(block, 2, "a kernel reads it more than once");
+    else if (owes && order.as)
+        try_to(block, 2 * due_in(block), "kernels used it for long");
 }
 
 static bool untimed(const void *kernel)
@@ -531,15 +559,15 @@ static bool untimed(const void *kernel)
 }
 
 /* A block comes before the launch, or if it can't is mapped to its host memory. */
-static void fetch(struct zc_block *block, uint64_t now, struct named *n)
+static void fetch(struct zc_block *block, struct named *n)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
     uint64_t mark = zc_mark_launch();
-    bool tries = now >= __atomic_load_n(&zc_movable(v)->again, __ATOMIC_RELAXED) && mark;
+    bool tries = order.count >= zc_movable(v)->again && mark;
     moving.before = mark ? mark - 1 : 0;
     if (zc_block_spilled(block) && v->filled && tries && !zc_launch_again())
-        try_to(block, now, 0, "a kernel will read it");
+        try_to(block, 0, "a kernel will read it");
     zc_movable(v)->mark = mark;
     CUresult result = CUDA_SUCCESS;
     if (!zc_vmm_whole(v))
@@ -548,13 +576,13 @@ static void fetch(struct zc_block *block, uint64_t now, struct named *n)
         n->result = zc_lazy_diagnose(v, n->fn, result, why);
 }
 
-static void use_timed(struct named *n, uint64_t now)
+static void use_timed(struct named *n)
 {
     struct rate r = rate_of(n->note.kernel);
     uint64_t before = r.spent;
     for (unsigned i = 0; i < n->count; i++)
         if (zc_block_spilled(n->of[i]) && !is_fetched(n->of[i]))
-            consider(n->of[i], &r, n->note.bytes, now);
+            consider(n->of[i], &r, n->note.bytes);
     n->note.hosted = 0;
     for (unsigned i = 0; i < n->count; i++)
         n->note.hosted += is_fetched(n->of[i]) ? 0 : zc_block_spilled(n->of[i]);
@@ -568,14 +596,15 @@ static void use_named(const struct zc_launch *launch, struct named *n)
     if (!n->count)
         return;
     bool again = zc_launch_again();
-    uint64_t now = __atomic_add_fetch(&moving.launches, !again, __ATOMIC_RELAXED);
+    moving.earlier = again ? moving.earlier : moving.begun;
+    moving.begun = again ? moving.begun : order.count;
     for (unsigned i = 0; i < n->count && !again; i++)
-        note_use(zc_vmm_of(n->of[i]), now);
+        note_use(n->of[i]);
     for (unsigned i = 0; i < n->count; i++)
         if (may_fetch(n->of[i]))
-            fetch(n->of[i], now, n);
+            fetch(n->of[i], n);
     if (n->note.bytes)
-        use_timed(n, now);
+        use_timed(n);
 }
 
 static CUresult migrate_use(const struct zc_launch *launch)

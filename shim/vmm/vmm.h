@@ -51,12 +51,9 @@ struct zc_movable {
     struct zc_backed home;
     size_t home_bytes;
     uint64_t mark;
-    /* How launches use it (place/migrate.c).  They are counted from 1. */
-    uint64_t last;  /* The last one that named the block; 0: none has.  Atomic. */
-    uint64_t apart; /* Launches between that and the one before; 0: there was none.  Atomic. */
-    uint64_t most;  /* The most of these, less an eighth at each use.  With the driver lock. */
-    uint64_t owed;  /* Microseconds that kernels lost since it is in host memory.  Atomic. */
-    uint64_t again; /* The first launch that may try to move it, since one could not.  Atomic. */
+    uint64_t last; /* The last use by a launch (place/migrate.c); 0: none.  With the driver lock. */
+    uint64_t owed; /* Microseconds that kernels lost since it is in host memory.  Atomic. */
+    uint64_t again; /* The first use that may try to move it, since one could not. */
 };
 
 /* Of a block with `moves`. */

@@ -41,15 +41,15 @@ beside() {
     scene 8M phases
     [[ $output == $'made: DDHH\nfirst: DDHH\nsecond: HHDD\nfirst again: DDHH\nleaks 0' ]]
     run -0 moves
-    # Two for each phase.  In the last one the first two blocks change places once more, because
-    # their last two uses were a phase apart.
-    [[ ${#lines[@]} == 12 ]]
+    # Two for each phase, and one changes places once more at the beginning of the last one, where
+    # the order of the first one is not yet known to come again.
+    [[ ${#lines[@]} == 10 ]]
     run -0 moved_by_kind "$ZC_LOG"
-    [[ $output == *"DtoH Device Pinned 12 $((24 << 20))"* ]] # two pieces a block
-    [[ $output == *"HtoD Pinned Device 12 $((24 << 20))"* ]]
+    [[ $output == *"DtoH Device Pinned 10 $((20 << 20))"* ]] # two pieces a block
+    [[ $output == *"HtoD Pinned Device 10 $((20 << 20))"* ]]
     run -0 scripts/zc report "$ZC_LOG"
-    [[ $output =~ ' 6  moved to the device: a kernel reads it more than once' ]]
-    [[ $output =~ ' 6  moved to host memory: others are used before it' ]]
+    [[ $output =~ ' 5  moved to the device: a kernel reads it more than once' ]]
+    [[ $output =~ ' 5  moved to host memory: others are used before it' ]]
     python3 -c 'import json, sys
 places = {p["place"]: p for p in json.loads(list(open(sys.argv[1]))[-1])["places"]}
 assert places["vmm"]["peak_bytes"] <= 8 << 20, places
@@ -58,7 +58,7 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
 
 @test "the summary tells how much moved, and how long launches waited" {
     ZC_SUMMARY=1 scene 8M phases
-    [[ $stderr == *'moves: 24 MiB to the device (0 B beside kernels), 24 MiB to the host; '* ]]
+    [[ $stderr == *'moves: 20 MiB to the device (0 B beside kernels), 20 MiB to the host; '* ]]
     python3 -c 'import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 moved, sums = [line for line in lines if line["type"] == "move"], lines[-1]["moves"]
@@ -217,7 +217,7 @@ for place, most in (("vmm", 12), ("mapped", 40)):
 @test "host memory that is kept makes room for a block that leaves the device" {
     MOVE=$'[defaults]\nmax_pinned = 16M\n[rule all]\n'$MOVE
     scene 8M spare
-    [[ $output == $'no room: HDDHH\nswept: HDHDH\nleaks 0' ]]
+    [[ $output == $'no room: HDDHH\nswept: HHDDH\nleaks 0' ]]
 }
 
 @test "a block comes into memory that is kept of a freed one" {

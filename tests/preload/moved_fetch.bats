@@ -54,6 +54,11 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     (( comes <= 2 && $(moved device) <= 20 * 4 ))
 }
 
+@test "an order whose distances change is known once it has come again" {
+    scene turns
+    (( $(moved device) <= 40 * 7 )) # eight where the last distance says what is due
+}
+
 @test "the log tells which bytes came while kernels ran" {
     scene hidden
     run -0 jq -r 'select(.type == "move" and .to == "device") | .hidden' "$ZC_LOG"

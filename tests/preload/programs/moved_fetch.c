@@ -130,7 +130,7 @@ static unsigned long long other_calls(void)
 static void calls(void)
 {
     start(6);
-    look_through(0, 6, 3);
+    look_through(0, 6, 40);
     CHECK(cuCtxSynchronize());
     sim_reset_counts();
     look_through(0, 6, 4);
@@ -202,6 +202,19 @@ static void layers(void)
             look(i, NULL);
             look(i, NULL);
         }
+    finish();
+}
+
+/* An order in which no block is used at the same distance each time. */
+static void turns(void)
+{
+    start(6);
+    for (unsigned t = 0; t < 40; t++) {
+        look_through(0, 6, 1);
+        look_through(0, 3, 1);
+        look_through(0, 6, 1);
+        look_through(3, 6, 1);
+    }
     finish();
 }
 
@@ -739,6 +752,6 @@ int main(int argc, char **argv)
         {"peers", peers},       {"freed", freed},       {"gone", gone},
         {"forked", forked},     {"bodies", bodies},     {"unnamed_node", unnamed_node},
         {"textures", textures}, {"crowd", crowd},       {"layers", layers},
-        {"fails", fails}};
+        {"turns", turns},       {"fails", fails}};
     return RUN_SCENARIO(all, argc, argv);
 }
