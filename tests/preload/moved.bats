@@ -214,6 +214,13 @@ for place, most in (("vmm", 12), ("mapped", 40)):
     [[ $output == $'made: DDHH\nfirst: DDHH\nsecond: DDHH\nfirst again: DDHH\nleaks 0' ]]
 }
 
+@test "under a budget below one block all are read where they are, in host memory" {
+    scene 3M phases
+    [[ $output == $'made: HHHH\nfirst: HHHH\nsecond: HHHH\nfirst again: HHHH\nleaks 0' ]]
+    run -0 moves
+    [[ -z $output ]]
+}
+
 @test "host memory that is kept makes room for a block that leaves the device" {
     MOVE=$'[defaults]\nmax_pinned = 16M\n[rule all]\n'$MOVE
     scene 8M spare
