@@ -43,7 +43,7 @@ cat >"$emulated/cc" <<CC
 #!/bin/bash
 "${cross}gcc" "\$@" || exit
 while ((\$#)) && [[ \$1 != -o ]]; do shift; done
-[[ \${2:-} == *.so ]] || { mv "\$2" "\$2.aarch64" && cp "$PWD/$emulated/emulated" "\$2"; }
+[[ -z \${2:-} || \$2 == *.so ]] || { mv "\$2" "\$2.aarch64" && cp "$PWD/$emulated/emulated" "\$2"; }
 CC
 chmod +x "$emulated/cc"
 export CC=$PWD/$emulated/cc
