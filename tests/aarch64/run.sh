@@ -48,4 +48,8 @@ CC
 chmod +x "$emulated/cc"
 export CC=$PWD/$emulated/cc
 (($#)) || set -- tests/preload/{routes,capture}.bats
+# The emulator notes each page that is reserved, in 5 GiB for what the simulated GPU and a quarter
+# of this limit take; without a limit libzc reserves 4 TiB.
+ulimit -v 1400000000
+export ZC_JOBS=${ZC_JOBS:-1}
 ZC_BUILD=$emulated ZC_TIMEOUT=${ZC_TIMEOUT:-600} exec tests/run.sh "$@"
