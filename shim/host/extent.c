@@ -262,7 +262,8 @@ void zc_extent_bury(struct zc_extent *extent)
 }
 
 /* True if a block of `units` units may take the extent.  It takes the extent whole, so of one that
- * is much too large blocks have only so much, and slabs nothing. */
+ * is much too large blocks have only so much, and slabs nothing, nor what may become one memory
+ * with a device block, which would have to be as large. */
 static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
 {
     uint64_t over = e->units - units;
@@ -270,8 +271,8 @@ static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host
         __atomic_load_n(&zc_extent_loose_bytes, __ATOMIC_RELAXED) + (over << ZC_HOST_UNIT_SHIFT);
     return e->units >= units && !e->odd && (e->inode != 0) == want->shareable &&
            !e->owner == !want->owner &&
-           (over <= units / 4 ||
-            (units > 1 && all <= LOOSE_MAX && all <= zc_limits_pool() / LOOSE_PART));
+           (over <= units / 4 || (units > 1 && !want->shareable && all <= LOOSE_MAX &&
+                                  all <= zc_limits_pool() / LOOSE_PART));
 }
 
 static bool registered(const struct zc_extent *e)
