@@ -175,7 +175,7 @@ except OSError as error:
     cp scripts/zc "$BATS_TEST_TMPDIR"
     echo 'import os, signal; os.kill(os.getpid(), signal.SIGINT)' \
         | tee "$BATS_TEST_TMPDIR/zclib/__init__.py" >"$BATS_TEST_TMPDIR/zclib/cli.py"
-    run -130 "$BATS_TEST_TMPDIR/zc"
+    run -130 env --default-signal=INT "$BATS_TEST_TMPDIR/zc"
     [[ -z $output ]]
 }
 

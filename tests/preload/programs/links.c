@@ -136,7 +136,8 @@ static void order(void)
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuEventCreate(&begun, CU_EVENT_DEFAULT));
     CHECK(cuEventCreate(&ended, CU_EVENT_DEFAULT));
-    CHECK(cuMemsetD8(p.device, 3, p.n));
+    CHECK(cuMemsetD8(p.device, 3, p.n)); /* Returns before it is done. */
+    CHECK(cuCtxSynchronize());
     gate_close_by_kernel(&gate, stream);
     CHECK(cuEventRecord(begun, stream));
     CHECK(cuMemcpyDtoHAsync(p.to, p.device, p.n, stream));
