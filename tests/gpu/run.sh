@@ -4,13 +4,13 @@
 # each policy has the effect that it should have, and the log's counts equal CUPTI's.  Exit status
 # 77 where no driver answers, 1 if a row failed.
 #
-#   tests/gpu/run.sh [quick] [referee] [together] [kernels] [apps] [samples] [tools]
+#   tests/gpu/run.sh [quick] [referee] [together] [facts] [kernels] [apps] [samples] [tools]
 #                    [only=NAME] [place=NAME]
 #
 # quick     fewer builds, programs and places, in less than two minutes
 # referee   compare with CUPTI also where it is not done by default (samples)
 # together  compare with CUPTI in the run that is judged, not in one more: half the time
-# kernels, apps, samples, tools   only these programs; all of them by default
+# facts, kernels, apps, samples, tools   only these; all of them by default
 # only=NAME only programs whose name contains NAME
 # place=NAME  beside bare only this place, one of those in programs.py; more than one may be given
 #
@@ -61,19 +61,34 @@ done
 export ZC_CUDA_LIBRARIES
 
 # Some need nvcc and may be missing.
-for source in tests/gpu/*_facts.c tests/gpu/*_facts.cu; do
-    program=$build/${source%.c*}
-    [[ $source == *.c ]] || program+=-static
-    [[ -x $program ]] || continue
-    facts=$(basename "${program%-static}")
-    "$program" >"$OUT_DIR/$facts.txt"
-    case $? in
-    0) ;;
-    77) echo "tests/gpu: $facts skipped: it needs more GPUs than are here" >&2 ;;
-    *) echo "tests/gpu: $facts failed, exit status $?" >&2 ;;
+state_facts() {
+    local source program facts
+    for source in tests/gpu/*_facts.c tests/gpu/*_facts.cu; do
+        program=$build/${source%.c*}
+        [[ $source == *.c ]] || program+=-static
+        [[ -x $program ]] || continue
+        facts=$(basename "${program%-static}")
+        "$program" >"$OUT_DIR/$facts.txt"
+        case $? in
+        0) ;;
+        77) echo "tests/gpu: $facts skipped: it needs more GPUs than are here" >&2 ;;
+        *) echo "tests/gpu: $facts failed, exit status $?" >&2 ;;
+        esac
+    done
+    # What `zc doctor --measure` tries for the place `shared`; bare, as it runs there.
+    "$build/zc-views" >"$OUT_DIR/zc_views.jsonl" || echo "tests/gpu: zc-views: exit status $?" >&2
+    grep '"exact":false' "$OUT_DIR/zc_views.jsonl" >&2
+}
+
+words=()
+sections=0 facts=0
+for word in "$@"; do
+    case $word in
+    facts) facts=1 ;;
+    kernels | apps | samples | tools) sections=1 words+=("$word") ;;
+    *) words+=("$word") ;;
     esac
 done
-# What `zc doctor --measure` tries for the place `shared`; bare, as it runs there.
-"$build/zc-views" >"$OUT_DIR/zc_views.jsonl" || echo "tests/gpu: zc-views: exit status $?" >&2
-grep '"exact":false' "$OUT_DIR/zc_views.jsonl" >&2
-cd tests && exec python3 -B -m gpu.check "$@"
+((sections && !facts)) || state_facts
+((sections || !facts)) || exit 0
+cd tests && exec python3 -B -m gpu.check "${words[@]}"
