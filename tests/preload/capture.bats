@@ -73,7 +73,7 @@ shared=("$host_rule$device_rule"'access = read')
     [[ $output == $'holds 2: 1\nholds 3: 1\nholds 4: 1\nholds 5: 1' ]]
     bare=$output
     for rules in $'api = malloc\nplace = pinned' "${shared[@]}"; do
-        run -0 under_policy "$rules" timeout 30 "$program" refilled
+        run -0 --separate-stderr under_policy "$rules" timeout 30 "$program" refilled
         [[ $output == "$bare" ]]
     done
     # A node that libzc does not know is the driver's alone.
