@@ -302,7 +302,7 @@ CUresult zc_copy_before_node(struct zc_copy *c)
     if (result == CUDA_SUCCESS)
         zc_sides_in_graph(c);
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
-        result = zc_place_quiesce(c->fn);
+        result = zc_place_drain(c->fn);
     if (result == CUDA_SUCCESS)
         result = zc_launch_before(c->fn, c->flavour, c->stream);
     c->made = parts && result == CUDA_SUCCESS;

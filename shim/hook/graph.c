@@ -308,7 +308,7 @@ static CUresult make_ready(enum zc_fn fn, const struct zc_graph_nodes *nodes, bo
         if (result == CUDA_SUCCESS)
             result = zc_side_launched(address, fn, i % 2 ? late : NULL);
     }
-    return result == CUDA_SUCCESS && nodes->awaits ? zc_place_quiesce(fn) : result;
+    return result == CUDA_SUCCESS && nodes->awaits ? zc_place_drain(fn) : result;
 }
 
 /* Behind a launch, until sources that look pageable may be overwritten.  Where streams wait for the

@@ -106,7 +106,7 @@ struct zc_place {
     /* The verbs of place/verbs.h that are the place's own; NULL: there is nothing to do. */
     void (*entered)(struct zc_block *block);
     CUresult (*retreat)(const struct zc_block *block, enum zc_fn fn, bool keeps, const char *why);
-    CUresult (*quiesce)(enum zc_fn fn);
+    CUresult (*drain)(enum zc_fn fn);
     void (*diagnose)(void);
 };
 

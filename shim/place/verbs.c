@@ -44,12 +44,12 @@ CUresult zc_place_retreat(const struct zc_block *block, enum zc_fn fn, bool keep
     return place->retreat ? place->retreat(block, fn, keeps, why) : CUDA_SUCCESS;
 }
 
-CUresult zc_place_quiesce(enum zc_fn fn)
+CUresult zc_place_drain(enum zc_fn fn)
 {
     CUresult result = CUDA_SUCCESS;
     for (int i = ZC_PLACE_COUNT; i-- > 0 && result == CUDA_SUCCESS;) {
         const struct zc_place *place = zc_place_of((enum zc_place_id)i);
-        result = place && place->quiesce ? place->quiesce(fn) : CUDA_SUCCESS;
+        result = place && place->drain ? place->drain(fn) : CUDA_SUCCESS;
     }
     return result;
 }
@@ -60,7 +60,7 @@ CUresult zc_place_expose(enum zc_fn fn)
 {
     CUresult result = zc_life_closing() ? CUDA_SUCCESS : zc_pinned_forgo(fn);
     if (result == CUDA_SUCCESS)
-        result = zc_place_quiesce(fn);
+        result = zc_place_drain(fn);
     if (result == CUDA_SUCCESS)
         result = zc_launch_before(fn, ZC_LEGACY, NULL);
     if (result == CUDA_SUCCESS)

@@ -32,7 +32,7 @@ CUresult zc_place_retreat(const struct zc_block *block, enum zc_fn fn, bool keep
 /* Before `fn` gives a stream work that may wait for the CPU: from here on nothing changes that
  * would wait for the device; and before a call that libzc does not know, which may do that, and
  * anything else with any block.  Returns the code for the program's call, which was explained. */
-CUresult zc_place_quiesce(enum zc_fn fn);
+CUresult zc_place_drain(enum zc_fn fn);
 CUresult zc_place_expose(enum zc_fn fn);
 
 /* A kernel failed with an address that it must not touch: names blocks that it may be in. */

@@ -360,7 +360,7 @@ CUresult zc_shared_decide_all(enum zc_fn fn, bool kernels)
 }
 
 /* A stream that waits for the program would never let the device come to rest. */
-CUresult zc_shared_quiesce(enum zc_fn fn)
+CUresult zc_shared_drain(enum zc_fn fn)
 {
     zc_shared_decide_all(fn, false);
     CUresult result = all_own(fn, "a stream may wait for the CPU");

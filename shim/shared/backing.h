@@ -40,7 +40,7 @@ bool zc_shared_demote(struct zc_shared *pair, const char *why);
 
 /* Before `fn` gives a stream work that may wait for the CPU: from here on no backing changes,
  * because that waits for the device, so all blocks become OWN.  Then as zc_grow_drain(). */
-CUresult zc_shared_quiesce(enum zc_fn fn);
+CUresult zc_shared_drain(enum zc_fn fn);
 
 /* The driver forgets the registration of a block that is ONE; it may refuse, and then all is as
  * before. */

@@ -113,5 +113,5 @@ const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,
                                          .unmake = shared_unmake,
                                          .entered = zc_heat_new,
                                          .retreat = shared_retreat,
-                                         .quiesce = zc_shared_quiesce,
+                                         .drain = zc_shared_drain,
                                          .diagnose = zc_shared_diagnose};
