@@ -30,7 +30,7 @@ struct zc_operand {
     enum zc_kind asked;        /* Kind that the program believes in. */
     enum zc_kind real;         /* Actual kind of the pages. */
     bool staged;               /* `extent` is set, and its copies stay those of pageable memory. */
-    bool beside;               /* Memory that libzc mapped around a block. */
+    bool in_margin;            /* Memory that libzc mapped around a block. */
     CUdeviceptr address;       /* First byte accessed; 0 for arrays. */
     size_t span;               /* Bytes from the first to the last one accessed. */
     struct zc_block *block;    /* The block it begins in, or NULL. */
@@ -111,7 +111,7 @@ static inline void zc_operand_init(struct zc_operand *b)
 {
     b->side = ZC_SIDE_NONE;
     b->asked = b->real = ZC_KIND_PAGEABLE;
-    b->staged = b->beside = false;
+    b->staged = b->in_margin = false;
     b->address = 0;
     b->span = 0;
     b->block = NULL;

@@ -36,13 +36,13 @@ static bool leaves_block(const struct zc_operand *b)
 
 static bool is_no_range(const struct zc_operand *b)
 {
-    return b->beside || leaves_block(b) || zc_side_refused(b);
+    return b->in_margin || leaves_block(b) || zc_side_refused(b);
 }
 
 /* False for memory of the driver's or the program's own, whose copies are only counted. */
 static inline bool is_ours(const struct zc_operand *b)
 {
-    return zc_operand_converted(b) || b->extent || b->beside;
+    return zc_operand_converted(b) || b->extent || b->in_margin;
 }
 
 /* For a range that is none to the program.  The driver may object to something else first. */

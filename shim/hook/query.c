@@ -160,7 +160,7 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
     const struct zc_block *b = asked_about(ptr);
     if (b)
         return answer(real, b, data, attribute, ptr);
-    return zc_beside(ptr) ? CUDA_ERROR_INVALID_VALUE : real(data, attribute, zc_disguise(ptr));
+    return zc_in_margin(ptr) ? CUDA_ERROR_INVALID_VALUE : real(data, attribute, zc_disguise(ptr));
 }
 
 /* Attributes that do not apply are 0, and the call succeeds (CUDA Driver API,
@@ -172,7 +172,7 @@ ZC_BODY(cuPointerGetAttributes,
 {
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
-    CUdeviceptr instead = b || zc_beside(ptr) ? (CUdeviceptr)&unknown : zc_disguise(ptr);
+    CUdeviceptr instead = b || zc_in_margin(ptr) ? (CUdeviceptr)&unknown : zc_disguise(ptr);
     CUresult result = real(count, attributes, data, instead);
     bool freed = b && b->flags & ZC_BLOCK_QUARANTINED;
     for (unsigned i = 0; result == CUDA_SUCCESS && instead != ptr && i < count; i++) {
@@ -192,7 +192,7 @@ ZC_BODY(cuPointerGetAttributes,
 ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
     struct zc_block *b = asked_about(ptr);
-    if (!b && zc_beside(ptr))
+    if (!b && zc_in_margin(ptr))
         return CUDA_ERROR_INVALID_VALUE;
     if (!b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         return real(value, attribute, zc_disguise(ptr));
@@ -214,8 +214,8 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     return CUDA_SUCCESS;
 }
 
-/* A host block that libzc has registered is in host memory as a whole.  What the driver calls that
- * it says of pageable memory beside the block. */
+/* A host block that libzc has registered is in host memory as a whole.  The driver's word for that
+ * is its answer about pageable memory outside of the block. */
 static CUresult locate_pageable(__typeof__(cuMemGetLocationInfo) *real, CUdeviceptr ptr,
                                 size_t bytes, size_t summary, size_t sampling,
                                 CUmemLocation *locations)
@@ -243,13 +243,13 @@ ZC_BODY(cuMemGetLocationInfo,
 ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
 {
     const struct zc_block *b = asked_about(ptr);
-    bool beside = !b && zc_beside(ptr);
-    if (!b && !beside)
+    bool in_margin = !b && zc_in_margin(ptr);
+    if (!b && !in_margin)
         return real(base, bytes, zc_disguise(ptr));
     CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
         return state;
-    if (beside || (b->flags & ZC_BLOCK_QUARANTINED))
+    if (in_margin || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_NOT_FOUND;
     if (base)
         *base = b->base;
@@ -278,7 +278,7 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
                                         CUmemRangeHandleType type, unsigned long long flags))
 {
     struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
-    if (zc_beside(ptr))
+    if (zc_in_margin(ptr))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult refused = CUDA_SUCCESS,
              result = zc_place_retreat(b, entry->fn, false, ZC_RETREAT_ASKED);

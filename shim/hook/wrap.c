@@ -84,7 +84,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     }
 #define ZC_LEND(name, base, flavour, params, args, address)                                        \
     ENTER(name, base, params)                                                                      \
-    if (zc_beside(address))                                                                        \
+    if (zc_in_margin(address))                                                                     \
         return zc_stream_refusal();                                                                \
     CUresult result = zc_life_on() && zc_converted_at(address) ? zc_stream_refusal() : real args;  \
     bool theirs = result == CUDA_SUCCESS || zc_hosted_at(address); /* Refused bare, too. */        \

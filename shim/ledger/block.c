@@ -183,7 +183,7 @@ struct zc_block *zc_block_look(uint64_t address)
                : (struct zc_block *)block_look(address).node;
 }
 
-bool zc_block_beside_any(uint64_t address)
+bool zc_block_in_margin_any(uint64_t address)
 {
     struct zc_index_seen gap = block_look(address);
     if (gap.node || !gap.bytes)

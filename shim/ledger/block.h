@@ -154,10 +154,10 @@ static inline struct zc_block *zc_block_find(uint64_t address)
  * the program does not.  Lock-free, signal-safe.
  */
 extern bool zc_block_padded; /* Some block has such memory.  Atomic. */
-bool zc_block_beside_any(uint64_t address);
-static inline bool zc_block_beside(uint64_t address)
+bool zc_block_in_margin_any(uint64_t address);
+static inline bool zc_block_in_margin(uint64_t address)
 {
-    return __atomic_load_n(&zc_block_padded, __ATOMIC_RELAXED) && zc_block_beside_any(address);
+    return __atomic_load_n(&zc_block_padded, __ATOMIC_RELAXED) && zc_block_in_margin_any(address);
 }
 
 /*

@@ -17,15 +17,15 @@ struct zc_block *zc_placed_at(CUdeviceptr address);
 
 /* True for an address next to such a block, in memory that libzc mapped: to the program nothing is
  * there. */
-static inline bool zc_beside(CUdeviceptr address)
+static inline bool zc_in_margin(CUdeviceptr address)
 {
-    return (zc_block_beside(address) || zc_early_covers(address)) && address && zc_life_on();
+    return (zc_block_in_margin(address) || zc_early_covers(address)) && address && zc_life_on();
 }
 
 /* True for an address in such a block or next to it. */
 static inline bool zc_placed_near(CUdeviceptr address)
 {
-    return zc_life_on() && (zc_placed_at(address) || zc_beside(address));
+    return zc_life_on() && (zc_placed_at(address) || zc_in_margin(address));
 }
 
 /* True for an address of the host heap that must look pageable in the driver's answers; and the

@@ -53,25 +53,25 @@ static bool reaches_pageable(void)
 /* True for an address outside of blocks that a call names as device memory or leaves open, although
  * the driver may know it: memory that a place mapped around a block, or that a block left in the
  * host heap. */
-static bool lies_beside(const struct zc_operand *b)
+static bool in_margin(const struct zc_operand *b)
 {
     if (b->side != ZC_SIDE_DEVICE && b->side != ZC_SIDE_ANY)
         return false;
     if (!zc_hostheap_owns(b->address))
-        return zc_beside(b->address);
+        return zc_in_margin(b->address);
     return b->side == ZC_SIDE_DEVICE && zc_pinned_hides(b->address) && !reaches_pageable();
 }
 
 static void resolve_operand(struct zc_operand *b)
 {
-    b->beside = false;
+    b->in_margin = false;
     if (b->side == ZC_SIDE_NONE)
         return;
     b->block = zc_block_find(b->address);
     if (b->block && (b->block->flags & ZC_BLOCK_HOST) && zc_pinned_hides(b->address))
         b->extent = zc_hostheap_extent(b->address);
     if (!b->block) {
-        b->beside = lies_beside(b);
+        b->in_margin = in_margin(b);
         b->asked = b->real = unknown_kind(b);
         return;
     }

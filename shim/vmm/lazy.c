@@ -95,12 +95,12 @@ static uint64_t surely_free(int device)
     return lazy.answer.free > more ? lazy.answer.free - more : 0;
 }
 
-/* True if the current device has `wanted` bytes in free memory and in `beside`, which libzc could
+/* True if the current device has `wanted` bytes in free memory and in `idle`, which libzc could
  * give back. */
-static bool has_room(int device, uint64_t wanted, uint64_t beside)
+static bool has_room(int device, uint64_t wanted, uint64_t idle)
 {
-    return wanted <= beside || wanted - beside <= surely_free(device) ||
-           wanted - beside <= ask_free(device);
+    return wanted <= idle || wanted - idle <= surely_free(device) ||
+           wanted - idle <= ask_free(device);
 }
 
 /* Headroom must not take memory that was promised to other blocks, nor make other modules give
@@ -208,11 +208,11 @@ static bool fits(const struct zc_vmm *v)
         lazy.answer.ticks = 0; /* Blocks take more than taken() counts. */
     else if (zc_vmm_due(v) < ADMIT_FROM)
         return true;
-    uint64_t beside = zc_modules_idle_bytes();
+    uint64_t idle = zc_modules_idle_bytes();
     uint64_t wanted = zc_lazy_promised(v->va.device) + zc_vmm_due(v);
-    return has_room(v->va.device, wanted, beside) ||
+    return has_room(v->va.device, wanted, idle) ||
            (v->grows && has_room(v->va.device, wanted,
-                                 beside + zc_growth_largest(v->va.device, v->va.context, v->span)));
+                                 idle + zc_growth_largest(v->va.device, v->va.context, v->span)));
 }
 
 void zc_lazy_before_request(int device, size_t bytes)
@@ -222,9 +222,9 @@ void zc_lazy_before_request(int device, size_t bytes)
     if (!wanted || !zc_driver_lock())
         return;
     wanted = bytes < SIZE_MAX / 2 ? wanted + zc_va_round_up(bytes, ZC_BLOCK_UNIT) : UINT64_MAX;
-    uint64_t beside = zc_modules_idle_bytes();
-    bool room = has_room(device, wanted, beside) ||
-                has_room(device, wanted, beside + zc_growth_largest(device, NULL, SIZE_MAX));
+    uint64_t idle = zc_modules_idle_bytes();
+    bool room = has_room(device, wanted, idle) ||
+                has_room(device, wanted, idle + zc_growth_largest(device, NULL, SIZE_MAX));
     for (struct zc_vmm *v = room ? NULL : lazy.open, *next; v; v = next) {
         next = v->next;
         if (v->va.device == device)

@@ -173,8 +173,8 @@ static bool find_cached(const struct zc_vmm *v, struct zc_backed *out)
 }
 
 /* Maps chunks of a block at other addresses, if they are not; *at is NULL after a failure. */
-static CUresult map_beside(const struct zc_vmm *v, const struct zc_chunks *chunks, bool guard,
-                           struct zc_va **at, const char **why)
+static CUresult map_alias(const struct zc_vmm *v, const struct zc_chunks *chunks, bool guard,
+                          struct zc_va **at, const char **why)
 {
     const struct zc_chunks inner = {chunks->list + guard, chunks->count - 2 * guard, 0};
     *why = "libzc has no memory for its record";
@@ -235,7 +235,7 @@ static CUresult copy_from_host(CUdeviceptr there, CUdeviceptr here, size_t bytes
 CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
 {
     struct zc_va *at = NULL;
-    CUresult result = map_beside(v, &v->chunks, false, &at, why);
+    CUresult result = map_alias(v, &v->chunks, false, &at, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
@@ -246,7 +246,7 @@ CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
 
 static struct zc_backed behind(const struct zc_vmm *v)
 {
-    return (struct zc_backed){v->chunks, v->va.host, zc_movable(v)->beside, v->guard};
+    return (struct zc_backed){v->chunks, v->va.host, zc_movable(v)->alias, v->guard};
 }
 
 static void put_behind(struct zc_vmm *v, const struct zc_backed *b)
@@ -254,7 +254,7 @@ static void put_behind(struct zc_vmm *v, const struct zc_backed *b)
     v->chunks = b->chunks;
     v->va.host = b->host;
     v->va.reads = zc_vmm_is_fetched(v) && !b->host.to;
-    zc_movable(v)->beside = b->beside;
+    zc_movable(v)->alias = b->alias;
 }
 
 /* All but the guards, which stay what they are. */
@@ -295,7 +295,7 @@ static CUresult exchange(struct zc_vmm *v, struct zc_backed *b, const char **why
 }
 
 /* Makes what a block can have behind it: one handle, of device memory, or of host memory that is
- * mapped beside. */
+ * mapped at other addresses. */
 static CUresult make_behind(struct zc_vmm *v, bool host, struct zc_backed *b, const char **why)
 {
     unsigned last = v->guard ? 2 : 0;
@@ -314,7 +314,7 @@ static CUresult make_behind(struct zc_vmm *v, bool host, struct zc_backed *b, co
     if (result == CUDA_SUCCESS && v->guard)
         made.chunks.list[0] = made.chunks.list[last] = v->chunks.list[0];
     if (result == CUDA_SUCCESS && host)
-        result = map_beside(v, &made.chunks, v->guard, &made.beside, why);
+        result = map_alias(v, &made.chunks, v->guard, &made.alias, why);
     if (result != CUDA_SUCCESS) {
         zc_vmm_drop_backed(&made);
         return result;
@@ -382,7 +382,7 @@ static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct zc_backe
         if (result != CUDA_SUCCESS)
             return result;
         *why = "the driver refuses the copy";
-        result = copy_pieces(c, host->beside->base, false);
+        result = copy_pieces(c, host->alias->base, false);
         if (result != CUDA_SUCCESS)
             return result;
     }
@@ -440,12 +440,12 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     piece = leaves && !read ? piece : own;
     struct copies c = {.bytes = own, .piece = zc_va_round_up(piece, v->granularity)};
     struct zc_backed host = {.guard = false}, device = {.guard = false};
-    struct zc_va **alias = leaves ? &zc_movable(leaves)->beside : &device.beside;
+    struct zc_va **alias = leaves ? &zc_movable(leaves)->alias : &device.alias;
     CUresult result = leaves ? CUDA_SUCCESS : make_behind(v, false, &device, why);
     if (result == CUDA_SUCCESS && comes)
-        result = map_beside(comes, &comes->chunks, comes->guard, &zc_movable(comes)->beside, why);
+        result = map_alias(comes, &comes->chunks, comes->guard, &zc_movable(comes)->alias, why);
     if (result == CUDA_SUCCESS)
-        result = map_beside(v, leaves ? &leaves->chunks : &device.chunks, v->guard, alias, why);
+        result = map_alias(v, leaves ? &leaves->chunks : &device.chunks, v->guard, alias, why);
     c.device = *alias ? (*alias)->base : 0;
     if (result == CUDA_SUCCESS && leaves) {
         result = leave_device(leaves, &c, &host, why);
@@ -457,7 +457,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     }
     if (result == CUDA_SUCCESS && comes) {
         *why = "the driver refuses the copy";
-        result = copy_pieces(&c, zc_movable(comes)->beside->base, true);
+        result = copy_pieces(&c, zc_movable(comes)->alias->base, true);
     }
     if (*left)
         left_device(leaves, read);

@@ -186,7 +186,7 @@ void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 
 void zc_vmm_drop_backed(struct zc_backed *b)
 {
-    zc_va_drop(b->beside);
+    zc_va_drop(b->alias);
     for (unsigned i = b->guard; i + b->guard < b->chunks.count; i++)
         zc_real.cuMemRelease(b->chunks.list[i].handle);
     zc_arena_put(b->chunks.list, b->chunks.room * sizeof(*b->chunks.list));
@@ -209,7 +209,7 @@ void zc_vmm_drop_home(struct zc_vmm *v)
 void zc_vmm_drop(struct zc_vmm *v)
 {
     if (v->moves) {
-        zc_va_drop(zc_movable(v)->beside);
+        zc_va_drop(zc_movable(v)->alias);
         zc_vmm_drop_home(v);
         zc_vmm_count_movable(v, -1);
     }

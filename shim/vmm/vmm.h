@@ -37,15 +37,15 @@ struct zc_vmm {
 struct zc_backed {
     struct zc_chunks chunks;
     struct zc_va_host host;
-    struct zc_va *beside; /* Other addresses of it; or NULL. */
-    bool guard;           /* The chunks at both ends are guards. */
+    struct zc_va *alias; /* Other addresses of it; or NULL. */
+    bool guard;          /* The chunks at both ends are guards. */
 };
 
 /* A block that may move has more. */
 struct zc_movable {
-    struct zc_vmm vmm;    /* Its first member. */
-    struct zc_va *beside; /* Other addresses of its memory; or NULL. */
-    bool stays;           /* A graph copies it: it moves no more.  Atomic. */
+    struct zc_vmm vmm;   /* Its first member. */
+    struct zc_va *alias; /* Other addresses of its memory; or NULL. */
+    bool stays;          /* A graph copies it: it moves no more.  Atomic. */
     /* spill = fetch: its host memory while it is on the device, which counts so many bytes; and the
      * mark of the last launch that named it (driver/marks.h).  With the driver lock. */
     struct zc_backed home;
@@ -87,7 +87,7 @@ static inline bool zc_vmm_is_fetched(const struct zc_vmm *v)
     return zc_vmm_may_fetch(v) && v->filled;
 }
 
-/* Counts its host memory beside the device's; and gives that memory back. */
+/* Counts its host memory besides the device's; and gives that memory back. */
 void zc_vmm_count_home(struct zc_vmm *v, size_t bytes);
 void zc_vmm_drop_home(struct zc_vmm *v);
 

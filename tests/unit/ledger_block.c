@@ -144,20 +144,20 @@ static void test_quarantined(void **state)
 }
 
 /* The pages that a place gives beside a block are its own from that of the last byte on. */
-static void test_beside(void **state)
+static void test_margin(void **state)
 {
     const uint64_t base = 16 * ZC_BLOCK_PAGE, end = base + ZC_BLOCK_PAGE + 1;
     const struct zc_block like = {.base = base, .size = end - base, .before = 1, .behind = 2};
 
     (void)state;
     assert_non_null(zc_block_add(&like));
-    assert_false(zc_block_beside(base));
-    assert_false(zc_block_beside(end - 1));
-    assert_true(zc_block_beside(end));
-    assert_true(zc_block_beside(base + 3 * ZC_BLOCK_PAGE - 1));
-    assert_false(zc_block_beside(base + 3 * ZC_BLOCK_PAGE));
-    assert_true(zc_block_beside(base - ZC_BLOCK_PAGE));
-    assert_false(zc_block_beside(base - ZC_BLOCK_PAGE - 1));
+    assert_false(zc_block_in_margin(base));
+    assert_false(zc_block_in_margin(end - 1));
+    assert_true(zc_block_in_margin(end));
+    assert_true(zc_block_in_margin(base + 3 * ZC_BLOCK_PAGE - 1));
+    assert_false(zc_block_in_margin(base + 3 * ZC_BLOCK_PAGE));
+    assert_true(zc_block_in_margin(base - ZC_BLOCK_PAGE));
+    assert_false(zc_block_in_margin(base - ZC_BLOCK_PAGE - 1));
 }
 
 static void test_reset(void **state)
@@ -350,7 +350,7 @@ int main(void)
         TEST("blocks are visited in address order", test_each),
         TEST("gauges follow blocks by place", test_gauges),
         TEST("a quarantined block is found, and counts no more", test_quarantined),
-        TEST("what lies beside a block is told by its pages", test_beside),
+        TEST("what lies beside a block is told by its pages", test_margin),
         TEST("a reset ledger is empty and counts from one", test_reset),
         TEST("what a thread saw before a reset never holds again",
              test_reset_forgets_what_was_seen),
