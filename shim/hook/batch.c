@@ -98,7 +98,7 @@ static CUresult leave(struct zc_copy *c)
     if (result == CUDA_SUCCESS && graph)
         result = zc_place_retreat(c->src.block, c->fn, graph, ZC_RETREAT_GRAPH);
     if (result == CUDA_SUCCESS)
-        result = zc_sides_settle(c);
+        result = zc_sides_end_stale(c);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_sides_open(c);

@@ -83,7 +83,7 @@ static bool carry_out(struct zc_copy *c)
         __attribute__((fallthrough));
     case ZC_WAY_FORWARD:
     case ZC_WAY_FORWARD_WAIT:
-        c->result = zc_sides_settle(c);
+        c->result = zc_sides_end_stale(c);
         return c->result != CUDA_SUCCESS;
     default:
         zc_cpu_copy(c);

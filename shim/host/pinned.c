@@ -298,7 +298,7 @@ static bool pin_extent(struct zc_extent *e)
 
 /* Waits for another thread that registers the same slab, and returns the outcome.  In a child of
  * fork(2) that thread does not exist. */
-static enum zc_extent_pin settled(const struct zc_extent *e)
+static enum zc_extent_pin await_pin(const struct zc_extent *e)
 {
     enum zc_extent_pin pin;
     while ((pin = pin_of(e)) == ZC_PIN_MAKING && zc_hostheap_mine(e))
@@ -308,16 +308,16 @@ static enum zc_extent_pin settled(const struct zc_extent *e)
 
 enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
 {
-    uint32_t pin = settled(e);
+    uint32_t pin = await_pin(e);
     while (!__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_ACQUIRE))
-        pin = settled(e);
+        pin = await_pin(e);
     return (enum zc_extent_pin)pin;
 }
 
 /* The driver takes a moment to say that a stream has nothing to do any more.  Where a stream waits
  * for the program, a second is to pass before copies wait for that answer again. */
-#define SETTLE_MS 100u
+#define IDLE_MS 100u
 #define VAIN_NS UINT64_C(1000000000)
 
 /* After a fork the pages are registered anew; those whose mappings the program has changed are from
@@ -329,7 +329,7 @@ void zc_pinned_end_stale(struct zc_extent *e, bool needed)
         return;
     uint64_t now = zc_ticks(), last = __atomic_load_n(&vain, __ATOMIC_RELAXED);
     bool soon = last && zc_ticks_to_ns(now - last) < VAIN_NS;
-    unsigned most_ms = soon ? 0 : SETTLE_MS;
+    unsigned most_ms = soon ? 0 : IDLE_MS;
     bool rests = needed || zc_capture_any() ? zc_stream_may_wait(NULL, most_ms)
                                             : zc_stream_others_rest(NULL, most_ms);
     if (!rests) {
@@ -443,7 +443,7 @@ static bool may_register(const struct zc_extent *e, uint64_t copied)
 
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 {
-    enum zc_extent_pin pin = settled(e);
+    enum zc_extent_pin pin = await_pin(e);
     uint32_t none = ZC_PIN_NONE;
     if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))
         return pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_stuck(e);
@@ -457,7 +457,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
     if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
         return pin_extent(e);
-    return settled(e) == ZC_PIN_DONE;
+    return await_pin(e) == ZC_PIN_DONE;
 }
 
 CUresult zc_pinned_now(struct zc_extent *e, const char **why)
@@ -524,7 +524,7 @@ CUresult zc_pinned_sync(CUdeviceptr address, size_t bytes, bool on)
 
 void zc_pinned_in_graph(struct zc_extent *e)
 {
-    if (e && settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e))
+    if (e && await_pin(e) == ZC_PIN_DONE && zc_hostheap_mine(e))
         __atomic_store_n(&e->graphed, true, __ATOMIC_RELEASE);
 }
 

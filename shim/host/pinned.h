@@ -14,19 +14,19 @@
  * forbidden.
  */
 
-/* Before a copy of an extent whose pages the program may have changed, so that the driver would
- * take those that it has registered: ends the registration.  Stuck: that would wait for streams
- * that may wait for the program, or a graph relies on it; then the driver must not be given the
- * address, and zc_pinned_refuse() returns the code for the program's call, which was explained;
- * `why` begins the sentence.  `needed`: no other way is exact, so kernels count as work that ends,
- * which one that waits for the program is not.  NULL is settled and not stuck. */
+/* Before a copy of an extent whose registration is stale, because the program may have mapped other
+ * pages there since: ends it.  Stuck: that would wait for streams that may wait for the program, or
+ * a graph relies on it; then the driver must not be given the address, and zc_pinned_refuse()
+ * returns the code for the program's call, which was explained; `why` begins the sentence.
+ * `needed`: no other way is exact, so kernels count as work that ends, though one may wait for the
+ * program.  NULL is neither stale nor stuck. */
 void zc_pinned_end_stale(struct zc_extent *extent, bool needed);
 bool zc_pinned_stays(const struct zc_extent *extent);
 static inline bool zc_pinned_stale(const struct zc_extent *extent)
 {
     return extent && __builtin_expect(__atomic_load_n(&extent->stale, __ATOMIC_ACQUIRE), 0);
 }
-static inline void zc_pinned_settle(struct zc_extent *extent)
+static inline void zc_pinned_end_if_stale(struct zc_extent *extent)
 {
     if (zc_pinned_stale(extent))
         zc_pinned_end_stale(extent, false);

@@ -151,10 +151,10 @@ void zc_sides_part(struct zc_copy *c)
     c->dst.visited = c->src.visited = NULL;
 }
 
-static void settle(const struct zc_copy *c)
+static void end_stale(const struct zc_copy *c)
 {
-    zc_pinned_settle(c->dst.extent);
-    zc_pinned_settle(c->src.extent);
+    zc_pinned_end_if_stale(c->dst.extent);
+    zc_pinned_end_if_stale(c->src.extent);
 }
 
 /* The facts of a copy that threads make instead of registering its host block. */
@@ -171,16 +171,16 @@ static CUresult unless_stuck(struct zc_extent *e, enum zc_fn fn)
     return zc_pinned_stuck(e) ? zc_pinned_refuse(e, fn, CHANGED) : CUDA_SUCCESS;
 }
 
-CUresult zc_sides_settle_stale(const struct zc_copy *c)
+CUresult zc_sides_end_stale_pins(const struct zc_copy *c)
 {
-    settle(c);
+    end_stale(c);
     CUresult result = unless_stuck(c->dst.extent, c->fn);
     return result == CUDA_SUCCESS ? unless_stuck(c->src.extent, c->fn) : result;
 }
 
 void zc_sides_in_graph(const struct zc_copy *c)
 {
-    settle(c);
+    end_stale(c);
     zc_pinned_in_graph(c->dst.extent);
     zc_pinned_in_graph(c->src.extent);
 }
@@ -191,17 +191,17 @@ CUresult zc_side_launched(CUdeviceptr address, enum zc_fn fn, const struct zc_ru
     if (!zc_hostheap_owns(address))
         return CUDA_SUCCESS;
     resolve_operand(&b);
-    zc_pinned_settle(b.extent);
+    zc_pinned_end_if_stale(b.extent);
     if (late && keeps_meaning(&b) &&
         __atomic_load_n(&b.extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE)
         *late = &zc_rules()->rules[b.block->rule];
     return unless_stuck(b.extent, fn);
 }
 
-/* Does what is needed whoever makes the copy, and returns the facts that this settles. */
+/* Does what every way to copy needs, and returns the facts that are known then. */
 static uint32_t make_ready(struct zc_copy *c)
 {
-    settle(c);
+    end_stale(c);
     c->first = zc_parallel_first(c);
     if (!c->first) {
         use_host(&c->dst, c->bytes);

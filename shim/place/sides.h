@@ -75,11 +75,11 @@ void zc_sides_in_graph(const struct zc_copy *c);
 
 /* Before the driver copies: ends registrations of pages that the CPU no longer has.  Returns the
  * code for the program's call where that can't be, which was explained. */
-CUresult zc_sides_settle_stale(const struct zc_copy *c);
-static inline CUresult zc_sides_settle(const struct zc_copy *c)
+CUresult zc_sides_end_stale_pins(const struct zc_copy *c);
+static inline CUresult zc_sides_end_stale(const struct zc_copy *c)
 {
     return __builtin_expect(zc_pinned_stale(c->dst.extent) || zc_pinned_stale(c->src.extent), 0)
-               ? zc_sides_settle_stale(c)
+               ? zc_sides_end_stale_pins(c)
                : CUDA_SUCCESS;
 }
 
