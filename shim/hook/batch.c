@@ -136,7 +136,7 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
     if (result == CUDA_SUCCESS)
         result = zc_launch_before(entry->fn, entry->flavour, b->stream);
     if (result != CUDA_SUCCESS)
-        zc_place_let_go(b->held);
+        zc_place_unhold(b->held);
     *start_out = zc_life_on() ? zc_ticks() : 0;
     return result;
 }
@@ -146,7 +146,7 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
 static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                           CUresult result)
 {
-    zc_place_let_go(b->held);
+    zc_place_unhold(b->held);
     if (result == CUDA_SUCCESS)
         return b->packed ? result : record_batch(entry, b, start);
     if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed) || !zc_life_on())

@@ -345,7 +345,7 @@ static bool is_staged_late(const struct zc_copy *c)
 
 __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
 {
-    zc_sides_let_go(c);
+    zc_sides_release(c);
     if (c->result == CUDA_SUCCESS && (c->way == ZC_WAY_FORWARD_WAIT || is_staged_late(c)))
         c->result = zc_staged_wait(c);
     if (c->result != CUDA_SUCCESS)

@@ -82,7 +82,7 @@ static void hold_and_freeze(void)
     zc_extent_each(bequeath, &advice);
 }
 
-static void let_go(void)
+static void release_after_fork(void)
 {
     int advice = MADV_KEEPONFORK;
     if (!held_for_fork)
@@ -603,4 +603,4 @@ void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *
 }
 
 const struct zc_module zc_module_hostheap = {
-    .before_fork = hold_and_freeze, .after_fork = let_go, .inherit = in_child};
+    .before_fork = hold_and_freeze, .after_fork = release_after_fork, .inherit = in_child};

@@ -121,7 +121,7 @@ static void refused(const struct zc_extent *e, CUresult result)
                    (uint64_t)zc_extent_span(e), (unsigned)result);
 }
 
-void zc_pinned_let_go(struct zc_extent *e, enum zc_extent_pin pin)
+void zc_pinned_release(struct zc_extent *e, enum zc_extent_pin pin)
 {
     __atomic_store_n(&e->pin, pin, __ATOMIC_RELEASE);
     if (e->use == ZC_EXTENT_FREE)
@@ -290,9 +290,9 @@ static bool pin_extent(struct zc_extent *e)
             zc_nodes_note(block->site, (void *)zc_extent_base(e), block->size, node_here());
     }
     zc_hostheap_needed(e);
-    zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
-                        : not_here(result)     ? ZC_PIN_NONE
-                                               : ZC_PIN_REFUSED);
+    zc_pinned_release(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
+                         : not_here(result)     ? ZC_PIN_NONE
+                                                : ZC_PIN_REFUSED);
     return result == CUDA_SUCCESS;
 }
 
@@ -342,7 +342,7 @@ void zc_pinned_end_stale(struct zc_extent *e, bool needed)
     if (pin != ZC_PIN_DONE)
         __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
     bool odd = __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
-    zc_pinned_let_go(e, pin == ZC_PIN_NONE && odd ? ZC_PIN_REFUSED : pin);
+    zc_pinned_release(e, pin == ZC_PIN_NONE && odd ? ZC_PIN_REFUSED : pin);
 }
 
 bool zc_pinned_stays(const struct zc_extent *e)
@@ -465,7 +465,7 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
     enum zc_extent_pin pin = zc_pinned_hold(e);
     /* A registration that failed before may be possible now. */
     CUresult result = pin == ZC_PIN_DONE ? CUDA_SUCCESS : enrol(e);
-    zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : pin);
+    zc_pinned_release(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : pin);
     if (result == CUDA_SUCCESS)
         return result;
     *why = result == FULL    ? "registrations are 75 % of vm.max_map_count"
@@ -585,7 +585,7 @@ CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc
         bool kept = done && !e->adopted && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
         leave_file(e);
-        zc_pinned_let_go(e, kept ? pin : ZC_PIN_PROGRAM);
+        zc_pinned_release(e, kept ? pin : ZC_PIN_PROGRAM);
     }
     return CUDA_SUCCESS;
 }
@@ -602,7 +602,7 @@ void zc_pinned_return(uint64_t address, size_t bytes)
             pin = !zc_hostblock_relist(e) ? ZC_PIN_REFUSED : e->adopted ? ZC_PIN_DONE : ZC_PIN_NONE;
         e->adopted = e->adopted && !ended;
         __atomic_fetch_sub(&e->program, 1, __ATOMIC_ACQ_REL);
-        zc_pinned_let_go(e, pin);
+        zc_pinned_release(e, pin);
         if (ended)
             zc_hostheap_revive(e);
     }
@@ -645,7 +645,7 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
         bool ended = pin == ZC_PIN_DONE && may_end && zc_pinned_unregister(e);
         if (pin == ZC_PIN_DONE && !ended && rule_in(e, true))
             result = zc_pinned_refuse(e, fn, "libzc does not know it");
-        zc_pinned_let_go(e, ended ? ZC_PIN_NONE : pin);
+        zc_pinned_release(e, ended ? ZC_PIN_NONE : pin);
         from = zc_extent_base(e) + zc_extent_span(e);
     }
     return result;
@@ -659,7 +659,7 @@ static void forget_registration(struct zc_extent *e, void *context)
     __atomic_fetch_sub(&pinned.registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
     e->adopted = false;
     if (done)
-        zc_pinned_let_go(e, ZC_PIN_NONE);
+        zc_pinned_release(e, ZC_PIN_NONE);
 }
 
 static void forget_context(CUcontext context)

@@ -74,7 +74,7 @@ static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
         take_over(to, e);
         e->lent = 0;
         e->use = ZC_EXTENT_NONE;
-        zc_pinned_let_go(e, ZC_PIN_NONE);
+        zc_pinned_release(e, ZC_PIN_NONE);
         zc_extent_bury(e);
         zc_heap_unlock();
     }
@@ -106,7 +106,7 @@ void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
     now = units > e->units   ? grow(e, (uint32_t)units)
           : units < e->units ? shrink(e, (uint32_t)units)
                              : e;
-    zc_pinned_let_go(now ? now : e, ZC_PIN_NONE);
+    zc_pinned_release(now ? now : e, ZC_PIN_NONE);
     if (!now)
         return NULL;
     if (!now->slot[0].dirty && now->lead + size > had)

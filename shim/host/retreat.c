@@ -93,7 +93,7 @@ static bool retreat_from(struct zc_extent *e, uintptr_t low, uintptr_t high, int
             pin = pin == ZC_PIN_NONE ? ZC_PIN_REFUSED : pin;
         }
     }
-    zc_pinned_let_go(e, pin);
+    zc_pinned_release(e, pin);
     return true;
 }
 

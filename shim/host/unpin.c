@@ -30,7 +30,7 @@ void zc_pinned_trim(bool all)
             zc_hostheap_revive(e);
             return;
         }
-        zc_pinned_let_go(e, ZC_PIN_NONE);
+        zc_pinned_release(e, ZC_PIN_NONE);
         zc_hostheap_drop(e);
     }
 }
@@ -108,7 +108,7 @@ static void end_before_fork(void)
         from = zc_extent_base(e) + zc_extent_span(e);
         enum zc_extent_pin pin = zc_pinned_hold(e);
         bool ended = pin == ZC_PIN_DONE && zc_pinned_unregister(e);
-        zc_pinned_let_go(e, ended ? ZC_PIN_NONE : pin);
+        zc_pinned_release(e, ended ? ZC_PIN_NONE : pin);
     }
 }
 

@@ -43,9 +43,9 @@ static inline bool zc_sides_keep(struct zc_copy *c)
 {
     return zc_shared_keep(c);
 }
-static inline void zc_sides_let_go(struct zc_copy *c)
+static inline void zc_sides_release(struct zc_copy *c)
 {
-    zc_shared_let_go(c);
+    zc_shared_release(c);
 }
 
 /* True for a copy that meets a block of two memories, and the copy between both of them: false

@@ -90,7 +90,7 @@ static inline bool zc_place_hold(void)
 {
     return zc_move_enter();
 }
-static inline void zc_place_let_go(bool held)
+static inline void zc_place_unhold(bool held)
 {
     zc_move_leave(held);
 }
@@ -100,6 +100,6 @@ static inline void zc_place_let_go(bool held)
     ({                                                                                             \
         bool held_ = zc_place_hold();                                                              \
         CUresult result_ = call;                                                                   \
-        zc_place_let_go(held_);                                                                    \
+        zc_place_unhold(held_);                                                                    \
         result_;                                                                                   \
     })

@@ -92,7 +92,7 @@ static bool take_pin(struct zc_extent *e)
                  (pin == ZC_PIN_DONE && !zc_pinned_lasts(e) && zc_stream_come_to_rest() &&
                   zc_pinned_unregister(e));
     if (!taken)
-        zc_pinned_let_go(e, pin);
+        zc_pinned_release(e, pin);
     return taken;
 }
 
@@ -168,7 +168,7 @@ static const char *backing_become_one(struct zc_shared *p, struct zc_extent *e)
     bool one = shown && backing_join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
         backing_hide(p, zc_extent_span(e));
-    zc_pinned_let_go(e, one ? ZC_PIN_SHARED : ZC_PIN_NONE);
+    zc_pinned_release(e, one ? ZC_PIN_SHARED : ZC_PIN_NONE);
     if (!one)
         return why;
     __atomic_fetch_add(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);

@@ -229,7 +229,7 @@ bool zc_shared_keep(struct zc_copy *c)
     return c->kept;
 }
 
-void zc_shared_let_go(struct zc_copy *c)
+void zc_shared_release(struct zc_copy *c)
 {
     if (c->kept)
         zc_launch_leave();

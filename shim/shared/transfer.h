@@ -13,11 +13,11 @@ uint32_t zc_shared_facts(struct zc_copy *c);
  * device block has got memory of its own meanwhile: the copy is to be planned anew. */
 bool zc_shared_copy(struct zc_copy *c);
 
-/* Before a planned copy is made: a source that is ONE stays that until zc_shared_let_go(), because
+/* Before a planned copy is made: a source that is ONE stays that until zc_shared_release(), because
  * its own memory would come to the same addresses.  No lock of the driver's may be taken meanwhile
  * (driver/launch.h).  False where it has changed since the plan, which is to be made anew. */
 bool zc_shared_keep(struct zc_copy *c);
-void zc_shared_let_go(struct zc_copy *c);
+void zc_shared_release(struct zc_copy *c);
 
 /* True for a side that zc_shared_copy() has to see. */
 bool zc_shared_meets(const struct zc_operand *box);

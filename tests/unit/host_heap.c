@@ -366,19 +366,19 @@ static void memory_whose_registration_is_about_to_end_stays(void **state)
     zc_hostheap_tidy(true);
     char *p = host_get(9 * MIB);
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
-    zc_pinned_let_go(e, ZC_PIN_DONE);
+    zc_pinned_release(e, ZC_PIN_DONE);
     assert_int_equal(zc_pinned_hold(e), ZC_PIN_DONE);
     zc_hostmem_put(p);
     zc_hostheap_tidy(true);
     assert_in_range(zc_hostheap_pooled(), 9 * MIB, 12 * MIB);
-    zc_pinned_let_go(e, ZC_PIN_DONE);
+    zc_pinned_release(e, ZC_PIN_DONE);
     zc_hostheap_tidy(true);
     assert_in_range(zc_hostheap_pooled(), 9 * MIB, 12 * MIB);
     assert_ptr_equal(zc_hostheap_surplus(true, true), e);
     e->use = ZC_EXTENT_LIMBO;
     zc_hostheap_revive(e);
     assert_int_equal(zc_pinned_hold(e), ZC_PIN_DONE);
-    zc_pinned_let_go(e, ZC_PIN_NONE);
+    zc_pinned_release(e, ZC_PIN_NONE);
     zc_hostheap_tidy(true);
     assert_int_equal(zc_hostheap_pooled(), 0);
 }

@@ -408,7 +408,7 @@ static void more_than_the_driver_pins_in_one_piece_comes_in_parts(void **state)
     zc_real.cuMemHostRegister_v2 = do_register;
     assert_true(zc_pinned_unregister(e));
     assert_int_equal(unregistered, 2400);
-    zc_pinned_let_go(e, ZC_PIN_NONE);
+    zc_pinned_release(e, ZC_PIN_NONE);
     zc_hostheap_put((void *)zc_extent_base(e));
     zc_hostheap_tidy(true);
 }
