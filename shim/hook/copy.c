@@ -66,7 +66,7 @@ static bool carry_out(struct zc_copy *c)
             c->result = refusal(c);
         return true;
     case ZC_WAY_SPLIT:
-        zc_sides_part(c);
+        zc_sides_leave(c);
         zc_parts_copy(c, &(const struct zc_parts_calls){zc_copy_begin, zc_copy_end});
         return true;
     case ZC_WAY_REMAP:

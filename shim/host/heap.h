@@ -93,11 +93,11 @@ struct zc_extent {
     uint64_t pinned;  /* Registered bytes of it, from its beginning on; set before pin is DONE. */
     uint64_t part;    /* Bytes of each registration but the last one. */
     void *view;       /* Mappings of it that are not used; NULL in children. */
-    uint64_t elided, parted; /* BLOCK: bytes of copies between it and device blocks that were one
-                              * with it that nobody copied, and that the CPU did.  Under the lock of
-                              * that device block. */
-    uint64_t apart; /* Bytes of it that the CPU has a private view of, from its beginning on. */
-    bool stale;     /* The driver registered other pages than the CPU has there now. */
+    uint64_t elided, cpu_copied; /* BLOCK: bytes of copies between it and device blocks that were
+                                  * one with it that nobody copied, and that the CPU did.  Under the
+                                  * lock of that device block. */
+    uint64_t private_bytes;      /* The CPU's private view, from its beginning on. */
+    bool stale;                  /* The driver registered other pages than the CPU has there now. */
     bool odd;       /* Its mappings were changed, or another process has them: no other block may
                      * get it. */
     bool frozen;    /* Nothing is written into its file any more.  Atomic. */

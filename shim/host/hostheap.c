@@ -363,7 +363,7 @@ static void occupy(struct zc_extent *e, size_t size)
 {
     e->use = ZC_EXTENT_BLOCK;
     e->live = 1;
-    e->elided = e->parted = 0;
+    e->elided = e->cpu_copied = 0;
     e->slot[0].size = size;
     zc_extent_fill(e, size);
     zc_hostheap_unclaim(e);
@@ -486,7 +486,7 @@ static void retire(struct zc_extent *e)
     e->live = 0;
     e->since = zc_ticks();
     e->graphed = false;
-    zc_memfile_merge(e);
+    zc_memfile_drop_private(e);
     zc_hostheap_unclaim(e);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;

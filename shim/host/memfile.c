@@ -127,24 +127,24 @@ static bool map_private(const struct zc_extent *e, char *view, size_t from, size
 
 /* Under the heap's lock.  A private view is not mapped again: that would drop the pages that were
  * written. */
-static bool memfile_part(struct zc_extent *e, size_t bytes)
+static bool make_private(struct zc_extent *e, size_t bytes)
 {
-    size_t had = e->apart, now = (bytes + ZC_HOST_UNIT - 1) & ~(ZC_HOST_UNIT - 1);
+    size_t had = e->private_bytes, now = (bytes + ZC_HOST_UNIT - 1) & ~(ZC_HOST_UNIT - 1);
     if (now <= had)
         return true;
     if (e->odd || !e->view || !map_private(e, e->view, had, now - had))
         return false;
-    __atomic_store_n(&e->apart, now, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->private_bytes, now, __ATOMIC_RELEASE);
     return true;
 }
 
-bool zc_memfile_part(struct zc_extent *e, size_t bytes)
+bool zc_memfile_make_private(struct zc_extent *e, size_t bytes)
 {
-    if (bytes <= __atomic_load_n(&e->apart, __ATOMIC_ACQUIRE))
+    if (bytes <= __atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE))
         return true;
     if (!zc_heap_lock())
         return false;
-    bool done = memfile_part(e, bytes);
+    bool done = make_private(e, bytes);
     zc_heap_unlock();
     return done;
 }
@@ -154,7 +154,7 @@ static bool memfile_freeze(struct zc_extent *e)
 {
     if (!zc_memfile_shareable(e))
         return true;
-    if (!memfile_part(e, zc_extent_span(e)))
+    if (!make_private(e, zc_extent_span(e)))
         return false;
     __atomic_store_n(&e->stale, true, __ATOMIC_RELEASE);
     __atomic_store_n(&e->frozen, true, __ATOMIC_SEQ_CST);
@@ -172,13 +172,13 @@ bool zc_memfile_freeze(struct zc_extent *e)
     return done;
 }
 
-void zc_memfile_merge(struct zc_extent *e)
+void zc_memfile_drop_private(struct zc_extent *e)
 {
-    if (!e->apart)
+    if (!e->private_bytes)
         return;
     bool done = zc_hostheap_mine(e) && zc_memfile_shareable(e) && !e->odd &&
                 zc_memfile_show(e, zc_extent_base(e));
-    e->apart = done ? 0 : e->apart;
+    e->private_bytes = done ? 0 : e->private_bytes;
     __atomic_store_n(done ? &e->stale : &e->odd, true, __ATOMIC_RELEASE);
 }
 

@@ -4,8 +4,9 @@
  * second address, for a device block that is one with the extent's host block (shared/).
  *
  * At first the CPU writes the file.  From the first copy to the device on, it has a private view of
- * it, from the extent's beginning up to `apart`: Linux gives each page that is written there, by
- * whatever means, a page of its own, and the file keeps what it has.  host/pagemap.h tells them.
+ * it, from the extent's beginning up to `private_bytes`: Linux gives each page that is written
+ * there, by whatever means, a page of its own, and the file keeps what it has.  host/pagemap.h
+ * tells them.
  */
 #pragma once
 
@@ -35,7 +36,7 @@ void zc_memfile_reserve(uintptr_t at, size_t n);
 
 /* The first `bytes` of the extent, in whole units, become a private view, without a copy and in one
  * step for other threads.  False, and nothing changed, when the kernel refuses. */
-bool zc_memfile_part(struct zc_extent *extent, size_t bytes);
+bool zc_memfile_make_private(struct zc_extent *extent, size_t bytes);
 
 /* The same for all of it, which children of fork(2) get from now on: the extent is `frozen`, so
  * that nothing is written into its file any more.  False, and nothing changed, when the kernel
@@ -44,7 +45,7 @@ bool zc_memfile_freeze(struct zc_extent *extent);
 
 /* The block's owner frees it: the CPU writes the file again, and what was private goes.  Where that
  * is not possible the extent becomes odd. */
-void zc_memfile_merge(struct zc_extent *extent);
+void zc_memfile_drop_private(struct zc_extent *extent);
 
 /* zc_memfile_freeze() for all extents.  Under the heap's lock, which is held until the fork is
  * over, so that no thread gets another block or a private view meanwhile. */

@@ -151,7 +151,7 @@ static void make_own(void *view, size_t at, size_t n)
 static void leave_file(struct zc_extent *e)
 {
     size_t span = zc_extent_span(e), part = span / VIEW_THREADS;
-    if (!__atomic_load_n(&e->apart, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE))
         return;
     zc_memfile_freeze(e);
     zc_workers_split(make_own, (void *)zc_extent_base(e), span, part > VIEW_PART ? part : VIEW_PART,
@@ -353,7 +353,7 @@ bool zc_pinned_stays(const struct zc_extent *e)
 static bool worth(const struct zc_extent *e, uint64_t copied)
 {
     size_t span = zc_extent_span(e);
-    bool views = __atomic_load_n(&e->apart, __ATOMIC_ACQUIRE) && e->parted < span;
+    bool views = __atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE) && e->cpu_copied < span;
     return copied >= (views ? span * WORTH_COPIES : span / WORTH_PART);
 }
 
@@ -432,7 +432,8 @@ static const struct zc_rule *rule_in(const struct zc_extent *e, bool staged)
  * none left, Linux ends the process. */
 static bool has_room(const struct zc_extent *e)
 {
-    return !__atomic_load_n(&e->apart, __ATOMIC_ACQUIRE) || zc_pinned_host_has(zc_extent_span(e));
+    return !__atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE) ||
+           zc_pinned_host_has(zc_extent_span(e));
 }
 
 static bool may_register(const struct zc_extent *e, uint64_t copied)

@@ -19,13 +19,13 @@ void zc_hostheap_visit(struct zc_extent *e)
         __atomic_fetch_add(&e->visits, 1, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&e->claim, __ATOMIC_SEQ_CST) != ZC_CLAIM_DEVICE)
             return;
-        zc_hostheap_part(e);
+        zc_hostheap_leave(e);
         while (__atomic_load_n(&e->claim, __ATOMIC_ACQUIRE) == ZC_CLAIM_DEVICE)
             zc_wait(&e->claim, ZC_CLAIM_DEVICE);
     }
 }
 
-void zc_hostheap_part(struct zc_extent *e)
+void zc_hostheap_leave(struct zc_extent *e)
 {
     __atomic_fetch_sub(&e->visits, 1, __ATOMIC_RELEASE);
 }

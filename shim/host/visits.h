@@ -8,7 +8,7 @@
 /* A copy from or to a block of the extent begins: until it ends no device block becomes one with
  * it.  Waits for one that is about to. */
 void zc_hostheap_visit(struct zc_extent *extent);
-void zc_hostheap_part(struct zc_extent *extent);
+void zc_hostheap_leave(struct zc_extent *extent);
 
 /* The program frees or resizes a block: no device block becomes one with it meanwhile, and one that
  * is about to has done so when the call returns. */

@@ -142,12 +142,12 @@ void zc_sides_visit(struct zc_copy *c)
     visit(&c->src);
 }
 
-void zc_sides_part(struct zc_copy *c)
+void zc_sides_leave(struct zc_copy *c)
 {
     if (__builtin_expect(c->dst.visited != NULL, 0))
-        zc_hostheap_part(c->dst.visited);
+        zc_hostheap_leave(c->dst.visited);
     if (__builtin_expect(c->src.visited != NULL, 0))
-        zc_hostheap_part(c->src.visited);
+        zc_hostheap_leave(c->src.visited);
     c->dst.visited = c->src.visited = NULL;
 }
 
@@ -294,5 +294,5 @@ CUresult zc_sides_open(const struct zc_copy *c)
 void zc_sides_end(struct zc_copy *c)
 {
     zc_move_leave(c->held);
-    zc_sides_part(c);
+    zc_sides_leave(c);
 }

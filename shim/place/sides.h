@@ -27,7 +27,7 @@ CUresult zc_sides_open(const struct zc_copy *c);
 /* While a host block is copied, no device block may become one with it by another copy.  Until the
  * second or zc_sides_end(). */
 void zc_sides_visit(struct zc_copy *c);
-void zc_sides_part(struct zc_copy *c);
+void zc_sides_leave(struct zc_copy *c);
 
 /* Gathers the facts that a row of the plan asks for: one of ZC_WAY_ASK_*. */
 uint32_t zc_sides_answer(struct zc_copy *c, enum zc_way question);

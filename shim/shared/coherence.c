@@ -62,13 +62,13 @@ bool zc_coherent_copy(struct zc_extent *h, uintptr_t d, uint64_t low, uint64_t h
 {
     struct work w = {
         .h = h, .host = zc_extent_base(h), .device = d, .low = low, .high = high, .in = in};
-    if (in && !zc_memfile_part(h, high))
+    if (in && !zc_memfile_make_private(h, high))
         return false;
     on_apart(h, low, high, copy_run, &w);
     copy_left(&w);
     *moved = (struct zc_moved){.elided = high - low - w.copied, .copied = w.copied};
     h->elided += moved->elided;
-    h->parted += moved->copied;
+    h->cpu_copied += moved->copied;
     return !w.stuck;
 }
 
@@ -95,6 +95,7 @@ bool zc_coherent_differs(const struct zc_extent *h, uint64_t low, uint64_t high)
 
 bool zc_coherent_cooling(const struct zc_extent *h)
 {
-    uint64_t over_link = h->elided + h->parted;
-    return h->parted * COPY_COSTS > over_link + CHANGE_COPIES * zc_extent_span(h) + CHANGE_BYTES;
+    uint64_t over_link = h->elided + h->cpu_copied;
+    return h->cpu_copied * COPY_COSTS >
+           over_link + CHANGE_COPIES * zc_extent_span(h) + CHANGE_BYTES;
 }

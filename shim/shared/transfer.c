@@ -108,7 +108,7 @@ static const char *reason_to_unshare(struct zc_shared *p, uint64_t low, uint64_t
         why = REWRITES;
     else if (!zc_memfile_shareable(e) && zc_coherent_differs(e, low, high))
         why = "the host block is private after a fork";
-    else if (zc_memfile_shareable(e) && !zc_memfile_part(e, high))
+    else if (zc_memfile_shareable(e) && !zc_memfile_make_private(e, high))
         why = "the kernel gives the host block no private view";
     zc_word_unlock(&p->owner);
     return why;

@@ -500,7 +500,7 @@ static void copies_and_frees_wait_for_a_device_block_that_is_about_to_come(void 
         assert_ptr_equal(waited, e);
     }
     assert_int_equal(e->visits, 1);
-    zc_hostheap_part(e);
+    zc_hostheap_leave(e);
     zc_hostheap_unclaim(e);
     zc_hostmem_put(p);
 }
@@ -519,8 +519,8 @@ static void one_at_a_time_claims_a_host_block_and_copies_go_on(void **state)
     assert_true(zc_hostheap_claim_for_device(e));
     assert_false(zc_hostheap_claim_for_device(e));
     zc_hostheap_unclaim(e);
-    zc_hostheap_part(e);
-    zc_hostheap_part(e);
+    zc_hostheap_leave(e);
+    zc_hostheap_leave(e);
     assert_int_equal(e->visits, 0);
     zc_hostmem_put(p);
 }

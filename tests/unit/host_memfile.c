@@ -172,20 +172,20 @@ static void a_block_parts_from_its_beginning_on(void **state)
     char *p = get(true), *again = alias(p);
     (void)state;
     memset(p, 1, SIZE);
-    assert_true(zc_memfile_part(extent, 1));
-    assert_int_equal(extent->apart, 2 * MIB);
+    assert_true(zc_memfile_make_private(extent, 1));
+    assert_int_equal(extent->private_bytes, 2 * MIB);
     p[0] = p[2 * MIB] = 2;
     assert_int_equal(again[0], 1);
     assert_int_equal(again[2 * MIB], 2);
-    assert_true(zc_memfile_part(extent, 2 * MIB));
+    assert_true(zc_memfile_make_private(extent, 2 * MIB));
     assert_int_equal(p[0], 2);
-    assert_true(zc_memfile_part(extent, SIZE));
+    assert_true(zc_memfile_make_private(extent, SIZE));
     p[2 * MIB] = 3;
     assert_int_equal(again[2 * MIB], 2);
     assert_int_equal(p[0], 2);
     assert_true(zc_memfile_shareable(extent));
     free_both(p, NULL);
-    assert_int_equal(extent->apart, 0); /* The next owner writes the file again. */
+    assert_int_equal(extent->private_bytes, 0); /* The next owner writes the file again. */
     p = get(true);
     p[5] = 4;
     assert_int_equal(again[5], 4);
@@ -215,7 +215,7 @@ static void a_block_that_the_program_has_changed_is_mapped_no_more(void **state)
     assert_true(mmap(p + 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED,
                      -1, 0) != MAP_FAILED);
     char *again = mremap(p + 4096, 0, 4096, MREMAP_MAYMOVE);
-    assert_true(extent->odd && extent->apart == SIZE);
+    assert_true(extent->odd && extent->private_bytes == SIZE);
     assert_false(zc_memfile_shareable(extent));
     fork_nothing();
     p[4096] = 3;
@@ -224,7 +224,7 @@ static void a_block_that_the_program_has_changed_is_mapped_no_more(void **state)
     zc_hostheap_put(p);
     p = get(true);
     extent->odd = true; /* As where the kernel refused the view then. */
-    assert_false(zc_memfile_freeze(extent) || zc_memfile_part(extent, SIZE));
+    assert_false(zc_memfile_freeze(extent) || zc_memfile_make_private(extent, SIZE));
     zc_hostheap_put(p);
     drop_pool();
 }
@@ -284,7 +284,7 @@ static bool part_with(size_t room)
     now = before;
     now.rlim_cur = data_bytes() + room;
     assert_int_equal(setrlimit(RLIMIT_DATA, &now), 0);
-    bool done = zc_memfile_part(extent, SIZE);
+    bool done = zc_memfile_make_private(extent, SIZE);
     setrlimit(RLIMIT_DATA, &before);
     return done;
 }

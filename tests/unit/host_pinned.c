@@ -604,7 +604,7 @@ static void a_private_view_is_registered_where_there_is_room_for_its_pages(void 
     void *p = zc_hostheap_get(&want, &slot, &why);
     (void)state;
     assert_non_null(p);
-    assert_true(zc_memfile_part(extent_of(p), 4 * MIB));
+    assert_true(zc_memfile_make_private(extent_of(p), 4 * MIB));
     available = 4 * MIB - 1;
     assert_false(zc_pinned_use(extent_of(p), 64 * MIB));
     assert_int_equal(registered, 0);

@@ -416,11 +416,11 @@ static void a_block_cools_once_copying_has_cost_more_than_it_saved(void **unused
 {
     (void)unused;
     begin(false);
-    extent->elided = extent->parted = 0;
+    extent->elided = extent->cpu_copied = 0;
     assert_false(zc_coherent_cooling(extent));
-    extent->parted = 2 * SPAN + (32u << 20);
+    extent->cpu_copied = 2 * SPAN + (32u << 20);
     assert_true(zc_coherent_cooling(extent));
-    extent->elided = 4 * extent->parted;
+    extent->elided = 4 * extent->cpu_copied;
     assert_false(zc_coherent_cooling(extent));
     end_device();
     zc_hostmem_put(at);
