@@ -40,7 +40,7 @@ static uint32_t carved;   /* Units below were carved at least once; atomic. */
 static uint32_t recorded; /* Units below this one have writable records. */
 static struct zc_extent *holes;
 static struct zc_extent *pool[2]; /* Newest first: [1] registered when they came, [0] not. */
-static unsigned pooled_odd;       /* Odd extents in the pool. */
+static unsigned pooled_no_reuse;  /* Of the pool, those that no block may get. */
 
 static void *reserve_pages(size_t bytes)
 {
@@ -269,7 +269,7 @@ static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host
     uint64_t over = e->units - units;
     uint64_t all =
         __atomic_load_n(&zc_extent_loose_bytes, __ATOMIC_RELAXED) + (over << ZC_HOST_UNIT_SHIFT);
-    return e->units >= units && !e->odd && (e->inode != 0) == want->shareable &&
+    return e->units >= units && !e->no_reuse && (e->inode != 0) == want->shareable &&
            !e->owner == !want->owner &&
            (over <= units / 4 || (units > 1 && !want->shareable && all <= LOOSE_MAX &&
                                   all <= zc_limits_pool() / LOOSE_PART));
@@ -312,14 +312,14 @@ void zc_extent_pool(struct zc_extent *extent)
     extent->listed = registered(extent);
     DL_PREPEND2(pool[extent->listed], extent, prev, next);
     pooled(zc_extent_span(extent));
-    pooled_odd += extent->odd;
+    pooled_no_reuse += extent->no_reuse;
 }
 
 void zc_extent_unpool(struct zc_extent *extent)
 {
     DL_DELETE2(pool[extent->listed], extent, prev, next);
     pooled(-zc_extent_span(extent));
-    pooled_odd -= extent->odd;
+    pooled_no_reuse -= extent->no_reuse;
     extent->use = ZC_EXTENT_NONE;
 }
 
@@ -344,9 +344,9 @@ static bool may_leave(const struct zc_extent *e)
     return !(held && zc_hostheap_mine(e)) && !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
 }
 
-struct zc_extent *zc_extent_oldest(bool pinned, bool odd)
+struct zc_extent *zc_extent_oldest(bool pinned, bool no_reuse)
 {
-    if (odd && !pooled_odd)
+    if (no_reuse && !pooled_no_reuse)
         return NULL;
     if (__atomic_exchange_n(&zc_extent_unlisted, false, __ATOMIC_ACQUIRE)) {
         list_anew(true);
@@ -354,7 +354,7 @@ struct zc_extent *zc_extent_oldest(bool pinned, bool odd)
     }
     struct zc_extent *newest = pool[pinned];
     for (struct zc_extent *e = newest ? newest->prev : NULL; e; e = e == newest ? NULL : e->prev)
-        if (registered(e) == pinned && (e->odd || !odd) && may_leave(e))
+        if (registered(e) == pinned && (e->no_reuse || !no_reuse) && may_leave(e))
             return e;
     return NULL;
 }

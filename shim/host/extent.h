@@ -62,9 +62,9 @@ void zc_extent_fill(struct zc_extent *extent, size_t size);
 void zc_extent_pool(struct zc_extent *extent);
 void zc_extent_unpool(struct zc_extent *extent);
 
-/* The oldest extent in the pool that libzc registered (`pinned`), or did not register; with `odd`
- * only one whose mappings the program changed.  NULL if there is none. */
-struct zc_extent *zc_extent_oldest(bool pinned, bool odd);
+/* The oldest extent in the pool that libzc registered (`pinned`), or did not register; with
+ * `no_reuse` only one whose mappings the program changed.  NULL if there is none. */
+struct zc_extent *zc_extent_oldest(bool pinned, bool no_reuse);
 
 /* Gives the fresh addresses of the units from `first` on memory.  Without the lock.
  * False if the kernel refuses. */

@@ -69,7 +69,8 @@ enum zc_extent_claim {
 
 /* One extent, stored at the index of its first unit.  Changes under the heap's lock, except `pin`,
  * `copied`, `shared`, `claim`, `visits`, `program`, `early`, `inherited`, `graphed`, `stale`
- * and `odd`, which are atomics, and the slot of a live block, which belongs to the block's owner.
+ * and `no_reuse`, which are atomics, and the slot of a live block, which belongs to the block's
+ * owner.
  */
 struct zc_extent {
     struct zc_extent *next, *prev; /* List by use: holes, pool, slabs with room. */
@@ -98,7 +99,7 @@ struct zc_extent {
                                   * lock of that device block. */
     uint64_t private_bytes;      /* The CPU's private view, from its beginning on. */
     bool stale;                  /* The driver registered other pages than the CPU has there now. */
-    bool odd;       /* Its mappings were changed, or another process has them: no other block may
+    bool no_reuse;  /* Its mappings were changed, or another process has them: no other block may
                      * get it. */
     bool frozen;    /* Nothing is written into its file any more.  Atomic. */
     bool early;     /* Its memory stays: shared/early.h has mapped it.  Atomic. */

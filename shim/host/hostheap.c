@@ -163,7 +163,7 @@ static bool short_of_memory(void)
 
 static bool too_much(const struct zc_extent *e)
 {
-    return e->odd || zc_extent_pooled_bytes > pool_most() || short_of_memory() ||
+    return e->no_reuse || zc_extent_pooled_bytes > pool_most() || short_of_memory() ||
            zc_ticks_to_ns(zc_ticks() - e->since) > POOL_KEEP_NS + zc_extent_span(e);
 }
 
@@ -482,7 +482,7 @@ static void retire(struct zc_extent *e)
     bool others = e->use == ZC_EXTENT_BLOCK && e->owner &&
                   __atomic_load_n(&e->inherited, __ATOMIC_RELAXED); /* A child may write them. */
     if (others || !zc_hostheap_mine(e))
-        __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&e->no_reuse, true, __ATOMIC_RELEASE);
     e->live = 0;
     e->since = zc_ticks();
     e->graphed = false;
@@ -513,8 +513,8 @@ static bool put_locked(void *p)
         return true;
     }
     struct zc_extent **list = &slabs[slots_of(e)];
-    /* A slot whose mappings may be odd is never used again. */
-    bool again = !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
+    /* A slot whose mappings may have changed is never used again. */
+    bool again = !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE);
     if (!e->room && again)
         DL_PREPEND2(*list, e, prev, next);
     if (again)

@@ -49,10 +49,10 @@ void zc_hostheap_revive(struct zc_extent *extent);
  * CUDA is up no more than 32 MiB.  What nobody wanted for a second, and another for each GiB it
  * has, goes back: that is more than ten times as long as making it anew takes.
  *
- * zc_hostheap_surplus() takes an extent that is too much, or odd, out of the pool.  With `pinned`,
- * one that libzc registered, else another.  With `all` the pool is emptied in this way.  NULL if
- * there is none.  The caller unregisters the extent and then calls zc_hostheap_drop(), or puts it
- * into limbo.  zc_hostheap_too_much() tells whether an extent of the pool is one.
+ * zc_hostheap_surplus() takes an extent that is too much, or of no use, out of the pool.  With
+ * `pinned`, one that libzc registered, else another.  With `all` the pool is emptied in this way.
+ * NULL if there is none.  The caller unregisters the extent and then calls zc_hostheap_drop(), or
+ * puts it into limbo.  zc_hostheap_too_much() tells whether an extent of the pool is one.
  */
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all);
 bool zc_hostheap_too_much(const struct zc_extent *extent);

@@ -132,7 +132,7 @@ static bool make_private(struct zc_extent *e, size_t bytes)
     size_t had = e->private_bytes, now = (bytes + ZC_HOST_UNIT - 1) & ~(ZC_HOST_UNIT - 1);
     if (now <= had)
         return true;
-    if (e->odd || !e->view || !map_private(e, e->view, had, now - had))
+    if (e->no_reuse || !e->view || !map_private(e, e->view, had, now - had))
         return false;
     __atomic_store_n(&e->private_bytes, now, __ATOMIC_RELEASE);
     return true;
@@ -176,10 +176,10 @@ void zc_memfile_drop_private(struct zc_extent *e)
 {
     if (!e->private_bytes)
         return;
-    bool done = zc_hostheap_mine(e) && zc_memfile_shareable(e) && !e->odd &&
+    bool done = zc_hostheap_mine(e) && zc_memfile_shareable(e) && !e->no_reuse &&
                 zc_memfile_show(e, zc_extent_base(e));
     e->private_bytes = done ? 0 : e->private_bytes;
-    __atomic_store_n(done ? &e->stale : &e->odd, true, __ATOMIC_RELEASE);
+    __atomic_store_n(done ? &e->stale : &e->no_reuse, true, __ATOMIC_RELEASE);
 }
 
 /* A child has the parent's blocks as they are at the fork, whatever both write later. */
@@ -192,7 +192,7 @@ static void freeze_for_child(struct zc_extent *e, void *failed)
         return;
     }
     zc_extent_unpool(e); /* The pool counts those that nobody may get again. */
-    e->odd = true;
+    e->no_reuse = true;
     zc_extent_pool(e);
 }
 

@@ -44,7 +44,7 @@ bool zc_memfile_make_private(struct zc_extent *extent, size_t bytes);
 bool zc_memfile_freeze(struct zc_extent *extent);
 
 /* The block's owner frees it: the CPU writes the file again, and what was private goes.  Where that
- * is not possible the extent becomes odd. */
+ * is not possible no other block gets the extent. */
 void zc_memfile_drop_private(struct zc_extent *extent);
 
 /* zc_memfile_freeze() for all extents.  Under the heap's lock, which is held until the fork is

@@ -341,8 +341,8 @@ void zc_pinned_end_stale(struct zc_extent *e, bool needed)
         pin = ZC_PIN_NONE;
     if (pin != ZC_PIN_DONE)
         __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
-    bool odd = __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
-    zc_pinned_release(e, pin == ZC_PIN_NONE && odd ? ZC_PIN_REFUSED : pin);
+    bool no_reuse = __atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE);
+    zc_pinned_release(e, pin == ZC_PIN_NONE && no_reuse ? ZC_PIN_REFUSED : pin);
 }
 
 bool zc_pinned_stays(const struct zc_extent *e)
@@ -412,7 +412,7 @@ bool zc_pinned_first(const struct zc_extent *e, uint64_t bytes)
 {
     uint64_t before = __atomic_load_n(&e->copied, __ATOMIC_RELAXED);
     return pin_of(e) == ZC_PIN_NONE && zc_hostheap_mine(e) && !worth(e, before) &&
-           worth(e, before + bytes) && !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) &&
+           worth(e, before + bytes) && !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) &&
            !zc_capture_any();
 }
 
@@ -555,7 +555,7 @@ static bool adoptable(const struct zc_extent *e, uint64_t address, size_t bytes,
     bool whole = e->use == ZC_EXTENT_BLOCK && base <= address && address <= block &&
                  block + e->slot[0].size <= end && end <= base + e->pinned;
     bool as_is = !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE) && !zc_pinned_stale(e) &&
-                 !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && !zc_pinned_lasts(e);
+                 !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) && !zc_pinned_lasts(e);
     CUcontext context = NULL;
     CUdevice device = -1;
     zc_real.cuCtxGetCurrent(&context);

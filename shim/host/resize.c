@@ -11,7 +11,7 @@ static bool claim(struct zc_extent *e)
 {
     uint32_t none = ZC_PIN_NONE;
     return e->use == ZC_EXTENT_BLOCK && !e->inode && zc_hostheap_mine(e) &&
-           !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) &&
+           !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) &&
            __atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_RELAXED);
 }

@@ -87,7 +87,7 @@ static bool retreat_from(struct zc_extent *e, uintptr_t low, uintptr_t high, int
     if (!if_known || e->inode || (pin == ZC_PIN_DONE && zc_hostheap_mine(e))) {
         if (e->inode)
             zc_memfile_freeze(e);
-        __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&e->no_reuse, true, __ATOMIC_RELEASE);
         if (!programs_own(e, pin)) {
             __atomic_store_n(&e->stale, true, __ATOMIC_RELEASE);
             pin = pin == ZC_PIN_NONE ? ZC_PIN_REFUSED : pin;

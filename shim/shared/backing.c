@@ -99,7 +99,7 @@ static bool take_pin(struct zc_extent *e)
 /* False where the program or a fork has mapped the host block anew meanwhile. */
 static bool still_shareable(const struct zc_extent *e)
 {
-    return !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && zc_memfile_shareable(e);
+    return !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) && zc_memfile_shareable(e);
 }
 
 static bool backing_join(struct zc_shared *p, struct zc_extent *e)

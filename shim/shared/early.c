@@ -162,7 +162,7 @@ bool zc_early_register(struct zc_extent *e, CUdeviceptr base, uintptr_t *window,
 static bool may_share(const struct zc_extent *e)
 {
     return e->use == ZC_EXTENT_BLOCK && zc_memfile_shareable(e) &&
-           !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) &&
+           !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_NONE &&
            !__atomic_load_n(&e->copied, __ATOMIC_RELAXED) &&
            !__atomic_load_n(&e->visits, __ATOMIC_ACQUIRE);
@@ -278,7 +278,7 @@ void zc_early_want(struct zc_extent *e)
 {
     pthread_t thread;
     bool on = __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
-    if (!on || zc_life_closing() || !zc_memfile_shareable(e) || e->odd || guesses_wrong(e) ||
+    if (!on || zc_life_closing() || !zc_memfile_shareable(e) || e->no_reuse || guesses_wrong(e) ||
         __atomic_load_n(&e->early, __ATOMIC_ACQUIRE) || !any_rule_reads())
         return;
     for (struct zc_early *w = early.entry; w != END; w++) {

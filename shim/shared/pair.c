@@ -120,7 +120,7 @@ void zc_shared_host_gone(struct zc_extent *e)
     if (!zc_shared_lock_host(p, e))
         return;
     p->extent = NULL;
-    __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->no_reuse, true, __ATOMIC_RELEASE);
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
     zc_word_unlock(&p->owner);

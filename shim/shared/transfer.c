@@ -52,7 +52,7 @@ static bool transfer_suits(const struct zc_copy *c, const struct zc_shared *p,
 /* Nobody else is at the host block: its only visit is this copy's. */
 static bool transfer_available(const struct zc_extent *e)
 {
-    return e->use == ZC_EXTENT_BLOCK && !e->lead && zc_hostheap_mine(e) && !e->odd &&
+    return e->use == ZC_EXTENT_BLOCK && !e->lead && zc_hostheap_mine(e) && !e->no_reuse &&
            zc_memfile_shareable(e) && __atomic_load_n(&e->visits, __ATOMIC_ACQUIRE) == 1;
 }
 
@@ -89,9 +89,9 @@ static const char *transfer_become_one(struct zc_copy *c, struct zc_shared *p, s
     return why;
 }
 
-static bool is_odd(const struct zc_extent *e)
+static bool has_changed(const struct zc_extent *e)
 {
-    return __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE);
 }
 
 /* Why each side must have its own memory: nothing may be copied into the pages that the device
@@ -102,7 +102,7 @@ static const char *reason_to_unshare(struct zc_shared *p, uint64_t low, uint64_t
     struct zc_extent *e = p->extent;
     if (!zc_shared_lock_host(p, e))
         return NULL;
-    if (is_odd(e))
+    if (has_changed(e))
         why = "the program changed the pages of its host block";
     else if (zc_coherent_cooling(e))
         why = REWRITES;
@@ -203,7 +203,7 @@ uint32_t zc_shared_facts(struct zc_copy *c)
     if (!from || !zc_shared_is_one(from) || captured || host_side(&c->dst) != from ||
         !transfer_is_straight(c, from))
         return 0;
-    if (!is_odd(c->dst.extent))
+    if (!has_changed(c->dst.extent))
         return ZC_FACT_PAIR;
     return transfer_hand_over(c, from, "the program changed the pages of its host block");
 }

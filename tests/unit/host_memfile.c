@@ -153,7 +153,7 @@ static void a_frozen_block_keeps_its_content_and_shows_no_more_of_it(void **stat
     memset(p, 1, SIZE);
     fork_nothing();
     assert_false(zc_memfile_shareable(extent));
-    assert_true(extent->stale && !extent->odd);
+    assert_true(extent->stale && !extent->no_reuse);
     p[0] = p[SIZE - 1] = 2;
     for (size_t i = 1; i < SIZE - 1; i++)
         assert_int_equal(p[i], 1);
@@ -162,7 +162,7 @@ static void a_frozen_block_keeps_its_content_and_shows_no_more_of_it(void **stat
     assert_true(zc_memfile_freeze(extent));
     assert_int_equal(p[0], 2); /* The second time nothing is done. */
     free_both(p, again);
-    assert_true(extent->odd); /* Nobody gets it again. */
+    assert_true(extent->no_reuse); /* Nobody gets it again. */
     drop_pool();
 }
 
@@ -215,7 +215,7 @@ static void a_block_that_the_program_has_changed_is_mapped_no_more(void **state)
     assert_true(mmap(p + 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED,
                      -1, 0) != MAP_FAILED);
     char *again = mremap(p + 4096, 0, 4096, MREMAP_MAYMOVE);
-    assert_true(extent->odd && extent->private_bytes == SIZE);
+    assert_true(extent->no_reuse && extent->private_bytes == SIZE);
     assert_false(zc_memfile_shareable(extent));
     fork_nothing();
     p[4096] = 3;
@@ -223,7 +223,7 @@ static void a_block_that_the_program_has_changed_is_mapped_no_more(void **state)
     munmap(again, 4096);
     zc_hostheap_put(p);
     p = get(true);
-    extent->odd = true; /* As where the kernel refused the view then. */
+    extent->no_reuse = true; /* As where the kernel refused the view then. */
     assert_false(zc_memfile_freeze(extent) || zc_memfile_make_private(extent, SIZE));
     zc_hostheap_put(p);
     drop_pool();
