@@ -65,8 +65,8 @@ static ZC_OWN struct {
     bool impatient;           /* A launch has waited in vain for it to rest. */
     uint64_t waited;          /* Ticks that launches have waited since the last move. */
     uint64_t before;          /* The mark of the launch before one that a block is fetched for. */
-    CUcontext home;           /* The context whose blocks move, that of the first one; */
-    CUdevice home_device;     /* and its device. */
+    CUcontext context;        /* The context whose blocks move, that of the first one; */
+    CUdevice device;          /* and its device. */
     bool elsewhere;           /* Another context uses the GPU. */
     unsigned cheap;           /* Blocks that left since one had host memory made. */
 } moving;
@@ -79,9 +79,9 @@ static ZC_OWN struct {
     uint64_t as;          /* The use that this one is as; 0: as none. */
 } order;
 
-static CUcontext migrate_home(void)
+static CUcontext migrate_context(void)
 {
-    return __atomic_load_n(&moving.home, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&moving.context, __ATOMIC_ACQUIRE);
 }
 
 /* A launch that is timed. */
@@ -355,7 +355,7 @@ static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
            (!v->lazy || zc_vmm_may_fetch(v)) &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
-           v->va.context == migrate_home() && v->va.devices == UINT64_C(1) << v->va.device;
+           v->va.context == migrate_context() && v->va.devices == UINT64_C(1) << v->va.device;
 }
 
 static void look_at(struct zc_block *block, void *arg)
@@ -506,7 +506,7 @@ static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason
     uint64_t took = 0;
     const struct zc_vmm *v = zc_vmm_of(block);
     if (zc_await_any() || zc_capture_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
-        current != migrate_home())
+        current != migrate_context())
         return 0;
     bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, from);
     if (may && wait_for(begin_moves, block)) {
@@ -646,7 +646,7 @@ void zc_migrate_kept(enum zc_fn fn, CUdeviceptr address, const CUtensorMap *map)
         zc_move_never(block, fn);
 }
 
-CUresult zc_migrate_home(struct zc_block *block, enum zc_fn fn, bool fills)
+CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills)
 {
     CUresult result = CUDA_SUCCESS;
     struct zc_vmm *v = zc_vmm_of(block);
@@ -669,10 +669,10 @@ CUresult zc_migrate_home(struct zc_block *block, enum zc_fn fn, bool fills)
 bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
 {
     CUdevice device;
-    if (zc_stream_context(stream, flavour) == migrate_home())
+    if (zc_stream_context(stream, flavour) == migrate_context())
         return true;
     if (zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS ||
-        device == __atomic_load_n(&moving.home_device, __ATOMIC_RELAXED))
+        device == __atomic_load_n(&moving.device, __ATOMIC_RELAXED))
         __atomic_store_n(&moving.elsewhere, true, __ATOMIC_RELAXED);
     return false;
 }
@@ -704,18 +704,18 @@ void zc_migrate_watch(void)
 {
     CUcontext current = NULL;
     CUdevice device;
-    if (!migrate_home() && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+    if (!migrate_context() && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
         zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
-        __atomic_store_n(&moving.home_device, device, __ATOMIC_RELAXED);
-        __atomic_store_n(&moving.home, current, __ATOMIC_RELEASE);
+        __atomic_store_n(&moving.device, device, __ATOMIC_RELAXED);
+        __atomic_store_n(&moving.context, current, __ATOMIC_RELEASE);
     }
     zc_launch_call(ZC_LAUNCH_MOVE, migrate_before_launch);
 }
 
 static void migrate_context_gone(CUcontext context)
 {
-    if (migrate_home() == context)
-        __atomic_store_n(&moving.home, NULL, __ATOMIC_RELAXED);
+    if (migrate_context() == context)
+        __atomic_store_n(&moving.context, NULL, __ATOMIC_RELAXED);
 }
 
 const struct zc_module zc_module_migrate = {.context_gone = migrate_context_gone};

@@ -35,7 +35,7 @@ void zc_migrate_kept(enum zc_fn fn, CUdeviceptr address, const CUtensorMap *map)
 
 /* Before a copy of a block with `spill = fetch`, which `fills` it with host memory's bytes: it is
  * written where it is, or stays.  As above. */
-CUresult zc_migrate_home(struct zc_block *block, enum zc_fn fn, bool fills);
+CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills);
 
 /* A copy of such a block is about to be made in a stream.  False if that is of another context,
  * whose work goes unnoticed: the block must stay (zc_move_never()), and if the context is of the

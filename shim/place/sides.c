@@ -269,7 +269,7 @@ static CUresult stay(const struct zc_copy *c, struct zc_block *side, bool follow
         return zc_move_never(side, c->fn);
     bool fills = side == c->dst.block && c->shape != ZC_SHAPE_SET &&
                  (c->src.asked == ZC_KIND_PAGEABLE || c->src.asked == ZC_KIND_PINNED);
-    return zc_migrate_home(side, c->fn, fills);
+    return zc_migrate_to_host(side, c->fn, fills);
 }
 
 void zc_sides_hold(struct zc_copy *c)

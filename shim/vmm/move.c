@@ -81,7 +81,7 @@ static CUresult stay_mapped(struct zc_vmm *v, const char **why)
         v->va.reads = result != CUDA_SUCCESS;
         zc_capture_restore(before);
         if (result == CUDA_SUCCESS)
-            zc_vmm_drop_home(v);
+            zc_vmm_drop_host_copy(v);
     } else if (!zc_vmm_whole(v)) {
         result = zc_lazy_attach(v, 0, v->span, why);
     }
@@ -389,8 +389,8 @@ static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct zc_backe
     *why = "cuMemUnmap refuses";
     result = unmap_inner(v);
     if (result == CUDA_SUCCESS && v->va.reads) {
-        *host = zc_movable(v)->home;
-        zc_movable(v)->home = (struct zc_backed){.guard = false};
+        *host = zc_movable(v)->host_copy;
+        zc_movable(v)->host_copy = (struct zc_backed){.guard = false};
     }
     return result;
 }
@@ -417,8 +417,8 @@ static CUresult come_to(struct zc_vmm *v, struct zc_backed *device, struct copie
     CUresult result = exchange(v, device, why);
     if (result != CUDA_SUCCESS || !fetched)
         return result;
-    zc_movable(v)->home = *device;
-    zc_movable(v)->home.host.closed = true;
+    zc_movable(v)->host_copy = *device;
+    zc_movable(v)->host_copy.host.closed = true;
     *device = (struct zc_backed){.guard = false};
     v->lazy = false;
     zc_lazy_update(v);
@@ -498,7 +498,7 @@ static void note_at(struct zc_block *block, bool host)
 {
     struct zc_backing *backing = block->backing;
     backing->spilled = host ? block->size : 0;
-    zc_vmm_count_home(backing->vmm, host || !backing->vmm->va.reads ? 0 : block->size);
+    zc_vmm_count_host_copy(backing->vmm, host || !backing->vmm->va.reads ? 0 : block->size);
     zc_block_spill(block, host);
     __atomic_fetch_add(&zc_vmm_counts.hosted, host ? 1 : -1, __ATOMIC_RELAXED);
 }

@@ -193,24 +193,24 @@ void zc_vmm_drop_backed(struct zc_backed *b)
     *b = (struct zc_backed){.guard = false};
 }
 
-void zc_vmm_count_home(struct zc_vmm *v, size_t bytes)
+void zc_vmm_count_host_copy(struct zc_vmm *v, size_t bytes)
 {
-    zc_limits_keep(v->va.device, (int64_t)(bytes - zc_movable(v)->home_bytes));
-    zc_movable(v)->home_bytes = bytes;
+    zc_limits_keep(v->va.device, (int64_t)(bytes - zc_movable(v)->host_copy_bytes));
+    zc_movable(v)->host_copy_bytes = bytes;
 }
 
-void zc_vmm_drop_home(struct zc_vmm *v)
+void zc_vmm_drop_host_copy(struct zc_vmm *v)
 {
-    zc_limits_give(ZC_PLACE_MAPPED, ZC_LIMITS_KEPT, zc_movable(v)->home_bytes);
-    zc_movable(v)->home_bytes = 0;
-    zc_vmm_drop_backed(&zc_movable(v)->home);
+    zc_limits_give(ZC_PLACE_MAPPED, ZC_LIMITS_KEPT, zc_movable(v)->host_copy_bytes);
+    zc_movable(v)->host_copy_bytes = 0;
+    zc_vmm_drop_backed(&zc_movable(v)->host_copy);
 }
 
 void zc_vmm_drop(struct zc_vmm *v)
 {
     if (v->moves) {
         zc_va_drop(zc_movable(v)->alias);
-        zc_vmm_drop_home(v);
+        zc_vmm_drop_host_copy(v);
         zc_vmm_count_movable(v, -1);
     }
     if (v->guard)

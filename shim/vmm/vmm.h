@@ -48,8 +48,8 @@ struct zc_movable {
     bool stays;          /* A graph copies it: it moves no more.  Atomic. */
     /* spill = fetch: its host memory while it is on the device, which counts so many bytes; and the
      * mark of the last launch that named it (driver/marks.h).  With the driver lock. */
-    struct zc_backed home;
-    size_t home_bytes;
+    struct zc_backed host_copy;
+    size_t host_copy_bytes;
     uint64_t mark;
     uint64_t last; /* The last use by a launch (place/migrate.c); 0: none.  With the driver lock. */
     uint64_t owed; /* Microseconds that kernels lost since it is in host memory.  Atomic. */
@@ -88,8 +88,8 @@ static inline bool zc_vmm_is_fetched(const struct zc_vmm *v)
 }
 
 /* Counts its host memory besides the device's; and gives that memory back. */
-void zc_vmm_count_home(struct zc_vmm *v, size_t bytes);
-void zc_vmm_drop_home(struct zc_vmm *v);
+void zc_vmm_count_host_copy(struct zc_vmm *v, size_t bytes);
+void zc_vmm_drop_host_copy(struct zc_vmm *v);
 
 /* Gives memory back that is no longer behind a block, and its other addresses. */
 void zc_vmm_drop_backed(struct zc_backed *b);
