@@ -93,7 +93,7 @@ bool zc_coherent_differs(const struct zc_extent *h, uint64_t low, uint64_t high)
 #define CHANGE_COPIES 2u
 #define CHANGE_BYTES (UINT64_C(32) << 20)
 
-bool zc_coherent_cooling(const struct zc_extent *h)
+bool zc_coherent_unprofitable(const struct zc_extent *h)
 {
     uint64_t over_link = h->elided + h->cpu_copied;
     return h->cpu_copied * COPY_COSTS >

@@ -43,4 +43,4 @@ bool zc_coherent_differs(const struct zc_extent *h, uint64_t low, uint64_t high)
 
 /* True when it has cost more to keep device blocks one with the host block than it saved, by what
  * all copies of them came to. */
-bool zc_coherent_cooling(const struct zc_extent *h);
+bool zc_coherent_unprofitable(const struct zc_extent *h);

@@ -73,7 +73,7 @@ static const char *transfer_become_one(struct zc_copy *c, struct zc_shared *p, s
         return why;
     if (host_side(&c->src))
         why = "its host block is one with another device block";
-    else if (zc_coherent_cooling(e))
+    else if (zc_coherent_unprofitable(e))
         why = REWRITES;
     else if (!e->inode)
         why = "the kernel or a limit gives its host block no file";
@@ -104,7 +104,7 @@ static const char *reason_to_unshare(struct zc_shared *p, uint64_t low, uint64_t
         return NULL;
     if (has_changed(e))
         why = "the program changed the pages of its host block";
-    else if (zc_coherent_cooling(e))
+    else if (zc_coherent_unprofitable(e))
         why = REWRITES;
     else if (!zc_memfile_shareable(e) && zc_coherent_differs(e, low, high))
         why = "the host block is private after a fork";

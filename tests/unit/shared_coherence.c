@@ -412,16 +412,16 @@ static void where_the_kernel_can_not_be_asked_all_is_copied(void **unused)
     zc_hostmem_put(at);
 }
 
-static void a_block_cools_once_copying_has_cost_more_than_it_saved(void **unused)
+static void a_block_is_unprofitable_once_copying_has_cost_more_than_it_saved(void **unused)
 {
     (void)unused;
     begin(false);
     extent->elided = extent->cpu_copied = 0;
-    assert_false(zc_coherent_cooling(extent));
+    assert_false(zc_coherent_unprofitable(extent));
     extent->cpu_copied = 2 * SPAN + (32u << 20);
-    assert_true(zc_coherent_cooling(extent));
+    assert_true(zc_coherent_unprofitable(extent));
     extent->elided = 4 * extent->cpu_copied;
-    assert_false(zc_coherent_cooling(extent));
+    assert_false(zc_coherent_unprofitable(extent));
     end_device();
     zc_hostmem_put(at);
 }
@@ -444,7 +444,7 @@ int main(void)
         cmocka_unit_test(near_pages_go_to_the_device_as_one_range_and_to_the_host_alone),
         cmocka_unit_test(where_the_kernel_can_not_be_asked_all_is_copied),
         cmocka_unit_test(a_copy_loses_no_write_of_another_thread),
-        cmocka_unit_test(a_block_cools_once_copying_has_cost_more_than_it_saved),
+        cmocka_unit_test(a_block_is_unprofitable_once_copying_has_cost_more_than_it_saved),
         cmocka_unit_test(two_memories_and_shared_pages_never_differ),
     };
     host_policy("[rule all]\napi = malloc\nsize = 1M..\nplace = shared\n"
