@@ -29,11 +29,11 @@ _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is b
 _Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
                "fields of struct zc_block are wide enough");
 
-static CUresult make_at(const struct zc_place *place, const struct zc_want *want, bool hosted,
+static CUresult make_at(const struct zc_place *place, const struct zc_want *want, bool spills,
                         struct zc_backing *out, const char **why)
 {
     *out = (struct zc_backing){.size = want->size,
-                               .spilled = hosted ? want->size : 0,
+                               .spilled = spills ? want->size : 0,
                                .place = (uint8_t)place->id,
                                .device = (int8_t)want->device,
                                .context = want->context,
@@ -45,9 +45,9 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
 
 /* The place against whose limit a block counts; ZC_PLACE_COUNT where the place itself sees to
  * that. */
-static enum zc_place_id limit_of(const struct zc_place *place, bool hosted)
+static enum zc_place_id limit_of(const struct zc_place *place, bool spills)
 {
-    return hosted ? ZC_PLACE_MAPPED : place->counts ? ZC_PLACE_COUNT : place->id;
+    return spills ? ZC_PLACE_MAPPED : place->counts ? ZC_PLACE_COUNT : place->id;
 }
 
 /* If the limit is reached, memory of deferred frees that nobody uses any more may be the reason:
@@ -64,20 +64,20 @@ static void give_limit(enum zc_place_id limit, int device, size_t bytes)
         zc_limits_give(limit, device, bytes);
 }
 
-/* Makes a block the place's, or with `hosted` host memory at its addresses; with `counted` one that
+/* Makes a block the place's, or with `spills` host memory at its addresses; with `counted` one that
  * is the place's counts against the rule's budget.  NOT_PERMITTED: a limit is reached;
  * OUT_OF_MEMORY: the device, or the host, has not so much. */
-static CUresult try_place(const struct zc_place *place, const struct zc_want *want, bool hosted,
+static CUresult try_place(const struct zc_place *place, const struct zc_want *want, bool spills,
                           bool counted, struct zc_backing *out, const char **why)
 {
-    enum zc_place_id limit = limit_of(place, hosted);
+    enum zc_place_id limit = limit_of(place, spills);
     CUresult result = CUDA_ERROR_NOT_PERMITTED;
-    counted = counted && !hosted;
+    counted = counted && !spills;
     *why = "over its budget";
     if (counted && !zc_budget_take(want->rule, want->device, want->size))
         return result;
     if (take_limit(limit, want, why)) {
-        result = make_at(place, want, hosted, out, why);
+        result = make_at(place, want, spills, out, why);
         if (result == CUDA_SUCCESS)
             return result;
         give_limit(limit, want->device, want->size);

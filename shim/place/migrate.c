@@ -52,9 +52,9 @@
 struct rate {
     uint64_t kernel;      /* A CUfunction, a CUkernel, or what stands for those of a graph. */
     uint64_t bytes, time; /* With all of them on the device; 0: unknown, */
-    uint64_t all, hosted, time_of_them; /* and with `hosted` of `all` bytes in host memory. */
-    uint64_t spent;                     /* By moves while the latter is unknown. */
-    uint64_t blind;                     /* Bytes of launches while `time` is unknown. */
+    uint64_t all, spilled, time_of_them; /* and with `spilled` of `all` bytes in host memory. */
+    uint64_t spent;                      /* By moves while the latter is unknown. */
+    uint64_t blind;                      /* Bytes of launches while `time` is unknown. */
 };
 static ZC_LOCK(rates_lock, ZC_RANK_RATES);
 static ZC_OWN struct {
@@ -86,8 +86,8 @@ static CUcontext migrate_context(void)
 
 /* A launch that is timed. */
 struct noted {
-    uint64_t kernel;        /* As in struct rate. */
-    uint64_t bytes, hosted; /* Of all blocks that it names, and of those in host memory. */
+    uint64_t kernel;         /* As in struct rate. */
+    uint64_t bytes, spilled; /* Of all blocks that it names, and of those in host memory. */
 };
 _Static_assert(sizeof(struct noted) <= ZC_REGRET_NOTED, "a launch can be noted");
 
@@ -149,7 +149,7 @@ static uint64_t scaled(uint64_t value, uint64_t bytes, uint64_t by)
 static uint64_t loss(const struct rate *r, uint64_t bytes)
 {
     uint64_t there = scaled(r->time, r->all, r->bytes);
-    return r->time_of_them > there ? scaled(r->time_of_them - there, bytes, r->hosted) : 0;
+    return r->time_of_them > there ? scaled(r->time_of_them - there, bytes, r->spilled) : 0;
 }
 
 static uint64_t clock_us(void)
@@ -185,7 +185,7 @@ static void migrate_launched(const struct noted *n, uint64_t spent)
     struct rate *r = rate_entry(n->kernel);
     r->spent += spent;
     r->blind += r->time ? 0 : n->bytes;
-    expect(scaled(r->time, n->bytes, r->bytes) + loss(r, n->hosted));
+    expect(scaled(r->time, n->bytes, r->bytes) + loss(r, n->spilled));
     zc_lock_drop(&rates_lock);
 }
 
@@ -196,14 +196,14 @@ static void migrate_timed(const void *noted, uint64_t microseconds)
     if (!zc_lock_take(&rates_lock))
         return;
     struct rate *r = rate_entry(n->kernel);
-    if (!n->hosted) {
+    if (!n->spilled) {
         r->bytes = n->bytes;
         r->time = time;
         expect(scaled(time, r->blind, n->bytes));
         r->blind = 0;
     } else {
         r->all = n->bytes;
-        r->hosted = n->hosted;
+        r->spilled = n->spilled;
         r->time_of_them = time;
     }
     zc_lock_drop(&rates_lock);
@@ -255,7 +255,7 @@ static void add_named(uint64_t word, void *arg)
     if (zc_vmm_is_fetched(v))
         return;
     n->note.bytes += block->size;
-    n->note.hosted += zc_block_spilled(block);
+    n->note.spilled += zc_block_spilled(block);
 }
 
 /* A kernel whose arguments nobody knows may use every block. */
@@ -583,9 +583,9 @@ static void use_timed(struct named *n)
     for (unsigned i = 0; i < n->count; i++)
         if (zc_block_spilled(n->of[i]) && !is_fetched(n->of[i]))
             consider(n->of[i], &r, n->note.bytes);
-    n->note.hosted = 0;
+    n->note.spilled = 0;
     for (unsigned i = 0; i < n->count; i++)
-        n->note.hosted += is_fetched(n->of[i]) ? 0 : zc_block_spilled(n->of[i]);
+        n->note.spilled += is_fetched(n->of[i]) ? 0 : zc_block_spilled(n->of[i]);
     migrate_launched(&n->note, r.spent - before);
 }
 
@@ -612,7 +612,7 @@ static CUresult migrate_use(const struct zc_launch *launch)
     struct named n;
     name_blocks(launch, &n);
     uint64_t start = zc_ticks();
-    if (n.note.hosted)
+    if (n.note.spilled)
         zc_regret_wait(untimed, &n.note.kernel, patience());
     count_wait(start);
     if (!n.count || !zc_driver_lock())
@@ -693,7 +693,7 @@ static CUresult migrate_before_launch(const struct zc_launch *launch)
     if (zc_capture_holds(launch->stream, launch->flavour) ||
         !zc_migrate_meets(launch->stream, launch->flavour) || zc_capture_any())
         return migrate_keeps(launch);
-    if (!__atomic_load_n(&zc_vmm_counts.hosted, __ATOMIC_RELAXED) && !migrate_fetches() &&
+    if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) && !migrate_fetches() &&
         __atomic_add_fetch(&moving.seen, 1, __ATOMIC_RELAXED) % SAMPLE)
         return CUDA_SUCCESS;
     zc_regret_collect();

@@ -500,7 +500,7 @@ static void note_at(struct zc_block *block, bool host)
     backing->spilled = host ? block->size : 0;
     zc_vmm_count_host_copy(backing->vmm, host || !backing->vmm->va.reads ? 0 : block->size);
     zc_block_spill(block, host);
-    __atomic_fetch_add(&zc_vmm_counts.hosted, host ? 1 : -1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_counts.spilled, host ? 1 : -1, __ATOMIC_RELAXED);
 }
 
 bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)

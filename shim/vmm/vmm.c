@@ -179,7 +179,7 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
 
 void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 {
-    __atomic_fetch_add(&zc_vmm_counts.hosted, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_counts.spilled, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&zc_vmm_counts.fetched, zc_vmm_may_fetch(v) ? change : 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&zc_vmm_counts.movable, change, __ATOMIC_RELEASE);
 }

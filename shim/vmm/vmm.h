@@ -64,7 +64,7 @@ static inline struct zc_movable *zc_movable(const struct zc_vmm *v)
 
 extern struct zc_vmm_counts {
     uint32_t movable; /* Blocks that move.  Atomic, as all are. */
-    uint32_t hosted;  /* Those of them in host memory, */
+    uint32_t spilled; /* Those of them in host memory, */
     uint32_t fetched; /* and of rules with `spill = fetch`. */
 } zc_vmm_counts;
 void zc_vmm_count_movable(const struct zc_vmm *v, int change);
