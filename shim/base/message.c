@@ -136,8 +136,8 @@ static void message_print(const char *text, bool last, bool logged)
     zc_message_raw(buf, line.len);
 }
 
-static void deliver(zc_message_sink sink, enum zc_severity severity, const char *code,
-                    const char *text, uint32_t count)
+static void message_deliver(zc_message_sink sink, enum zc_severity severity, const char *code,
+                            const char *text, uint32_t count)
 {
     bool logged = sink != NULL && sink(severity, code, text);
     if (count <= PRINTED_MAX)
@@ -151,12 +151,13 @@ static void deliver_held(zc_message_sink sink)
         struct held *h = &messages.held[i];
         const char *code = __atomic_exchange_n(&h->code, NULL, __ATOMIC_ACQUIRE);
         if (code != NULL)
-            deliver(sink, h->severity, code, h->text, h->count);
+            message_deliver(sink, h->severity, code, h->text, h->count);
     }
 }
 
 /* Until there is a sink. */
-static void hold(enum zc_severity severity, const char *code, const char *text, uint32_t count)
+static void message_hold(enum zc_severity severity, const char *code, const char *text,
+                         uint32_t count)
 {
     uint32_t i = __atomic_fetch_add(&messages.held_count, 1, __ATOMIC_RELAXED);
     if (i >= HELD)
@@ -170,8 +171,8 @@ static void hold(enum zc_severity severity, const char *code, const char *text, 
         deliver_held(sink);
 }
 
-static void say(bool urgent, enum zc_severity severity, const char *code, const char *fmt,
-                va_list ap)
+static void message_say(bool urgent, enum zc_severity severity, const char *code, const char *fmt,
+                        va_list ap)
 {
     zc_message_sink sink = __atomic_load_n(&messages.sink, __ATOMIC_ACQUIRE);
     char buf[LINE_MAX_BYTES];
@@ -181,16 +182,16 @@ static void say(bool urgent, enum zc_severity severity, const char *code, const 
     zc_text_cstr(&text);
     uint32_t count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
     if (sink != NULL || urgent)
-        deliver(sink, severity, code, buf, count);
+        message_deliver(sink, severity, code, buf, count);
     else
-        hold(severity, code, buf, count);
+        message_hold(severity, code, buf, count);
 }
 
 void zc_message(enum zc_severity severity, const char *code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(false, severity, code, fmt, ap);
+    message_say(false, severity, code, fmt, ap);
     va_end(ap);
 }
 
@@ -198,7 +199,7 @@ void zc_message_urgent(const char *code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(true, ZC_ERROR, code, fmt, ap);
+    message_say(true, ZC_ERROR, code, fmt, ap);
     va_end(ap);
 }
 

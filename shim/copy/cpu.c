@@ -51,7 +51,7 @@ static bool cpu_side(const struct zc_operand *b)
            (b->side == ZC_SIDE_ANY ? zc_readable(b->address) : b->address != 0);
 }
 
-static bool is_pageable(const struct zc_operand *b)
+static bool cpu_is_pageable(const struct zc_operand *b)
 {
     return b->real == ZC_KIND_PAGEABLE || b->staged;
 }
@@ -115,7 +115,7 @@ static void CUDA_CB run_pending(void *data)
     put_record(p);
 }
 
-static void copy_now(const struct zc_copy *c)
+static void cpu_copy_now(const struct zc_copy *c)
 {
     struct job job = job_of(c);
     job_run(&job);
@@ -136,7 +136,7 @@ static void copy_drained(struct zc_copy *c)
 {
     c->result = zc_copy_drain(c);
     if (c->result == CUDA_SUCCESS)
-        copy_now(c);
+        cpu_copy_now(c);
 }
 
 /* Puts the copy into the stream.  The driver's own copy between two host ranges would wait for the
@@ -163,7 +163,7 @@ static void copy_in_order(struct zc_copy *c, bool stage)
 void zc_cpu_copy(struct zc_copy *c)
 {
     if (c->way == ZC_WAY_CPU)
-        copy_now(c);
+        cpu_copy_now(c);
     else if (c->way == ZC_WAY_CPU_WAIT)
         copy_drained(c);
     else
@@ -215,6 +215,6 @@ uint32_t zc_cpu_facts(const struct zc_copy *c)
     bool in_call = c->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
     return ZC_FACT_IF(MAPPED, copy && (is_mapped(&c->dst) || is_mapped(&c->src))) |
            ZC_FACT_IF(SHORT, line && c->bytes <= STAGE_MAX && !in_order) |
-           ZC_FACT_IF(TO_PAGEABLE, is_pageable(&c->dst)) |
-           ZC_FACT_IF(FROM_PAGEABLE, is_pageable(&c->src) || in_call);
+           ZC_FACT_IF(TO_PAGEABLE, cpu_is_pageable(&c->dst)) |
+           ZC_FACT_IF(FROM_PAGEABLE, cpu_is_pageable(&c->src) || in_call);
 }

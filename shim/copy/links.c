@@ -399,7 +399,7 @@ static bool link_drain(struct link *link)
 
 /* Gives a peer's link the part that begins at `at`, and lets the copy's stream wait for it. Returns
  * how many bytes of it the own link has not to carry, from its beginning on. */
-static size_t send_part(struct job *job, struct link *link, size_t at)
+static size_t links_send_part(struct job *job, struct link *link, size_t at)
 {
     const struct zc_copy *c = job->c;
     size_t sent = 0, chunk = job->part / CHUNKS_LEAST;
@@ -430,7 +430,7 @@ static void send_all(struct job *job, const uint8_t *peers, unsigned count)
     c->copies = 0;
     c->result = send_own(job, 0, at);
     for (unsigned i = 0; i < count && c->result == CUDA_SUCCESS; i++, at += job->part) {
-        size_t sent = send_part(job, &links.of[peers[i]], at);
+        size_t sent = links_send_part(job, &links.of[peers[i]], at);
         if (sent < job->part)
             c->result = send_own(job, at + sent, job->part - sent);
         c->links += sent > 0;
@@ -471,7 +471,7 @@ bool zc_links_copy(struct zc_copy *c)
 }
 
 /* Gives the context on a device back, if there is one and it has nothing to do. */
-static bool give_back(int device, bool lost)
+static bool links_give_back(int device, bool lost)
 {
     struct link *link = &links.of[device];
     if (!link_claim(link))
@@ -491,7 +491,7 @@ static unsigned links_reclaim(int place)
     CUdevice device;
     return (place == ZC_PLACE_COUNT || place == ZC_PLACE_DEVICE) &&
            zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < ZC_LINKS_MAX &&
-           give_back(device, true);
+           links_give_back(device, true);
 }
 
 void zc_links_small(void)
@@ -500,7 +500,7 @@ void zc_links_small(void)
         zc_life_closing())
         return;
     for (int i = 0; i < ZC_LINKS_MAX; i++)
-        if (give_back(i, false))
+        if (links_give_back(i, false))
             zc_log_warn(ZC_NOTE, "links", "a context is given back, as copies are small now");
 }
 

@@ -22,7 +22,7 @@
 #define FIRST_CPUS 8u
 
 /* Pageable memory: unknown to the driver.  Calls may name any address as host memory. */
-static bool is_pageable(const struct zc_operand *b)
+static bool parallel_is_pageable(const struct zc_operand *b)
 {
     bool named = b->side == ZC_SIDE_HOST || b->side == ZC_SIDE_ANY;
     return named && b->real == ZC_KIND_PAGEABLE && b->address && (!b->block || b->extent) &&
@@ -37,8 +37,8 @@ static bool waits_here(const struct zc_copy *c)
 
 uint32_t zc_parallel_facts(const struct zc_copy *c)
 {
-    bool in = is_pageable(&c->src) && zc_operand_on_device(&c->dst, c->bytes);
-    bool right = in || (is_pageable(&c->dst) && zc_operand_on_device(&c->src, c->bytes));
+    bool in = parallel_is_pageable(&c->src) && zc_operand_on_device(&c->dst, c->bytes);
+    bool right = in || (parallel_is_pageable(&c->dst) && zc_operand_on_device(&c->src, c->bytes));
     right =
         right && zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL && (in || waits_here(c));
     return ZC_FACT_IF(THREADS, right) | ZC_FACT_IF(INWARD, right && in);

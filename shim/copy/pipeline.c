@@ -147,7 +147,7 @@ static CUresult part_transfer(const struct job *job, size_t n)
 }
 
 /* Gives the next part to the copy engine, if it is ready.  False if nothing was done. */
-static bool send_part(struct job *job)
+static bool pipeline_send_part(struct job *job)
 {
     struct zc_copy *c = job->p.c;
     size_t n = part_at(job, job->sent);
@@ -190,10 +190,10 @@ static bool pipeline_failed(const struct job *job)
 static void pipeline_drive(struct job *job)
 {
     struct zc_copy *c = job->p.c;
-    while (!job->p.in && send_part(job))
+    while (!job->p.in && pipeline_send_part(job))
         ;
     while (job->passed < job->bytes && !pipeline_failed(job)) {
-        bool sent = send_part(job), grown = zc_crew_grow(&job->crew);
+        bool sent = pipeline_send_part(job), grown = zc_crew_grow(&job->crew);
         if (c->result == CUDA_SUCCESS && !land_part(job) && !sent && !grown &&
             !next_piece(&job->crew, 0))
             sched_yield();

@@ -76,7 +76,7 @@ char *zc_ring_memory(unsigned slot)
 }
 
 /* Takes a slot that is free, or whose copy has passed. */
-static bool slot_take(unsigned i)
+static bool ring_slot_take(unsigned i)
 {
     if (slot_claim(i, SLOT_FREE))
         return true;
@@ -93,7 +93,7 @@ static bool slot_take(unsigned i)
 int zc_ring_try(void)
 {
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++)
-        if (slot_take(i))
+        if (ring_slot_take(i))
             return (int)i;
     return -1;
 }

@@ -13,7 +13,7 @@
 
 /* Sends one part of the copy through a slot.  Without a slot the driver copies it, and the call
  * waits. */
-static CUresult send_part(const struct zc_copy *c, size_t at, size_t n)
+static CUresult staged_send_part(const struct zc_copy *c, size_t at, size_t n)
 {
     unsigned slot = zc_ring_take();
     const char *from = (const char *)c->src.address + at;
@@ -48,7 +48,8 @@ void zc_staged_send(struct zc_copy *c)
 {
     c->copies = (c->bytes + ZC_RING_SLOT - 1) / ZC_RING_SLOT;
     for (size_t at = 0; at < c->bytes && c->result == CUDA_SUCCESS; at += ZC_RING_SLOT)
-        c->result = send_part(c, at, c->bytes - at < ZC_RING_SLOT ? c->bytes - at : ZC_RING_SLOT);
+        c->result =
+            staged_send_part(c, at, c->bytes - at < ZC_RING_SLOT ? c->bytes - at : ZC_RING_SLOT);
 }
 
 uint32_t zc_staged_facts(const struct zc_copy *c)

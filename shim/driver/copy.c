@@ -55,7 +55,7 @@ void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
 }
 
 /* The side that a CUmemorytype means, and which of the two address fields it uses. */
-static enum zc_side side_of(CUmemorytype type)
+static enum zc_side copy_side_of(CUmemorytype type)
 {
     switch (type) {
     case CU_MEMORYTYPE_HOST:
@@ -90,7 +90,7 @@ static bool set_region(struct zc_operand *b, CUmemorytype type, const void *host
                        CUdeviceptr device, size_t pitch, size_t height, const size_t at[3],
                        const size_t extent[3])
 {
-    enum zc_side side = side_of(type);
+    enum zc_side side = copy_side_of(type);
     CUdeviceptr base = side == ZC_SIDE_HOST ? (CUdeviceptr)host : device;
     bool backwards = (ptrdiff_t)pitch < 0;
     size_t packed = backwards ? 0 - pitch : pitch ? pitch : zc_sum(at[0], extent[0]);

@@ -78,13 +78,13 @@ static CUresult record_batch(const struct zc_entry *entry, const struct batch *b
 }
 
 /* Names the rule of a side that libzc made. */
-static CUresult diagnose(const struct zc_copy *c, CUresult code)
+static CUresult batch_diagnose(const struct zc_copy *c, CUresult code)
 {
     return zc_diagnose(c->fn, zc_placed_at(c->dst.address) ? c->dst.address : c->src.address, code);
 }
 
 /* Prepares both sides for the driver; returns an error if it may not be given them. */
-static CUresult leave(struct zc_copy *c)
+static CUresult batch_leave(struct zc_copy *c)
 {
     bool graph = zc_capture_holds(c->stream, c->flavour);
     c->facts = ZC_FACT_IF(CAPTURE, zc_capture_any());
@@ -102,7 +102,7 @@ static CUresult leave(struct zc_copy *c)
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_sides_open(c);
-    return result == CUDA_SUCCESS ? result : diagnose(c, result);
+    return result == CUDA_SUCCESS ? result : batch_diagnose(c, result);
 }
 
 /* The same for an element, and for the word where a decompression counts. */
@@ -111,14 +111,14 @@ static CUresult leave_element(const struct zc_entry *entry, const struct batch *
     CUDA_MEMCPY3D as;
     struct zc_copy c;
     describe_element(entry, b, i, &c, &as);
-    CUresult result = c.on ? leave(&c) : CUDA_SUCCESS;
+    CUresult result = c.on ? batch_leave(&c) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS || !b->packed || !c.on)
         return result;
     zc_copy_init(&c, entry->fn, entry->flavour);
     zc_copy_on_stream(&c, b->stream);
     zc_describe_line(&c, ZC_SIDE_ANY, (CUdeviceptr)b->packed[i].dstActBytes, ZC_SIDE_NONE, 0,
                      sizeof(cuuint32_t));
-    return leave(&c);
+    return batch_leave(&c);
 }
 
 /* Prepares all operands, and what a launch needs.  In a graph a newer driver makes one node of a
@@ -156,7 +156,7 @@ static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, u
         struct zc_copy c;
         describe_element(entry, b, i, &c, &as);
         if (zc_placed_at(c.dst.address) || zc_placed_at(c.src.address))
-            return diagnose(&c, result);
+            return batch_diagnose(&c, result);
     }
     return result;
 }

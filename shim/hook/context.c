@@ -44,7 +44,7 @@ static void forget_block(struct zc_block *block)
 }
 
 /* The driver has freed its own memory: removes it from the ledger, and gives libzc's back. */
-static void forget_context(CUcontext context, bool primary)
+static void context_forget(CUcontext context, bool primary)
 {
     struct collect c = {.context = context, .primary = primary};
     zc_modules_context_lost(context);
@@ -78,7 +78,7 @@ static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUconte
                             bool primary)
 {
     if (result == CUDA_SUCCESS && gone)
-        forget_context(gone, primary);
+        context_forget(gone, primary);
     zc_place_resume();
     zc_leaving_end(leaving);
     return result;

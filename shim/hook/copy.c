@@ -91,7 +91,7 @@ static bool carry_out(struct zc_copy *c)
     }
 }
 
-static void plan(struct zc_copy *c, bool ours, bool large)
+static void copy_plan(struct zc_copy *c, bool ours, bool large)
 {
     c->facts = ZC_FACT_IF(OURS, ours) | ZC_FACT_IF(LARGE, large) | ZC_FACT_IF(ASYNC, c->async) |
                ZC_FACT_IF(CAPTURE, zc_capture_any()) |
@@ -122,7 +122,7 @@ __attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool larg
     bool answered;
     do { /* Other threads may change what lies behind a block of `shared` meanwhile. */
         do
-            plan(c, ours, large);
+            copy_plan(c, ours, large);
         while (!zc_sides_keep(c));
         answered = carry_out(c);
     } while (!answered && c->way == ZC_WAY_PAIR);
@@ -157,7 +157,7 @@ static bool has_source(const struct zc_copy *c)
            (c->src.asked == ZC_KIND_PAGEABLE || c->dst.asked == ZC_KIND_PAGEABLE);
 }
 
-static void record(const struct zc_copy *c, struct zc_transfer *t)
+static void copy_record(const struct zc_copy *c, struct zc_transfer *t)
 {
     if (has_source(c))
         zc_source_tell(t, c->dst.address, c->src.address);
@@ -176,7 +176,7 @@ static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
             continue;
         t->outcome = (enum zc_outcome)i;
         t->bytes = c->part[i];
-        record(c, t);
+        copy_record(c, t);
         t->continues = true;
         t->ticks = 0;
     }
@@ -241,7 +241,7 @@ static bool fails_in_every_place(const struct zc_copy *c)
 }
 
 /* Reports a refusal, unless `shared` has reported it already. */
-static CUresult refused(const struct zc_copy *c)
+static CUresult copy_refused(const struct zc_copy *c)
 {
     const struct zc_operand *b = zc_operand_converted(&c->dst) ? &c->dst : &c->src;
     if (!zc_operand_converted(b) || c->answered || fails_in_every_place(c))
@@ -313,11 +313,11 @@ CUresult zc_copy_before_node(struct zc_copy *c)
 CUresult zc_copy_after_node(struct zc_copy *c, CUresult result)
 {
     c->result = result;
-    return result == CUDA_ERROR_INVALID_VALUE && c->on ? refused(c) : result;
+    return result == CUDA_ERROR_INVALID_VALUE && c->on ? copy_refused(c) : result;
 }
 
 /* A captured copy or set has not happened yet; it is counted at the launches of its graph. */
-static inline bool counts(const struct zc_copy *c)
+static inline bool copy_counts(const struct zc_copy *c)
 {
     return c->bytes && !(c->async && zc_capture_holds(c->stream, c->flavour));
 }
@@ -332,7 +332,7 @@ __attribute__((noinline)) static void count(const struct zc_copy *c)
     if (__builtin_expect(c->way == ZC_WAY_PAIR, 0))
         record_parts(c, &t);
     else
-        record(c, &t);
+        copy_record(c, &t);
 }
 
 /* Another thread's copy may have registered the block, as one with its neighbours, between the plan
@@ -349,8 +349,8 @@ __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
     if (c->result == CUDA_SUCCESS && (c->way == ZC_WAY_FORWARD_WAIT || is_staged_late(c)))
         c->result = zc_staged_wait(c);
     if (c->result != CUDA_SUCCESS)
-        c->result = refused(c);
-    else if (c->way != ZC_WAY_REMAP && c->way != ZC_WAY_SPLIT && counts(c))
+        c->result = copy_refused(c);
+    else if (c->way != ZC_WAY_REMAP && c->way != ZC_WAY_SPLIT && copy_counts(c))
         count(c);
     zc_sides_end(c);
     zc_place_tidy();
@@ -372,8 +372,8 @@ CUresult zc_copy_end(struct zc_copy *c)
     if (__builtin_expect(c->planned, 0))
         return end_planned(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
-        return refused(c);
-    if (__builtin_expect(!counts(c), 0))
+        return copy_refused(c);
+    if (__builtin_expect(!copy_counts(c), 0))
         return CUDA_SUCCESS;
     if (__builtin_expect(only_counted(c), 1))
         zc_traffic_moved(zc_copy_asked(c), c->bytes, zc_ticks() - c->start, c->dst.block,

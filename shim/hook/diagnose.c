@@ -122,7 +122,7 @@ void zc_diagnose_kernel(enum zc_fn fn)
         zc_fn_name(fn), zc_text_cstr(&text));
 }
 
-static CUresult nothing(const struct zc_launch *launch)
+static CUresult diagnose_nothing(const struct zc_launch *launch)
 {
     (void)launch;
     return CUDA_SUCCESS;
@@ -132,5 +132,5 @@ static CUresult nothing(const struct zc_launch *launch)
 void zc_diagnose_watch(void)
 {
     if (!placed())
-        zc_launch_call(ZC_LAUNCH_DIAGNOSE, nothing);
+        zc_launch_call(ZC_LAUNCH_DIAGNOSE, diagnose_nothing);
 }

@@ -104,7 +104,7 @@ static void take_out(struct zc_graph_nodes *from, const struct zc_graph_nodes *c
 }
 
 /* Notes that nodes of an executable graph were given other parameters.  `changed` is dropped. */
-static void change(CUgraphExec handle, struct zc_graph_nodes *changed)
+static void graph_change(CUgraphExec handle, struct zc_graph_nodes *changed)
 {
     struct exec *x = open_exec(handle);
     if (x) {
@@ -141,14 +141,15 @@ static CUresult before_node(struct zc_copy *c, const struct zc_entry *entry,
 }
 
 /* After the driver has answered for a node in an executable graph. */
-static CUresult replaced(struct zc_copy *c, CUgraphExec exec, CUgraphNode node, CUresult result)
+static CUresult graph_replaced(struct zc_copy *c, CUgraphExec exec, CUgraphNode node,
+                               CUresult result)
 {
     struct zc_graph_nodes changed = {.count = 0};
     if (result != CUDA_SUCCESS)
         return is_stranger(exec, node) ? result : zc_copy_after_node(c, result);
     if (c->shape != ZC_SHAPE_NONE && c->on) {
         zc_graph_add(&changed, node, c);
-        change(exec, &changed);
+        graph_change(exec, &changed);
     }
     return result;
 }
@@ -161,7 +162,7 @@ static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child
     if (result == CUDA_SUCCESS && zc_life_on() &&
         zc_real.cuGraphChildGraphNodeGetGraph(node, &named) == CUDA_SUCCESS) {
         zc_graph_read(&changed, named, child);
-        change(exec, &changed);
+        graph_change(exec, &changed);
     }
     return result;
 }
@@ -182,7 +183,7 @@ static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child
         if (params)                                                                                \
             memcpy(&any.member, params, sizeof(*params));                                          \
         const CUgraphNodeParams *p = params ? zc_describe_if(node, &any) : NULL;                   \
-        return PREPARED(p, NULL, replaced(&c, exec, node, real(__VA_ARGS__)));                     \
+        return PREPARED(p, NULL, graph_replaced(&c, exec, node, real(__VA_ARGS__)));               \
     }
 
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
@@ -206,8 +207,8 @@ static CUcontext context_of(const CUgraphNodeParams *p)
                                                   : NULL;
 }
 
-static CUresult added(struct zc_copy *c, const struct zc_entry *entry, const CUgraphNodeParams *p,
-                      CUresult result)
+static CUresult graph_added(struct zc_copy *c, const struct zc_entry *entry,
+                            const CUgraphNodeParams *p, CUresult result)
 {
     if (result == CUDA_SUCCESS && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
@@ -221,7 +222,7 @@ ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *d
     const CUgraphNodeParams *p = node && graph ? params : NULL;
     const struct zc_behind behind = {node, graph, dependencies, NULL, count, context_of(p)};
     return PREPARED(p, &behind,
-                    added(&c, entry, p, real(node, graph, dependencies, count, params)));
+                    graph_added(&c, entry, p, real(node, graph, dependencies, count, params)));
 }
 
 ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
@@ -229,8 +230,9 @@ ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode
 {
     const CUgraphNodeParams *p = node && graph ? params : NULL;
     const struct zc_behind behind = {node, graph, dependencies, edges, count, context_of(p)};
-    return PREPARED(p, &behind,
-                    added(&c, entry, p, real(node, graph, dependencies, edges, count, params)));
+    return PREPARED(
+        p, &behind,
+        graph_added(&c, entry, p, real(node, graph, dependencies, edges, count, params)));
 }
 
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
@@ -241,7 +243,7 @@ ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
         zc_migrate_keep_all(entry->fn);
     return PREPARED(p, NULL,
                     child ? replaced_child(exec, node, p->graph.graph, real(exec, node, params))
-                          : replaced(&c, exec, node, real(exec, node, params)));
+                          : graph_replaced(&c, exec, node, real(exec, node, params)));
 }
 
 ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
@@ -297,8 +299,8 @@ static void snapshot(CUgraphExec handle, struct zc_graph_nodes *out)
 
 /* Other blocks than when the graph was made may be at its addresses, and other pages behind those.
  * *late: see zc_side_launched(). */
-static CUresult make_ready(enum zc_fn fn, const struct zc_graph_nodes *nodes, bool watched,
-                           const struct zc_rule **late)
+static CUresult graph_make_ready(enum zc_fn fn, const struct zc_graph_nodes *nodes, bool watched,
+                                 const struct zc_rule **late)
 {
     CUresult result = nodes->unknown ? zc_unknown_value(fn) : CUDA_SUCCESS;
     for (size_t i = 0; i < 2 * (size_t)nodes->count && result == CUDA_SUCCESS; i++) {
@@ -343,7 +345,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     CUresult result = watched ? zc_launch_prepare(&launch) : CUDA_SUCCESS;
     uint64_t start = zc_ticks();
     if (result == CUDA_SUCCESS)
-        result = make_ready(entry->fn, &nodes, watched, &late);
+        result = graph_make_ready(entry->fn, &nodes, watched, &late);
     if (result == CUDA_SUCCESS)
         result = ZC_HOLDING_STILL(real(exec, stream));
     if (result == CUDA_SUCCESS)

@@ -21,7 +21,7 @@ static struct zc_choice go_on(void *real)
     return (struct zc_choice){real, NULL};
 }
 
-static struct zc_choice answer(void *address)
+static struct zc_choice loader_answer(void *address)
 {
     return (struct zc_choice){address, (void *)1};
 }
@@ -43,12 +43,12 @@ zc_dlsym_choose(void *handle, const char *name)
          * function, the wrapper could call nothing, so the program gets the answer that it would
          * get without libzc. */
         bool behind = zc_real_find(NULL) && zc_driver_has(address);
-        return answer(behind ? address : zc_real_dlsym(RTLD_NEXT, name));
+        return loader_answer(behind ? address : zc_real_dlsym(RTLD_NEXT, name));
     }
     void *given = address ? zc_real_answer(name, address) : address;
     /* RTLD_DEFAULT includes the caller's own libraries, and dlerror(3) names the caller: so the
      * real function looks up everything that libzc leaves alone. */
-    return given != address ? answer(given) : go_on((void *)zc_real_dlsym);
+    return given != address ? loader_answer(given) : go_on((void *)zc_real_dlsym);
 }
 
 /* Tells of the first object of each kind that was opened out of libzc's reach. */

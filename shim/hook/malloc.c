@@ -158,7 +158,7 @@ static void find_real_malloc(void)
         find_real_malloc();                                                                        \
         return next.name args;                                                                     \
     }
-static void *nothing(void)
+static void *malloc_nothing(void)
 {
     errno = ENOMEM;
     return NULL;
@@ -166,21 +166,21 @@ static void *nothing(void)
 static void *boot_array(size_t count, size_t n)
 {
     size_t bytes;
-    return __builtin_mul_overflow(count, n, &bytes) ? nothing() : boot_get(bytes);
+    return __builtin_mul_overflow(count, n, &bytes) ? malloc_nothing() : boot_get(bytes);
 }
 static void *boot_grow(void *p, size_t n)
 {
-    return p && !is_boot(p) ? nothing() : boot_move(boot_get(n), p, n);
+    return p && !is_boot(p) ? malloc_nothing() : boot_move(boot_get(n), p, n);
 }
 FIRST_OR(malloc, void *, (size_t n), (n), boot_get(n))
 FIRST_OR(calloc, void *, (size_t count, size_t n), (count, n), boot_array(count, n))
 FIRST_OR(realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
-FIRST_OR(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n), nothing())
-FIRST_OR(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), nothing())
+FIRST_OR(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n), malloc_nothing())
+FIRST_OR(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), malloc_nothing())
 FIRST_OR(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n), ENOMEM)
-FIRST_OR(memalign, void *, (size_t alignment, size_t n), (alignment, n), nothing())
-FIRST_OR(valloc, void *, (size_t n), (n), nothing())
-FIRST_OR(pvalloc, void *, (size_t n), (n), nothing())
+FIRST_OR(memalign, void *, (size_t alignment, size_t n), (alignment, n), malloc_nothing())
+FIRST_OR(valloc, void *, (size_t n), (n), malloc_nothing())
+FIRST_OR(pvalloc, void *, (size_t n), (n), malloc_nothing())
 FIRST_OR(malloc_usable_size, size_t, (void *p), (p), is_boot(p) ? boot_size(p) : 0)
 FIRST_OR(__libc_realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
 FIRST_OR(free, void, (void *p), (p), (void)boot_put(p))
@@ -202,7 +202,7 @@ void zc_malloc_load(void)
 #define SLOW __attribute__((noinline)) static
 
 /* True for a pointer that the next allocator may have at once. */
-static bool plain(const void *p)
+static bool malloc_plain(const void *p)
 {
     return LIKELY(!zc_hostmem_owns(p) && !__atomic_load_n(&next.careful, __ATOMIC_RELAXED));
 }
@@ -267,7 +267,7 @@ SLOW void free_with_care(void *p)
 
 EXPORT void free(void *p)
 {
-    if (plain(p))
+    if (malloc_plain(p))
         next.free(p);
     else
         free_with_care(p);
@@ -324,7 +324,7 @@ RESIZE(reallocarray, (void *p, size_t count, size_t n), (p, count, n), count *n)
 
 EXPORT void *realloc(void *p, size_t n)
 {
-    return zc_hostmem_small(n) && plain(p) ? next.realloc(p, n) : large_realloc(p, n);
+    return zc_hostmem_small(n) && malloc_plain(p) ? next.realloc(p, n) : large_realloc(p, n);
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
@@ -334,8 +334,8 @@ EXPORT void *reallocarray(void *p, size_t count, size_t n)
         errno = ENOMEM; /* The block is unchanged. */
         return NULL;
     }
-    return zc_hostmem_small(bytes) && plain(p) ? next.reallocarray(p, count, n)
-                                               : large_reallocarray(p, count, n);
+    return zc_hostmem_small(bytes) && malloc_plain(p) ? next.reallocarray(p, count, n)
+                                                      : large_reallocarray(p, count, n);
 }
 
 SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)

@@ -52,7 +52,7 @@ static const char *register_text(const char *domain, const char *name)
     return kept(name);
 }
 
-static int push(const char *name)
+static int nvtx_push(const char *name)
 {
     return zc_ranges_push(NULL, name);
 }
@@ -60,7 +60,7 @@ static int push(const char *name)
 static int push_wide(const void *name)
 {
     (void)name;
-    return push(NULL);
+    return nvtx_push(NULL);
 }
 
 static int domain_push(const char *domain, const struct attributes *a)
@@ -90,7 +90,7 @@ static const struct {
         module, number, (function)(answer)                                                         \
     }
     ANSWER(CORE, 8, push_attributes), /* nvtxRangePushEx */
-    ANSWER(CORE, 9, push),            /* nvtxRangePushA */
+    ANSWER(CORE, 9, nvtx_push),       /* nvtxRangePushA */
     ANSWER(CORE, 10, push_wide),      /* nvtxRangePushW */
     ANSWER(CORE, 11, pop),            /* nvtxRangePop */
     ANSWER(CORE2, 4, domain_push),    /* nvtxDomainRangePushEx */

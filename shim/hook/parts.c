@@ -29,7 +29,7 @@ static CUdeviceptr first_of(const struct zc_operand *b, const struct box *box)
     return first;
 }
 
-static struct box whole(const struct zc_copy *c)
+static struct box parts_whole(const struct zc_copy *c)
 {
     struct box box = {{0, 0, 0}, {c->bytes, 1, 1}};
     bool rows = c->shape == ZC_SHAPE_STRIDED || (c->shape == ZC_SHAPE_SET && c->extent[1] > 1);
@@ -40,8 +40,8 @@ static struct box whole(const struct zc_copy *c)
 
 /* Cuts a box at a border in one of its sides, or next to the row or slice that the border lies in.
  * False if nothing crosses one.  Addresses grow with slices, rows and bytes in turn. */
-static bool cut(const struct zc_operand *b, const struct box *box, struct box *low,
-                struct box *high)
+static bool parts_cut(const struct zc_operand *b, const struct box *box, struct box *low,
+                      struct box *high)
 {
     CUdeviceptr first = first_of(b, box), border = zc_block_border(b->block, first);
     if (!border || border - first >= span_of(b, box, 3))
@@ -88,7 +88,7 @@ static CUresult array_line(const struct zc_copy *c)
                                          : CALL_SYNC(c, cuMemcpyAtoD_v2, dst, c->array, at, n);
 }
 
-static CUresult line(const struct zc_copy *c)
+static CUresult parts_line(const struct zc_copy *c)
 {
     CUdeviceptr dst = c->dst.address, src = c->src.address;
     if (c->dst.side == ZC_SIDE_ARRAY || c->src.side == ZC_SIDE_ARRAY)
@@ -112,7 +112,7 @@ static CUresult line(const struct zc_copy *c)
          : CALL(c, cuMemsetD##bits##_v2, cuMemsetD##bits##Async, (c)->dst.address,                 \
                 (type)(c)->value, (c)->bytes / sizeof(type)))
 
-static CUresult set(const struct zc_copy *c)
+static CUresult parts_set(const struct zc_copy *c)
 {
     return c->unit == 4   ? SET(c, 32, unsigned)
            : c->unit == 2 ? SET(c, 16, unsigned short)
@@ -125,7 +125,7 @@ static CUresult set(const struct zc_copy *c)
      (p)->dstXInBytes += (box)->at[0], (p)->dstY += (box)->at[1],                                  \
      (p)->WidthInBytes = (box)->extent[0], (p)->Height = (box)->extent[1])
 
-static CUDA_MEMCPY3D moved(const struct zc_copy *c, const struct box *box)
+static CUDA_MEMCPY3D parts_moved(const struct zc_copy *c, const struct box *box)
 {
     CUDA_MEMCPY3D p = *(const CUDA_MEMCPY3D *)c->given;
     p.srcHeight = p.srcHeight ? p.srcHeight : p.Height;
@@ -148,13 +148,13 @@ static CUresult strided(const struct zc_copy *c, const struct box *box)
     union {
         CUDA_MEMCPY3D own;
         CUDA_MEMCPY3D_PEER peer;
-    } p = {.own = moved(c, box)};
+    } p = {.own = parts_moved(c, box)};
     return c->dst.context ? CALL(c, cuMemcpy3DPeer, cuMemcpy3DPeerAsync, &p.peer)
                           : CALL(c, cuMemcpy3D_v2, cuMemcpy3DAsync_v2, &p.own);
 }
 
 /* Describes one side of a part. */
-static struct zc_operand side_of(const struct zc_operand *b, const struct box *box)
+static struct zc_operand parts_side_of(const struct zc_operand *b, const struct box *box)
 {
     struct zc_operand side = *b;
     side.block = NULL;
@@ -175,15 +175,15 @@ static void make_part(struct zc_copy *c, const struct box *box, const void *arg)
     part.way = ZC_WAY_FORWARD;
     part.held = part.planned = false;
     part.start = zc_ticks();
-    part.dst = side_of(&c->dst, box);
-    part.src = side_of(&c->src, box);
+    part.dst = parts_side_of(&c->dst, box);
+    part.src = parts_side_of(&c->src, box);
     for (int d = 0; d < 3; d++)
         part.extent[d] = box->extent[d];
     part.bytes = box->extent[0] * box->extent[1] * box->extent[2];
     part.array_at += box->at[0];
     if (!calls->begin(&part))
-        part.result = c->shape == ZC_SHAPE_LINE  ? line(&part)
-                      : c->shape == ZC_SHAPE_SET ? set(&part)
+        part.result = c->shape == ZC_SHAPE_LINE  ? parts_line(&part)
+                      : c->shape == ZC_SHAPE_SET ? parts_set(&part)
                                                  : strided(&part, box);
     /* These forms read the source in the order of their stream. */
     if (part.way == ZC_WAY_FORWARD && c->order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)
@@ -209,7 +209,7 @@ static void add_part(struct zc_copy *c, const struct box *box, const void *arg)
                                            .height = box->extent[1]};
         c->result = zc_real.cuGraphAddMemsetNode(&node, graph, NULL, 0, &p, c->behind->context);
     } else {
-        const CUDA_MEMCPY3D p = moved(c, box);
+        const CUDA_MEMCPY3D p = parts_moved(c, box);
         c->result = zc_real.cuGraphAddMemcpyNode(&node, graph, NULL, 0, &p, c->behind->context);
     }
 }
@@ -217,11 +217,11 @@ static void add_part(struct zc_copy *c, const struct box *box, const void *arg)
 /* Does something for each part. */
 typedef void part_fn(struct zc_copy *c, const struct box *box, const void *arg);
 
-static void make(struct zc_copy *c, const struct box *box, part_fn *part, const void *arg)
+static void parts_make(struct zc_copy *c, const struct box *box, part_fn *part, const void *arg)
 {
     struct box rest = *box, low, high;
-    while (cut(&c->dst, &rest, &low, &high) || cut(&c->src, &rest, &low, &high)) {
-        make(c, &low, part, arg);
+    while (parts_cut(&c->dst, &rest, &low, &high) || parts_cut(&c->src, &rest, &low, &high)) {
+        parts_make(c, &low, part, arg);
         if (c->result != CUDA_SUCCESS)
             return;
         rest = high;
@@ -231,9 +231,9 @@ static void make(struct zc_copy *c, const struct box *box, part_fn *part, const 
 
 void zc_parts_copy(struct zc_copy *c, const struct zc_parts_calls *calls)
 {
-    struct box box = whole(c);
+    struct box box = parts_whole(c);
     if (divisible(c))
-        make(c, &box, make_part, calls);
+        parts_make(c, &box, make_part, calls);
     else
         c->result = CUDA_ERROR_INVALID_VALUE;
 }
@@ -241,13 +241,13 @@ void zc_parts_copy(struct zc_copy *c, const struct zc_parts_calls *calls)
 CUresult zc_parts_node(struct zc_copy *c)
 {
     const struct zc_behind *at = c->behind;
-    const struct box box = whole(c);
+    const struct box box = parts_whole(c);
     CUgraphNodeParams child = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
     CUgraph graph;
     c->result = divisible(c) ? zc_real.cuGraphCreate(&graph, 0) : CUDA_ERROR_INVALID_VALUE;
     if (c->result != CUDA_SUCCESS)
         return c->result;
-    make(c, &box, add_part, &graph);
+    parts_make(c, &box, add_part, &graph);
     child.graph.graph = graph;
     if (c->result == CUDA_SUCCESS && at->edges)
         c->result =

@@ -72,7 +72,7 @@ static void describe_gpu(int ordinal, struct zc_log_gpu *gpu)
 
 /* Asks the driver for its version and devices.  Before cuInit it says nothing, and the fields stay
  * unknown. */
-static void write_meta(void)
+static void process_write_meta(void)
 {
     char gpu[256] = "";
     struct zc_log_meta meta = {
@@ -175,7 +175,7 @@ bool zc_process_start(void)
     }
     open_log();
     zc_modules_start(zc_rules());
-    write_meta();
+    process_write_meta();
     announce();
     zc_hostmem_start();
     return zc_counters() != NULL;

@@ -61,7 +61,7 @@ static CUresult put_int_since(int version, void *data, int value)
 }
 
 /* True for a block with all its memory on its device. */
-static bool on_device(const struct zc_block *b)
+static bool query_on_device(const struct zc_block *b)
 {
     return zc_place_on_device(b) >= (int64_t)b->size;
 }
@@ -71,7 +71,7 @@ static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct 
                           CUdeviceptr ptr)
 {
     int reached = 0;
-    if (!on_device(b) ||
+    if (!query_on_device(b) ||
         real(&reached, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, ptr) != CUDA_SUCCESS)
         return 0;
     return reached;
@@ -99,8 +99,8 @@ static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct
  * decompression engine can use the block, because a program that asks has another way if they
  * can't.  The id is libzc's, because the memory may have been another block's before, or change.
  */
-static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
-                       void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+static CUresult query_answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
+                             void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     bool hosted = zc_block_hosted(b);
     if (!data || (b->flags & ZC_BLOCK_QUARANTINED))
@@ -159,7 +159,7 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
 {
     const struct zc_block *b = asked_about(ptr);
     if (b)
-        return answer(real, b, data, attribute, ptr);
+        return query_answer(real, b, data, attribute, ptr);
     return zc_in_margin(ptr) ? CUDA_ERROR_INVALID_VALUE : real(data, attribute, zc_disguise(ptr));
 }
 
@@ -180,7 +180,8 @@ ZC_BODY(cuPointerGetAttributes,
         if (host && *(const CUdeviceptr *)data[i] == instead)
             put_word(data[i], ptr);
         if (b && !freed &&
-            answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
+            query_answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) !=
+                CUDA_SUCCESS &&
             host)
             put_word(data[i], 0);
     }
@@ -285,7 +286,7 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
     if (result != CUDA_SUCCESS)
         return result;
     bool mine = b && zc_driver_lock(); /* It is not moved meanwhile. */
-    if (b && !on_device(b))
+    if (b && !query_on_device(b))
         refused = CUDA_ERROR_NOT_SUPPORTED;
     else
         result = real(handle, ptr, bytes, type, flags);

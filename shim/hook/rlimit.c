@@ -30,7 +30,7 @@ static bool own(pid_t pid)
     return found;
 }
 
-static int exchange(pid_t pid, int resource, const void *limit, void *old)
+static int rlimit_exchange(pid_t pid, int resource, const void *limit, void *old)
 {
     long result = syscall(SYS_prlimit64, pid, resource, limit, old);
     bool counts = resource == RLIMIT_AS || resource == RLIMIT_DATA;
@@ -42,14 +42,14 @@ static int exchange(pid_t pid, int resource, const void *limit, void *old)
 #define SET(name, type)                                                                            \
     EXPORT int name(__rlimit_resource_t resource, const struct type *limit)                        \
     {                                                                                              \
-        return exchange(0, (int)resource, limit, NULL);                                            \
+        return rlimit_exchange(0, (int)resource, limit, NULL);                                     \
     }
 
 #define EXCHANGE(name, type)                                                                       \
     EXPORT int name(pid_t pid, enum __rlimit_resource resource, const struct type *limit,          \
                     struct type *old)                                                              \
     {                                                                                              \
-        return exchange(pid, (int)resource, limit, old);                                           \
+        return rlimit_exchange(pid, (int)resource, limit, old);                                    \
     }
 
 SET(setrlimit, rlimit)

@@ -21,7 +21,7 @@ ZC_BODY(cuInit, (unsigned int flags))
  * to what the program gets for it.  The name alone would be ambiguous, because it stands for
  * several functions by version and flags. cuGetProcAddress is a row, too, so a program that asks
  * for it gets the wrapper. */
-static CUresult substitute(const char *symbol, void **pfn)
+static CUresult start_substitute(const char *symbol, void **pfn)
 {
     if (!symbol || !*symbol || !pfn || !*pfn)
         return CUDA_SUCCESS;
@@ -32,12 +32,12 @@ static CUresult substitute(const char *symbol, void **pfn)
 ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags))
 {
     CUresult result = real(symbol, pfn, version, flags);
-    return result == CUDA_SUCCESS ? substitute(symbol, pfn) : result;
+    return result == CUDA_SUCCESS ? start_substitute(symbol, pfn) : result;
 }
 
 ZC_BODY(cuGetProcAddress_v2, (const char *symbol, void **pfn, int version, cuuint64_t flags,
                               CUdriverProcAddressQueryResult *status))
 {
     CUresult result = real(symbol, pfn, version, flags, status);
-    return result == CUDA_SUCCESS ? substitute(symbol, pfn) : result;
+    return result == CUDA_SUCCESS ? start_substitute(symbol, pfn) : result;
 }

@@ -24,7 +24,7 @@
 static ZC_OWN bool said[ZC_FN_COUNT + ZC_UNKNOWN_SLOTS]; /* By function.  Atomic. */
 
 /* Without rules nothing changes but the log. */
-static void say(enum zc_fn fn, const char *what)
+static void unknown_say(enum zc_fn fn, const char *what)
 {
     char text[256];
     if (zc_rules()->rule_count) {
@@ -41,12 +41,12 @@ static void say(enum zc_fn fn, const char *what)
 }
 
 /* Makes the memory of rules ready for whatever a call does with it.  `what` of it is unknown. */
-static CUresult prepare(enum zc_fn fn, const char *what)
+static CUresult unknown_prepare(enum zc_fn fn, const char *what)
 {
     __atomic_fetch_add(&zc_log_unknown.calls, 1, __ATOMIC_RELAXED);
     if (!__atomic_exchange_n(&said[fn], true, __ATOMIC_RELAXED)) {
         __atomic_fetch_add(&zc_log_unknown.functions, 1, __ATOMIC_RELAXED);
-        say(fn, what);
+        unknown_say(fn, what);
     }
     return zc_rules()->rule_count ? zc_place_expose(fn) : CUDA_SUCCESS;
 }
@@ -55,7 +55,7 @@ CUresult zc_unknown_value(enum zc_fn fn)
 {
     int version = 0;
     bool newer = zc_real.cuDriverGetVersion(&version) == CUDA_SUCCESS && version > KNOWN;
-    return newer ? prepare(fn, "a value that was given to ") : CUDA_SUCCESS;
+    return newer ? unknown_prepare(fn, "a value that was given to ") : CUDA_SUCCESS;
 }
 
 /* "Recapture", too. */
@@ -69,7 +69,7 @@ CUresult zc_unknown_call(enum zc_fn fn)
 {
     if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
         return CUDA_SUCCESS;
-    CUresult result = prepare(fn, "");
+    CUresult result = unknown_prepare(fn, "");
     if (result == CUDA_SUCCESS && begins_capture(zc_fn_name(fn)))
         zc_capture_begun(NULL);
     return result;

@@ -264,7 +264,7 @@ void zc_extent_bury(struct zc_extent *extent)
 /* True if a block of `units` units may take the extent.  It takes the extent whole, so of one that
  * is much too large blocks have only so much, and slabs nothing, nor what may become one memory
  * with a device block, which would have to be as large. */
-static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
+static bool extent_fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
 {
     uint64_t over = e->units - units;
     uint64_t all =
@@ -292,7 +292,7 @@ struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *wan
     struct zc_extent *best = NULL;
     for (int list = 1; list >= 0; list--)
         for (struct zc_extent *e = pool[list]; e && !(best && best->units == units); e = e->next)
-            if (fits(e, units, want) && suits(e, want) && (!best || e->units < best->units))
+            if (extent_fits(e, units, want) && suits(e, want) && (!best || e->units < best->units))
                 best = e;
     if (best)
         zc_extent_unpool(best);

@@ -209,7 +209,7 @@ bool zc_heap_take_limit(size_t span, const void *asker, const char **why)
 }
 
 /* Empties the pool where the kernel refuses. */
-static bool back(const struct zc_extent *e)
+static bool heap_back(const struct zc_extent *e)
 {
     if (zc_extent_back(e, 0))
         return true;
@@ -236,7 +236,8 @@ struct zc_extent *zc_heap_carve(uint32_t units)
     return e;
 }
 
-static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, const char **why)
+static struct zc_extent *heap_fresh(uint32_t units, const struct zc_host_want *want,
+                                    const char **why)
 {
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
     if (!zc_heap_take_limit(span, want->owner, why))
@@ -255,7 +256,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     }
     if (e && want->shareable)
         zc_memfile_open(e);
-    if (e && !back(e)) {
+    if (e && !heap_back(e)) {
         *why = zc_limits_reason(errno, span);
         zc_extent_unback(e);
         zc_heap_bury(e);
@@ -271,7 +272,7 @@ static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *w
 {
     struct zc_extent *e = from_pool(units, want);
     if (!e)
-        e = fresh(units, want, why);
+        e = heap_fresh(units, want, why);
     if (e)
         e->owner = want->owner;
     return e;
@@ -359,7 +360,7 @@ static void *get_small(const struct zc_host_want *want, unsigned slots, struct z
     return p;
 }
 
-static void occupy(struct zc_extent *e, size_t size)
+static void heap_occupy(struct zc_extent *e, size_t size)
 {
     e->use = ZC_EXTENT_BLOCK;
     e->live = 1;
@@ -416,7 +417,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     zc_extent_pages(e, false);
     bool inside = zc_heap_lock();
     e->lead = lead;
-    occupy(e, want->size);
+    heap_occupy(e, want->size);
     if (inside)
         zc_heap_unlock();
     *slot_out = &e->slot[0];
@@ -473,7 +474,7 @@ size_t zc_hostheap_room(const void *p)
 
 /* A registration of the program's, or a device block, outlives the block.  Nobody else may get
  * these addresses before it ends. */
-static void retire(struct zc_extent *e)
+static void heap_retire(struct zc_extent *e)
 {
     uint64_t live = live_bytes();
     if (most_live < live)
@@ -509,7 +510,7 @@ static bool put_locked(void *p)
     slot->size = 0;
     slot->dirty = true;
     if (e->use == ZC_EXTENT_BLOCK) {
-        retire(e);
+        heap_retire(e);
         return true;
     }
     struct zc_extent **list = &slabs[slots_of(e)];
@@ -523,7 +524,7 @@ static bool put_locked(void *p)
         return false;
     if (e->room)
         DL_DELETE2(*list, e, prev, next);
-    retire(e);
+    heap_retire(e);
     return true;
 }
 

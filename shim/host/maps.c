@@ -40,7 +40,7 @@ bool zc_maps_slow(void)
 }
 
 /* False if there is no such mapping, or no such query. */
-static bool query(int fd, uint64_t address, struct zc_maps_mapping *out)
+static bool maps_query(int fd, uint64_t address, struct zc_maps_mapping *out)
 {
     struct query q = {.size = sizeof(q),
                       .address = address,
@@ -75,7 +75,7 @@ enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
     if (fd < 0)
         answer = ZC_MAPS_UNKNOWN;
     for (; answer == ZC_MAPS_YES && at < end; at = m.end)
-        if (!query(fd, at, &m))
+        if (!maps_query(fd, at, &m))
             answer = zc_maps_slow() ? ZC_MAPS_UNKNOWN : ZC_MAPS_NO;
         else if (!(m.rights & (write ? PROT_WRITE : PROT_READ)))
             answer = ZC_MAPS_NO;
@@ -87,7 +87,7 @@ enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
     return answer;
 }
 
-static const char *number(const char *at, unsigned base, uint64_t *out)
+static const char *maps_number(const char *at, unsigned base, uint64_t *out)
 {
     for (*out = 0;; at++) {
         unsigned digit = *at >= '0' && *at <= '9'   ? (unsigned)(*at - '0')
@@ -100,10 +100,10 @@ static const char *number(const char *at, unsigned base, uint64_t *out)
 }
 
 /* A line of proc_pid_maps(5): start-end, rights, offset, device, inode, name. */
-static void parse(const char *line, struct zc_maps_mapping *out)
+static void maps_parse(const char *line, struct zc_maps_mapping *out)
 {
-    line = number(line, 16, &out->start);
-    line = number(line + (*line == '-'), 16, &out->end);
+    line = maps_number(line, 16, &out->start);
+    line = maps_number(line + (*line == '-'), 16, &out->end);
     line += strspn(line, " ");
     out->rights = 0;
     for (; *line && *line != ' '; line++)
@@ -115,7 +115,7 @@ static void parse(const char *line, struct zc_maps_mapping *out)
         line += strspn(line, " ");
         line += strcspn(line, " ");
     }
-    line = number(line + strspn(line, " "), 10, &out->inode);
+    line = maps_number(line + strspn(line, " "), 10, &out->inode);
     line += strspn(line, " ");
     strcpy(out->name, strlen(line) < sizeof(out->name) ? line : "?");
 }
@@ -131,7 +131,7 @@ static bool read_text(int fd, uint64_t address, struct zc_maps_mapping *out)
         text[held += (size_t)got] = 0;
         for (; (end = strchr(line, '\n')); line = end + 1) {
             *end = 0;
-            parse(line, out);
+            maps_parse(line, out);
             if (address < out->end)
                 return address >= out->start;
         }
@@ -146,7 +146,7 @@ static bool read_text(int fd, uint64_t address, struct zc_maps_mapping *out)
 bool zc_maps_find(uint64_t address, struct zc_maps_mapping *out)
 {
     int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
-    bool found = fd >= 0 && ((!zc_maps_slow() && query(fd, address, out)) ||
+    bool found = fd >= 0 && ((!zc_maps_slow() && maps_query(fd, address, out)) ||
                              (zc_maps_slow() && read_text(fd, address, out)));
     if (fd >= 0)
         zc_file_close(fd);

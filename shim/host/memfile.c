@@ -27,7 +27,7 @@
  * sees ends by SIGSEGV where it touches the extent; for others it is mapped privately, and frozen,
  * before the fork.
  */
-static bool map_file(void *at, size_t n, int kind, int fd)
+static bool memfile_map(void *at, size_t n, int kind, int fd)
 {
     return zc_memory_map(at, n, PROT_NONE, kind | MAP_FIXED | MAP_NORESERVE, fd, 0) != MAP_FAILED &&
            zc_memory_advise(at, n, MADV_DONTFORK) == 0;
@@ -54,9 +54,9 @@ static void make_file(void *arg)
     struct stat stat;
     int fd = memfd_create("libzc", MFD_CLOEXEC);
     if (fd >= 0 && set_length(fd, f->span) && fstat(fd, &stat) == 0 &&
-        map_file(f->view, f->span, MAP_PRIVATE, fd) &&
-        map_file(f->view + f->span, f->span, MAP_SHARED, fd) &&
-        map_file(f->base, f->span, MAP_SHARED, fd))
+        memfile_map(f->view, f->span, MAP_PRIVATE, fd) &&
+        memfile_map(f->view + f->span, f->span, MAP_SHARED, fd) &&
+        memfile_map(f->base, f->span, MAP_SHARED, fd))
         f->inode = stat.st_ino;
     if (fd >= 0)
         zc_file_close(fd);

@@ -107,7 +107,7 @@ static uint64_t most_registrations(void)
     return zc_limits_maps() / 100 * MAPS_PERCENT;
 }
 
-static void refused(const struct zc_extent *e, CUresult result)
+static void pinned_refused(const struct zc_extent *e, CUresult result)
 {
     if (result == FULL && zc_message_first("registrations"))
         zc_message(ZC_WARN, "fallback",
@@ -282,7 +282,7 @@ static bool pin_extent(struct zc_extent *e)
 {
     CUresult result = enrol(e);
     if (result != CUDA_SUCCESS && !not_here(result))
-        refused(e, result);
+        pinned_refused(e, result);
     const struct zc_slot *block = e->use == ZC_EXTENT_BLOCK ? &e->slot[0] : NULL;
     if (result == CUDA_SUCCESS && block) {
         zc_log_count_registered(block->site, block->size);
@@ -350,7 +350,7 @@ bool zc_pinned_stays(const struct zc_extent *e)
     return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e);
 }
 
-static bool worth(const struct zc_extent *e, uint64_t copied)
+static bool pinned_worth(const struct zc_extent *e, uint64_t copied)
 {
     size_t span = zc_extent_span(e);
     bool views = __atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE) && e->cpu_copied < span;
@@ -411,8 +411,8 @@ static bool is_inherited(struct zc_extent *e)
 bool zc_pinned_first(const struct zc_extent *e, uint64_t bytes)
 {
     uint64_t before = __atomic_load_n(&e->copied, __ATOMIC_RELAXED);
-    return pin_of(e) == ZC_PIN_NONE && zc_hostheap_mine(e) && !worth(e, before) &&
-           worth(e, before + bytes) && !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) &&
+    return pin_of(e) == ZC_PIN_NONE && zc_hostheap_mine(e) && !pinned_worth(e, before) &&
+           pinned_worth(e, before + bytes) && !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) &&
            !zc_capture_any();
 }
 
@@ -430,7 +430,7 @@ static const struct zc_rule *rule_in(const struct zc_extent *e, bool staged)
 
 /* Each page of a private view gets a second one then, and where a control group or the host has
  * none left, Linux ends the process. */
-static bool has_room(const struct zc_extent *e)
+static bool pinned_has_room(const struct zc_extent *e)
 {
     return !__atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE) ||
            zc_pinned_host_has(zc_extent_span(e));
@@ -438,7 +438,8 @@ static bool has_room(const struct zc_extent *e)
 
 static bool may_register(const struct zc_extent *e, uint64_t copied)
 {
-    return worth(e, copied) && has_room(e) && !zc_capture_any() && !zc_life_closing() &&
+    return pinned_worth(e, copied) && pinned_has_room(e) && !zc_capture_any() &&
+           !zc_life_closing() &&
            !(__atomic_load_n(&pinned.forgone, __ATOMIC_SEQ_CST) && rule_in(e, true));
 }
 
@@ -663,10 +664,10 @@ static void forget_registration(struct zc_extent *e, void *context)
         zc_pinned_release(e, ZC_PIN_NONE);
 }
 
-static void forget_context(CUcontext context)
+static void pinned_forget_context(CUcontext context)
 {
     if (zc_hostheap.bytes)
         zc_hostheap_each(forget_registration, context);
 }
 
-const struct zc_module zc_module_pinned = {.context_lost = forget_context};
+const struct zc_module zc_module_pinned = {.context_lost = pinned_forget_context};

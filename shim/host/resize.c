@@ -7,7 +7,7 @@
 
 /* The driver knows pages by their addresses, so registered memory must stay as it is, and a file
  * has the length that it has.  While `pin` is MAKING nobody registers the extent. */
-static bool claim(struct zc_extent *e)
+static bool resize_claim(struct zc_extent *e)
 {
     uint32_t none = ZC_PIN_NONE;
     return e->use == ZC_EXTENT_BLOCK && !e->inode && zc_hostheap_mine(e) &&
@@ -16,7 +16,7 @@ static bool claim(struct zc_extent *e)
                                        __ATOMIC_RELAXED);
 }
 
-static struct zc_extent *shrink(struct zc_extent *e, uint32_t units)
+static struct zc_extent *resize_shrink(struct zc_extent *e, uint32_t units)
 {
     struct zc_extent *rest = zc_extent_cut(e, units);
     if (!rest)
@@ -81,7 +81,7 @@ static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
     return to;
 }
 
-static struct zc_extent *grow(struct zc_extent *e, uint32_t units)
+static struct zc_extent *resize_grow(struct zc_extent *e, uint32_t units)
 {
     const char *why;
     uint32_t had = e->units;
@@ -99,12 +99,12 @@ void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p), *now;
     /* Smaller sizes belong into slabs.  Larger ones must not wrap around in the computation
      * below. */
-    if (size <= ZC_HOST_UNIT / 2 || size > zc_hostheap.bytes - e->lead || !claim(e))
+    if (size <= ZC_HOST_UNIT / 2 || size > zc_hostheap.bytes - e->lead || !resize_claim(e))
         return NULL;
     uint64_t units = zc_extent_units(size + e->lead);
     size_t had = zc_extent_span(e);
-    now = units > e->units   ? grow(e, (uint32_t)units)
-          : units < e->units ? shrink(e, (uint32_t)units)
+    now = units > e->units   ? resize_grow(e, (uint32_t)units)
+          : units < e->units ? resize_shrink(e, (uint32_t)units)
                              : e;
     zc_pinned_release(now ? now : e, ZC_PIN_NONE);
     if (!now)

@@ -36,7 +36,7 @@ static void unblock_signals(uint64_t before)
 
 /* True for calls that the kernel refuses before it looks at the pages, or that reach beyond the
  * heap. */
-static bool plain(const void *at, size_t n)
+static bool retreat_plain(const void *at, size_t n)
 {
     uintptr_t low = (uintptr_t)at, high = zc_page_end(low + n);
     return low != zc_page_start(low) || high <= low || !zc_hostheap_owns(low) ||
@@ -99,7 +99,7 @@ static bool retreat_from(struct zc_extent *e, uintptr_t low, uintptr_t high, int
 
 bool zc_retreat(const void *at, size_t n)
 {
-    return plain(at, n) || on_each(at, n, retreat_from, false);
+    return retreat_plain(at, n) || on_each(at, n, retreat_from, false);
 }
 
 /* To the program the addresses are unmapped, or mapped anew; they stay reserved for the heap. */
@@ -141,7 +141,7 @@ static bool discard(struct zc_extent *e, uintptr_t low, uintptr_t high, int advi
 
 int zc_retreat_unmap(void *at, size_t n)
 {
-    if (plain(at, n))
+    if (retreat_plain(at, n))
         return zc_page_calls.munmap(at, n);
     return zc_retreat(at, n) && map_fresh(at, n, PROT_NONE) ? 0 : -1;
 }
@@ -191,7 +191,7 @@ void *zc_retreat_move(void *at, size_t n, size_t now, int flags, void *to)
 {
     if ((flags & MREMAP_FIXED) && zc_retreat_meets(to, now) && !zc_retreat(to, now))
         return MAP_FAILED;
-    return zc_retreat_meets(at, n) && !plain(at, n) && now
+    return zc_retreat_meets(at, n) && !retreat_plain(at, n) && now
                ? move_from(at, n, now, flags, to)
                : zc_page_calls.mremap(at, n, now, flags, to);
 }
@@ -224,7 +224,7 @@ static bool is_file(const void *at)
 
 int zc_retreat_advise(void *at, size_t n, int advice)
 {
-    if (plain(at, n))
+    if (retreat_plain(at, n))
         return zc_page_calls.madvise(at, n, advice);
     if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED ||
         (advice == MADV_FREE && is_file(at)))

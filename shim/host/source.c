@@ -128,7 +128,7 @@ static enum zc_source file_source(const char *name)
     return memory ? ZC_SOURCE_SHM : ZC_SOURCE_FILE;
 }
 
-static struct range describe(const struct zc_maps_mapping *m, uint64_t address)
+static struct range source_describe(const struct zc_maps_mapping *m, uint64_t address)
 {
     struct range r = {.base = m->start, .end = m->end, .source = ZC_SOURCE_ANONYMOUS}, chunk;
     if (!strcmp(m->name, "[heap]") || (!*m->name && in_arena(address)))
@@ -142,7 +142,7 @@ static struct range describe(const struct zc_maps_mapping *m, uint64_t address)
     return r;
 }
 
-static void remember(const struct range *r)
+static void source_remember(const struct range *r)
 {
     if (!zc_lock_take(&lock))
         return;
@@ -152,7 +152,7 @@ static void remember(const struct range *r)
 }
 
 /* The source that was remembered of an address; NONE: nothing was. */
-static enum zc_source recall(uint64_t address)
+static enum zc_source source_recall(uint64_t address)
 {
     struct range found = {.end = UINT64_MAX, .source = ZC_SOURCE_NONE};
     if (!zc_lock_take(&lock))
@@ -176,24 +176,25 @@ static bool may_ask(void)
 }
 
 /* Finds out what range of what source an address is in; false where nobody tells. */
-static bool find(uint64_t address, enum zc_source known, struct range *out)
+static bool source_find(uint64_t address, enum zc_source known, struct range *out)
 {
     struct zc_maps_mapping mapping;
     if (read_chunk(address - CHUNK_HEAD, out) && address < out->end)
         return true;
     if (known != ZC_SOURCE_NONE || !may_ask() || !zc_maps_find(address, &mapping))
         return false;
-    *out = describe(&mapping, address);
+    *out = source_describe(&mapping, address);
     return true;
 }
 
-static enum zc_source mapped(uint64_t address)
+static enum zc_source source_mapped(uint64_t address)
 {
     struct range r;
-    enum zc_source known = recall(address);
+    enum zc_source known = source_recall(address);
     /* A block of malloc may lie beside what the program mapped, in one mapping to the kernel. */
-    if ((known == ZC_SOURCE_NONE || known == ZC_SOURCE_ANONYMOUS) && find(address, known, &r)) {
-        remember(&r);
+    if ((known == ZC_SOURCE_NONE || known == ZC_SOURCE_ANONYMOUS) &&
+        source_find(address, known, &r)) {
+        source_remember(&r);
         known = r.source;
     }
     return known != ZC_SOURCE_NONE ? known : ZC_SOURCE_HEAP;
@@ -209,7 +210,7 @@ static enum zc_source source_of(uint64_t address, uint64_t bytes)
     if (on_stack(address))
         return ZC_SOURCE_STACK;
     __atomic_fetch_add(&sources.copied, bytes, __ATOMIC_RELAXED);
-    return zc_object_find(address, &object) ? ZC_SOURCE_STATIC : mapped(address);
+    return zc_object_find(address, &object) ? ZC_SOURCE_STATIC : source_mapped(address);
 }
 
 void zc_source_tell(struct zc_transfer *t, uint64_t dst, uint64_t src)

@@ -44,7 +44,7 @@ struct machine {
     unsigned depth;                      /* Rows on the stack. */
 };
 
-static const uint8_t *take(struct cursor *c, uint64_t bytes)
+static const uint8_t *cfi_take(struct cursor *c, uint64_t bytes)
 {
     const uint8_t *at = c->at;
     c->bad |= bytes > (uint64_t)(c->end - c->at);
@@ -53,9 +53,9 @@ static const uint8_t *take(struct cursor *c, uint64_t bytes)
 }
 
 /* A number of up to 8 bytes; both processors are little-endian. */
-static uint64_t fixed(struct cursor *c, size_t bytes)
+static uint64_t cfi_fixed(struct cursor *c, size_t bytes)
 {
-    const uint8_t *at = take(c, bytes);
+    const uint8_t *at = cfi_take(c, bytes);
     uint64_t value = 0;
     if (at)
         memcpy(&value, at, bytes);
@@ -63,21 +63,21 @@ static uint64_t fixed(struct cursor *c, size_t bytes)
 }
 
 /* LEB128, DWARF 5 section 7.6.  Bits beyond 64 are dropped. */
-static uint64_t leb(struct cursor *c, bool is_signed)
+static uint64_t cfi_leb(struct cursor *c, bool is_signed)
 {
     uint64_t value = 0, byte;
     unsigned shift = 0;
     do {
-        byte = fixed(c, 1);
+        byte = cfi_fixed(c, 1);
         value |= shift < 64 ? (byte & 0x7f) << shift : 0;
         shift += 7;
     } while (byte & 0x80);
     return is_signed && shift < 64 && (byte & 0x40) ? value | UINT64_MAX << shift : value;
 }
 
-static uint64_t uleb(struct cursor *c)
+static uint64_t cfi_uleb(struct cursor *c)
 {
-    return leb(c, false);
+    return cfi_leb(c, false);
 }
 
 /* The instructions of the CIE or FDE at an address, behind its length; none in the 64-bit
@@ -118,16 +118,16 @@ static bool read_cie(const uint8_t *at, bool *augmented_out, size_t *bytes_out,
                      struct zc_cfi_program *out)
 {
     struct cursor c = entry_at(at);
-    bool is_cie = fixed(&c, 4) == 0;
-    uint64_t version = fixed(&c, 1);
+    bool is_cie = cfi_fixed(&c, 4) == 0;
+    uint64_t version = cfi_fixed(&c, 1);
     const char *letters = (const char *)c.at;
-    while (fixed(&c, 1))
+    while (cfi_fixed(&c, 1))
         continue;
-    out->code_align = uleb(&c);
-    out->data_align = (int64_t)leb(&c, true);
-    uint64_t ra = version == 1 ? fixed(&c, 1) : uleb(&c), data = 0, format = 0;
+    out->code_align = cfi_uleb(&c);
+    out->data_align = (int64_t)cfi_leb(&c, true);
+    uint64_t ra = version == 1 ? cfi_fixed(&c, 1) : cfi_uleb(&c), data = 0, format = 0;
     *augmented_out = *letters == 'z';
-    if (*augmented_out && take(&c, data = uleb(&c)) && data && strchr(letters, 'R'))
+    if (*augmented_out && cfi_take(&c, data = cfi_uleb(&c)) && data && strchr(letters, 'R'))
         format = c.at[-1] & 0x0f;
     *bytes_out = format == 0x03 || format == 0x0b ? 4 : 8;
     out->init = c.at;
@@ -145,72 +145,72 @@ bool zc_cfi_find(const struct zc_object *object, uint64_t pc, struct zc_cfi_prog
         return false;
     struct cursor c = entry_at(at);
     const uint8_t *place = c.at;
-    if (!read_cie(place - fixed(&c, 4), &augmented, &bytes, out))
+    if (!read_cie(place - cfi_fixed(&c, 4), &augmented, &bytes, out))
         return false;
-    take(&c, bytes);
-    out->end = out->start + fixed(&c, bytes);
+    cfi_take(&c, bytes);
+    out->end = out->start + cfi_fixed(&c, bytes);
     if (augmented)
-        take(&c, uleb(&c));
+        cfi_take(&c, cfi_uleb(&c));
     out->code = c.at;
     out->code_end = c.end;
     return !c.bad && pc >= out->start && pc < out->end;
 }
 
-static struct zc_cfi_place at(enum zc_cfi_from from, int64_t offset)
+static struct zc_cfi_place cfi_at(enum zc_cfi_from from, int64_t offset)
 {
     return (struct zc_cfi_place){.from = from, .offset = offset};
 }
 
-static enum zc_cfi_from from(uint64_t reg)
+static enum zc_cfi_from cfi_from(uint64_t reg)
 {
     return reg == SP ? ZC_CFI_SP : reg == FP ? ZC_CFI_FP : ZC_CFI_LOST;
 }
 
 /* An offset in bytes from one in units of data_align. */
-static int64_t factored(struct machine *m, bool is_signed)
+static int64_t cfi_factored(struct machine *m, bool is_signed)
 {
     int64_t offset;
-    uint64_t units = leb(&m->c, is_signed);
+    uint64_t units = cfi_leb(&m->c, is_signed);
     m->c.bad |= __builtin_mul_overflow((int64_t)units, m->program->data_align, &offset);
     return offset;
 }
 
 /* A DWARF expression (DWARF 5, section 2.5) of the only form that compilers use: register plus
  * offset, the memory there, plus a constant. */
-static struct zc_cfi_place expression(struct machine *m)
+static struct zc_cfi_place cfi_expression(struct machine *m)
 {
-    uint64_t bytes = uleb(&m->c);
-    const uint8_t *code = take(&m->c, bytes);
+    uint64_t bytes = cfi_uleb(&m->c);
+    const uint8_t *code = cfi_take(&m->c, bytes);
     struct cursor c = {code, code ? code + bytes : NULL, !code};
-    uint64_t reg = fixed(&c, 1) - DW_OP_breg0;
-    struct zc_cfi_place place = at(ZC_CFI_LOST, (int64_t)leb(&c, true));
+    uint64_t reg = cfi_fixed(&c, 1) - DW_OP_breg0;
+    struct zc_cfi_place place = cfi_at(ZC_CFI_LOST, (int64_t)cfi_leb(&c, true));
     place.deref = c.at < c.end;
-    c.bad |= place.deref && fixed(&c, 1) != DW_OP_deref;
-    if (c.at < c.end && fixed(&c, 1) == DW_OP_plus_uconst)
-        place.more = (int64_t)uleb(&c);
-    place.from = !c.bad && c.at == c.end ? from(reg) : ZC_CFI_LOST;
+    c.bad |= place.deref && cfi_fixed(&c, 1) != DW_OP_deref;
+    if (c.at < c.end && cfi_fixed(&c, 1) == DW_OP_plus_uconst)
+        place.more = (int64_t)cfi_uleb(&c);
+    place.from = !c.bad && c.at == c.end ? cfi_from(reg) : ZC_CFI_LOST;
     return place;
 }
 
 /* Instructions that set the rule of one register. */
 static void set_register(struct machine *m, unsigned op, uint64_t reg)
 {
-    struct zc_cfi_place rule = at(ZC_CFI_LOST, 0);
+    struct zc_cfi_place rule = cfi_at(ZC_CFI_LOST, 0);
     switch (op) {
     case DW_CFA_offset:
     case DW_CFA_offset_extended:
     case DW_CFA_offset_extended_sf:
-        rule = at(ZC_CFI_CFA, factored(m, op == DW_CFA_offset_extended_sf));
+        rule = cfi_at(ZC_CFI_CFA, cfi_factored(m, op == DW_CFA_offset_extended_sf));
         break;
     case DW_CFA_restore:
     case DW_CFA_restore_extended:
         rule = reg == RA ? m->initial.ra : m->initial.fp;
         break;
     case DW_CFA_expression:
-        rule = expression(m);
+        rule = cfi_expression(m);
         break;
     case DW_CFA_val_expression:
-        expression(m);
+        cfi_expression(m);
         break;
     case DW_CFA_same_value:
         rule.from = ZC_CFI_SAME;
@@ -218,7 +218,7 @@ static void set_register(struct machine *m, unsigned op, uint64_t reg)
     case DW_CFA_register:
     case DW_CFA_val_offset:
     case DW_CFA_val_offset_sf:
-        uleb(&m->c);
+        cfi_uleb(&m->c);
         break;
     default:
         m->c.bad |= op != DW_CFA_undefined;
@@ -231,12 +231,12 @@ static void set_register(struct machine *m, unsigned op, uint64_t reg)
 
 static void set_cfa(struct machine *m, enum zc_cfi_from base, bool sf)
 {
-    m->row.cfa = at(base, sf ? factored(m, true) : (int64_t)uleb(&m->c));
+    m->row.cfa = cfi_at(base, sf ? cfi_factored(m, true) : (int64_t)cfi_uleb(&m->c));
 }
 
-static void instruction(struct machine *m)
+static void cfi_instruction(struct machine *m)
 {
-    unsigned op = (unsigned)fixed(&m->c, 1), high = op & 0xc0;
+    unsigned op = (unsigned)cfi_fixed(&m->c, 1), high = op & 0xc0;
     if (high == DW_CFA_advance_loc) {
         m->loc += (op & 0x3f) * m->program->code_align;
         return;
@@ -247,21 +247,22 @@ static void instruction(struct machine *m)
     case DW_CFA_advance_loc1:
     case DW_CFA_advance_loc2:
     case DW_CFA_advance_loc4:
-        m->loc += fixed(&m->c, (size_t)1 << (op - DW_CFA_advance_loc1)) * m->program->code_align;
+        m->loc +=
+            cfi_fixed(&m->c, (size_t)1 << (op - DW_CFA_advance_loc1)) * m->program->code_align;
         break;
     case DW_CFA_def_cfa:
     case DW_CFA_def_cfa_sf:
-        set_cfa(m, from(uleb(&m->c)), op == DW_CFA_def_cfa_sf);
+        set_cfa(m, cfi_from(cfi_uleb(&m->c)), op == DW_CFA_def_cfa_sf);
         break;
     case DW_CFA_def_cfa_offset:
     case DW_CFA_def_cfa_offset_sf:
         set_cfa(m, m->row.cfa.from, op == DW_CFA_def_cfa_offset_sf);
         break;
     case DW_CFA_def_cfa_register:
-        m->row.cfa = at(from(uleb(&m->c)), m->row.cfa.offset);
+        m->row.cfa = cfi_at(cfi_from(cfi_uleb(&m->c)), m->row.cfa.offset);
         break;
     case DW_CFA_def_cfa_expression:
-        m->row.cfa = expression(m);
+        m->row.cfa = cfi_expression(m);
         break;
     case DW_CFA_remember_state:
         m->c.bad |= m->depth == REMEMBERED;
@@ -277,29 +278,29 @@ static void instruction(struct machine *m)
         m->row.ra_signed = !m->row.ra_signed;
         break;
     case DW_CFA_GNU_args_size:
-        uleb(&m->c);
+        cfi_uleb(&m->c);
         break;
     default:
-        set_register(m, high ? high : op, high ? op & 0x3f : uleb(&m->c));
+        set_register(m, high ? high : op, high ? op & 0x3f : cfi_uleb(&m->c));
     }
 }
 
 /* Runs instructions up to those that are valid only after `pc`.  False if one is bad. */
-static bool run(struct machine *m, const uint8_t *code, const uint8_t *end, uint64_t pc)
+static bool cfi_run(struct machine *m, const uint8_t *code, const uint8_t *end, uint64_t pc)
 {
     m->c = (struct cursor){code, end, false};
     m->loc = m->program->start;
     while (m->c.at < m->c.end && !m->c.bad && m->loc <= pc)
-        instruction(m);
+        cfi_instruction(m);
     return !m->c.bad;
 }
 
 bool zc_cfi_run(const struct zc_cfi_program *program, uint64_t pc, struct zc_cfi_row *out)
 {
     struct machine m = {.program = program};
-    bool good = run(&m, program->init, program->init_end, UINT64_MAX);
+    bool good = cfi_run(&m, program->init, program->init_end, UINT64_MAX);
     m.initial = m.row;
-    good = good && run(&m, program->code, program->code_end, pc);
+    good = good && cfi_run(&m, program->code, program->code_end, pc);
     *out = m.row;
     return good;
 }

@@ -94,7 +94,7 @@ static bool was_left(const char *path)
 }
 
 /* Maps a file that no other process has.  On failure none stays behind. */
-static struct zc_counters *map_file(const char *path)
+static struct zc_counters *counters_map_file(const char *path)
 {
     struct zc_counters *made = NULL;
     struct stat made_file;
@@ -176,7 +176,7 @@ static bool open_counters(const char *path, bool anew)
     struct zc_counters *made = NULL;
     file.path[0] = 0;
     if (path != NULL && strlen(path) < sizeof(file.path))
-        made = map_file(path);
+        made = counters_map_file(path);
     if (made == NULL)
         made = counters_map(-1);
     errno = saved;

@@ -142,7 +142,7 @@ static void find_version(void *(*look_up)(void *handle, const char *name))
     api.version = hex != NULL ? *hex : text != NULL ? version_of(text()) : 0;
 }
 
-static void set_state(enum zc_python state)
+static void python_set_state(enum zc_python state)
 {
     __atomic_store_n(&zc_python_state, state, __ATOMIC_RELEASE);
     if (state == ZC_PYTHON_UNKNOWN && zc_message_first("python"))
@@ -159,7 +159,7 @@ void zc_python_find(void *(*look_up)(void *handle, const char *name))
     if (api.version != 0)
         state =
             find_functions(look_up) && find_layout(look_up) ? ZC_PYTHON_FOUND : ZC_PYTHON_UNKNOWN;
-    set_state(state);
+    python_set_state(state);
 }
 
 uint64_t zc_python_version(void)
@@ -313,7 +313,7 @@ static void prove_layout(void)
     }
     bool names = code != NULL && is_text(pointer(code + api.at.function)) &&
                  is_text(pointer(code + api.at.file));
-    set_state(names ? ZC_PYTHON_READ : ZC_PYTHON_UNKNOWN);
+    python_set_state(names ? ZC_PYTHON_READ : ZC_PYTHON_UNKNOWN);
 }
 
 uint64_t zc_python_walk(void)

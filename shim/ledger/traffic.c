@@ -19,7 +19,7 @@ static __thread struct {
 } mine __attribute__((tls_model("initial-exec")));
 
 /* Gives out slots 1 to the last; further threads share slot 0. */
-static uint32_t slot_take(void)
+static uint32_t traffic_slot_take(void)
 {
     uint32_t *next = &zc_counters()->next_slot;
     uint32_t used = __atomic_load_n(next, __ATOMIC_RELAXED);
@@ -86,7 +86,7 @@ void zc_traffic_record(const struct zc_transfer *t)
         count_sources(counters, t);
     if (!mine.known) {
         mine.known = true;
-        mine.slot = slot_take();
+        mine.slot = traffic_slot_take();
     }
     uint32_t slot = mine.slot;
     mine.slot = 0;

@@ -102,7 +102,7 @@ static void policy_field(struct zc_line *line, const struct zc_log_meta *meta)
     zc_line_close(line, '}');
 }
 
-static void write_meta(const struct zc_log_meta *meta)
+static void meta_write(const struct zc_log_meta *meta)
 {
     struct zc_line line;
     if (!zc_log_begin(&line, ZC_LOG_SUMMARY, "meta"))
@@ -131,7 +131,7 @@ static void write_meta(const struct zc_log_meta *meta)
 void zc_log_meta(const struct zc_log_meta *meta)
 {
     int saved = errno;
-    write_meta(meta);
+    meta_write(meta);
     zc_message_set_sink(zc_log_warn);
     errno = saved;
 }

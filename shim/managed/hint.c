@@ -26,7 +26,7 @@ static void call_prefetch(CUdeviceptr base, size_t size, int device, CUstream st
 static CUresult hint_before_launch(const struct zc_launch *launch);
 
 /* Launches are watched while a block waits for one.  Under the lock. */
-static void set_state(struct zc_backing *b, enum zc_hint_state state)
+static void hint_set_state(struct zc_backing *b, enum zc_hint_state state)
 {
     if (b->hint_state == ZC_HINT_WAITS)
         DL_DELETE2(waiting, b, hint.before, hint.next);
@@ -54,7 +54,7 @@ static unsigned take_waiting(int device, struct range out[BATCH])
             continue;
         if (!b->hint.copied)
             out[n++] = (struct range){b->base, b->size};
-        set_state(b, ZC_HINT_NONE);
+        hint_set_state(b, ZC_HINT_NONE);
     }
     zc_lock_drop(&lock);
     return n;
@@ -80,7 +80,7 @@ static bool send_first(struct zc_backing *b, uint64_t bytes)
     b->hint.copied += bytes;
     if (b->hint_state == ZC_HINT_WAITS && b->hint.copied < b->size / 2)
         return false;
-    set_state(b, b->hint.copied < b->size ? ZC_HINT_COPIES : ZC_HINT_NONE);
+    hint_set_state(b, b->hint.copied < b->size ? ZC_HINT_COPIES : ZC_HINT_NONE);
     return true;
 }
 
@@ -102,7 +102,7 @@ void zc_hint_make(const struct zc_want *want, struct zc_backing *b)
 {
     if (want->rule->prefetch == ZC_PREFETCH_NONE || !zc_lock_take(&lock))
         return;
-    set_state(b, ZC_HINT_WAITS);
+    hint_set_state(b, ZC_HINT_WAITS);
     zc_lock_drop(&lock);
 }
 
@@ -110,6 +110,6 @@ void zc_hint_unmake(struct zc_backing *b)
 {
     if (__atomic_load_n(&b->hint_state, __ATOMIC_RELAXED) == ZC_HINT_NONE || !zc_lock_take(&lock))
         return;
-    set_state(b, ZC_HINT_NONE);
+    hint_set_state(b, ZC_HINT_NONE);
     zc_lock_drop(&lock);
 }

@@ -162,7 +162,7 @@ static const char *unfit(const struct zc_want *want, enum zc_place_id place)
 }
 
 /* Whether a request for device memory may have that, by the program's own call. */
-static bool on_device(const struct zc_want *want, const char **why)
+static bool fallback_on_device(const struct zc_want *want, const char **why)
 {
     *why = "over max_device";
     return !zc_want_host(want) && zc_limits_device_room(want->device, want->size, why);
@@ -181,7 +181,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
         bool within = i > 0 || moves || zc_budget_take(want->rule, want->device, want->size);
         *index_out = i;
         reason = within ? unfit(want, place) : "over its budget";
-        if (!reason && place == ZC_PLACE_DEVICE && on_device(want, &reason))
+        if (!reason && place == ZC_PLACE_DEVICE && fallback_on_device(want, &reason))
             break;
         if (!reason && !made && !(made = zc_arena_get(sizeof(*made))))
             reason = "libzc has no memory for its record";
@@ -195,7 +195,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
             return made;
         }
         /* A block that can't be shared becomes what the program asked for. */
-        if (within && place == ZC_PLACE_SHARED && on_device(want, &reason))
+        if (within && place == ZC_PLACE_SHARED && fallback_on_device(want, &reason))
             break;
         if (within && i == 0 && !moves)
             zc_budget_give(want->rule, want->size);

@@ -244,8 +244,8 @@ static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_req
     return zc_hostblock_enter(p, slot);
 }
 
-static void *place(const struct zc_hostmem_request *request, uint32_t site,
-                   const struct zc_rule *rule)
+static void *hostmem_place(const struct zc_hostmem_request *request, uint32_t site,
+                           const struct zc_rule *rule)
 {
     if (!zc_lessons_may_round(request->size))
         return NULL;
@@ -279,7 +279,7 @@ void *zc_hostmem_get(const struct zc_hostmem_request *request)
         request->alignment <= ZC_HOST_UNIT) {
         const struct zc_rule *rule = rule_of_request(request, true, &site);
         if (rule)
-            p = place(request, site, rule);
+            p = hostmem_place(request, site, rule);
     }
     errno = saved;
     return p;
@@ -320,7 +320,7 @@ static bool fits_in_place(const void *p, const struct zc_hostmem_request *reques
     return request->size <= room && request->size >= room / 2;
 }
 
-static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_request *request)
+static void *hostmem_resize(void *p, struct zc_slot *slot, const struct zc_hostmem_request *request)
 {
     uint32_t site = 0;
     const struct zc_rule *rule = rule_of_request(request, false, &site);
@@ -339,7 +339,7 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_reque
         zc_hostheap_unclaim(extent);
     if (moved)
         return moved;
-    moved = place(request, site, rule);
+    moved = hostmem_place(request, site, rule);
     if (moved) {
         zc_workers_copy(moved, p, slot->size < request->size ? slot->size : request->size);
         zc_hostmem_put(p);
@@ -353,7 +353,8 @@ void *zc_hostmem_resize(void *p, const struct zc_hostmem_request *request)
 {
     struct zc_slot *slot = zc_hostblock_slot(p);
     int saved = errno;
-    void *out = slot && request->size >= zc_hostheap.threshold ? resize(p, slot, request) : NULL;
+    void *out =
+        slot && request->size >= zc_hostheap.threshold ? hostmem_resize(p, slot, request) : NULL;
     errno = saved;
     return out;
 }

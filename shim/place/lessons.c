@@ -79,7 +79,7 @@ const struct zc_rule *zc_lessons_rule(const struct zc_rule *rule, size_t size, u
 
 /* The worth of a block of the host heap: 1 where it paid, -1 where it lost, 0 where it tells
  * nothing.  Memory that an earlier block had registered costs nothing any more. */
-static int worth(const struct zc_block *b, uint64_t copied)
+static int lessons_worth(const struct zc_block *b, uint64_t copied)
 {
     if (copied < b->size / PART || __atomic_load_n(&b->real, __ATOMIC_RELAXED) != ZC_KIND_PINNED)
         return is_small(b->size) ? -1 : 0;
@@ -89,7 +89,7 @@ static int worth(const struct zc_block *b, uint64_t copied)
 }
 
 /* True if the blocks of a call path are treated otherwise from now on. */
-static bool learn(struct lesson *l, bool placed, int was)
+static bool lessons_learn(struct lesson *l, bool placed, int was)
 {
     uint8_t losses = was > 0 ? 0 : __atomic_add_fetch(&l->losses, 1, __ATOMIC_RELAXED);
     if (placed ? losses < LOSSES : was < 0) {
@@ -102,7 +102,7 @@ static bool learn(struct lesson *l, bool placed, int was)
     return true;
 }
 
-static void tell(struct lesson *l, const struct zc_block *b, uint64_t copied, bool placed)
+static void lessons_tell(struct lesson *l, const struct zc_block *b, uint64_t copied, bool placed)
 {
     char buf[256];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
@@ -139,9 +139,9 @@ void zc_lessons_end(const void *p)
     uint64_t copied = copied_bytes(b);
     struct lesson *l = &by_site[is_small(b->size)][b->site];
     bool placed = is_small(b->size) == __atomic_load_n(&l->other, __ATOMIC_RELAXED);
-    int was = worth(b, copied);
-    if (was && learn(l, placed, was))
-        tell(l, b, copied, !placed);
+    int was = lessons_worth(b, copied);
+    if (was && lessons_learn(l, placed, was))
+        lessons_tell(l, b, copied, !placed);
 }
 
 bool zc_lessons_may_round(size_t size)

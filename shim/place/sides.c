@@ -129,7 +129,7 @@ static void use_host(struct zc_operand *b, uint64_t bytes)
 }
 
 /* While a host block is copied, no device block may become one with it by another copy. */
-static void visit(struct zc_operand *b)
+static void sides_visit(struct zc_operand *b)
 {
     if (b->extent)
         zc_hostheap_visit(b->extent);
@@ -138,8 +138,8 @@ static void visit(struct zc_operand *b)
 
 void zc_sides_visit(struct zc_copy *c)
 {
-    visit(&c->dst);
-    visit(&c->src);
+    sides_visit(&c->dst);
+    sides_visit(&c->src);
 }
 
 void zc_sides_leave(struct zc_copy *c)
@@ -199,7 +199,7 @@ CUresult zc_side_launched(CUdeviceptr address, enum zc_fn fn, const struct zc_ru
 }
 
 /* Does what every way to copy needs, and returns the facts that are known then. */
-static uint32_t make_ready(struct zc_copy *c)
+static uint32_t sides_make_ready(struct zc_copy *c)
 {
     end_stale(c);
     c->first = zc_parallel_first(c);
@@ -227,7 +227,7 @@ uint32_t zc_sides_answer(struct zc_copy *c, enum zc_way question)
     case ZC_WAY_ASK_PAIR:
         return ZC_FACT_PAIR_KNOWN | zc_shared_facts(c);
     case ZC_WAY_ASK_READY:
-        return ZC_FACT_READY_KNOWN | make_ready(c);
+        return ZC_FACT_READY_KNOWN | sides_make_ready(c);
     case ZC_WAY_ASK_UNWAITED:
         return ZC_FACT_UNWAITED_KNOWN | ZC_FACT_IF(UNWAITED, zc_cpu_unwaited(c));
     case ZC_WAY_ASK_CPU:
@@ -252,14 +252,14 @@ bool zc_sides_by_threads(struct zc_copy *c)
     return false;
 }
 
-static bool moves(const struct zc_copy *c)
+static bool sides_moves(const struct zc_copy *c)
 {
     return zc_move_of(c->dst.block) || zc_move_of(c->src.block);
 }
 
 /* Work of other contexts goes unnoticed where blocks move, as do the launches of graphs.  The code
  * is that of a block which the driver maps nowhere. */
-static CUresult stay(const struct zc_copy *c, struct zc_block *side, bool follows)
+static CUresult sides_stay(const struct zc_copy *c, struct zc_block *side, bool follows)
 {
     const struct zc_vmm *v = zc_move_of(side);
     if (!v)
@@ -274,20 +274,20 @@ static CUresult stay(const struct zc_copy *c, struct zc_block *side, bool follow
 
 void zc_sides_hold(struct zc_copy *c)
 {
-    if (!moves(c))
+    if (!sides_moves(c))
         return;
     c->held = zc_move_enter();
     zc_copy_resolve(c);
-    stay(c, c->dst.block, true);
-    stay(c, c->src.block, true);
+    sides_stay(c, c->dst.block, true);
+    sides_stay(c, c->src.block, true);
     zc_copy_resolve(c);
 }
 
 CUresult zc_sides_open(const struct zc_copy *c)
 {
-    CUresult result = stay(c, c->dst.block, false);
+    CUresult result = sides_stay(c, c->dst.block, false);
     if (result == CUDA_SUCCESS)
-        result = stay(c, c->src.block, false);
+        result = sides_stay(c, c->src.block, false);
     return result == CUDA_SUCCESS ? zc_vmm_open(c) : result;
 }
 

@@ -62,7 +62,7 @@ static enum state state_of(const struct zc_early *w)
     return (enum state)__atomic_load_n(&w->state, __ATOMIC_ACQUIRE);
 }
 
-static void set_state(struct zc_early *w, enum state state)
+static void early_set_state(struct zc_early *w, enum state state)
 {
     __atomic_store_n(&w->state, state, __ATOMIC_RELEASE);
 }
@@ -92,7 +92,7 @@ static void early_end(struct zc_early *w)
     __atomic_store_n(&w->extent->early, false, __ATOMIC_RELEASE);
     __atomic_store_n(&w->base, 0, __ATOMIC_RELEASE);
     __atomic_fetch_sub(&zc_early_entries, 1, __ATOMIC_RELAXED);
-    set_state(w, FREE);
+    early_set_state(w, FREE);
 }
 
 /* The context that the program's device blocks will most likely be of: that of the only device with
@@ -168,7 +168,7 @@ static bool may_share(const struct zc_extent *e)
            !__atomic_load_n(&e->visits, __ATOMIC_ACQUIRE);
 }
 
-static bool make_ready(struct zc_early *w)
+static bool early_make_ready(struct zc_early *w)
 {
     const char *why;
     CUcontext context = w->base ? w->context : likely_context(), popped;
@@ -187,10 +187,10 @@ static void early_serve(struct zc_early *w)
     __atomic_store_n(&early.busy, 1, __ATOMIC_SEQ_CST);
     bool may = !__atomic_load_n(&early.paused, __ATOMIC_SEQ_CST) && !zc_life_closing() &&
                !zc_capture_any();
-    if (may && make_ready(w))
-        set_state(w, READY);
+    if (may && early_make_ready(w))
+        early_set_state(w, READY);
     else if (is_taken(w))
-        set_state(w, REFUSED);
+        early_set_state(w, REFUSED);
     else
         early_end(w);
     __atomic_store_n(&early.busy, 0, __ATOMIC_SEQ_CST);
@@ -271,7 +271,7 @@ static void early_fill(struct zc_early *w, struct zc_extent *e)
     w->since = zc_ticks();
     __atomic_store_n(&w->taken, false, __ATOMIC_RELAXED);
     __atomic_store_n(&e->early, true, __ATOMIC_RELEASE);
-    set_state(w, WANTED);
+    early_set_state(w, WANTED);
 }
 
 void zc_early_want(struct zc_extent *e)
@@ -348,7 +348,7 @@ bool zc_early_end(struct zc_early *w, const struct zc_extent *e)
 {
     bool ready = state_of(w) == READY && e && w->extent == e;
     if (ready)
-        set_state(w, REFUSED);
+        early_set_state(w, REFUSED);
     early_end(w);
     return ready;
 }
@@ -386,7 +386,7 @@ static void early_context_lost(CUcontext context)
         if (state_of(w) <= FILLING || !w->base || w->context != context)
             continue;
         zc_memfile_reserve(w->base, w->span);
-        set_state(w, REFUSED);
+        early_set_state(w, REFUSED);
         if (!is_taken(w))
             early_end(w);
     }

@@ -53,7 +53,7 @@ static void elide(struct zc_growth *g)
 
 /* Makes a copy if it is pending, and waits for it: events that the program recorded behind its own
  * copy do not cover this one.  After a failure the copy is still pending. */
-static CUresult copy_now(struct zc_growth *g, const char **why)
+static CUresult grow_copy_now(struct zc_growth *g, const char **why)
 {
     bool entered;
     if (!zc_growth_pending(g))
@@ -87,7 +87,7 @@ static CUresult copy_all(enum zc_fn fn)
     for (struct zc_growth *g = grow.pending, *next; g && result == CUDA_SUCCESS; g = next) {
         struct zc_vmm *new = g->new;
         next = g->next;
-        result = zc_leaving(new->va.context) ? CUDA_SUCCESS : copy_now(g, &why);
+        result = zc_leaving(new->va.context) ? CUDA_SUCCESS : grow_copy_now(g, &why);
         if (result != CUDA_SUCCESS)
             zc_lazy_diagnose(new, fn, result, why);
     }
@@ -178,12 +178,13 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
 }
 
 /* Makes the bytes [from, to) of a block usable, with `written` for a call that may write them. */
-static CUresult make_ready(struct zc_vmm *v, size_t from, size_t to, bool written, enum zc_fn fn)
+static CUresult grow_make_ready(struct zc_vmm *v, size_t from, size_t to, bool written,
+                                enum zc_fn fn)
 {
     const char *why = "";
-    CUresult result = written ? copy_now(v->as_old, &why) : CUDA_SUCCESS;
+    CUresult result = written ? grow_copy_now(v->as_old, &why) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
-        result = copy_now(v->as_new, &why);
+        result = grow_copy_now(v->as_new, &why);
     if (result == CUDA_SUCCESS && !has_mapped(v, from, to))
         result = zc_lazy_attach(v, from, to, &why);
     /* Existing data stays reachable even if no more memory is to be had. */
@@ -196,7 +197,8 @@ static CUresult side_ready(const struct zc_operand *b, struct zc_vmm *v, bool wr
                            enum zc_fn fn)
 {
     size_t from = v ? b->address - v->va.base : 0;
-    return zc_lazy_pending(v) ? make_ready(v, from, from + b->span, written, fn) : CUDA_SUCCESS;
+    return zc_lazy_pending(v) ? grow_make_ready(v, from, from + b->span, written, fn)
+                              : CUDA_SUCCESS;
 }
 
 static struct zc_vmm *lazy_block(const struct zc_block *block)
@@ -227,7 +229,7 @@ CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
     struct zc_vmm *v = zc_vmm_of(block);
     if (!zc_lazy_pending(v) || zc_life_closing() || !zc_driver_lock())
         return CUDA_SUCCESS;
-    CUresult result = make_ready(v, 0, v->span, true, fn);
+    CUresult result = grow_make_ready(v, 0, v->span, true, fn);
     zc_driver_unlock();
     return result;
 }
@@ -244,7 +246,7 @@ static CUresult hand_over(struct zc_growth *g, struct zc_block *block, bool *kep
     struct zc_vmm *old = g->old, *new = g->new;
     size_t due = zc_vmm_due(new);
     if (new->held)
-        return copy_now(g, why);
+        return grow_copy_now(g, why);
     zc_growth_inherit(g, block);
     end_copy(g, ZC_ELIDED);
     zc_lazy_suspend(old);
@@ -283,7 +285,7 @@ CUresult zc_grow_leaving(struct zc_block *block)
     if (!v || !zc_driver_lock())
         return CUDA_SUCCESS;
     elide(v->as_new);
-    CUresult result = copy_now(v->as_old, &why);
+    CUresult result = grow_copy_now(v->as_old, &why);
     if (result == CUDA_SUCCESS) {
         zc_lazy_forget(v);
         v->lazy = false;

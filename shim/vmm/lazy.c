@@ -35,7 +35,7 @@ static ZC_OWN struct {
         int device;
         uint64_t ticks; /* When it came; 0: there is none. */
         uint64_t free;  /* Bytes. */
-        uint64_t taken; /* The result of taken() then. */
+        uint64_t taken; /* The result of lazy_taken() then. */
     } answer;           /* The driver's last one about free memory.  With the driver lock. */
 } lazy;
 
@@ -68,7 +68,7 @@ void zc_lazy_update(struct zc_vmm *v)
 }
 
 /* Bytes of device memory that the program holds.  When they grow, less is free. */
-static uint64_t taken(void)
+static uint64_t lazy_taken(void)
 {
     return zc_limits_on_devices() + zc_modules_idle_bytes();
 }
@@ -77,7 +77,7 @@ static uint64_t taken(void)
 static uint64_t ask_free(int device)
 {
     size_t available = 0, total = 0;
-    lazy.answer.taken = taken();
+    lazy.answer.taken = lazy_taken();
     zc_real.cuMemGetInfo_v2(&available, &total);
     lazy.answer.device = device;
     lazy.answer.ticks = zc_ticks();
@@ -91,13 +91,13 @@ static uint64_t surely_free(int device)
     if (!lazy.answer.ticks || lazy.answer.device != device ||
         zc_ticks_to_ns(zc_ticks() - lazy.answer.ticks) > ANSWER_NS)
         return 0;
-    uint64_t now = taken(), more = now > lazy.answer.taken ? now - lazy.answer.taken : 0;
+    uint64_t now = lazy_taken(), more = now > lazy.answer.taken ? now - lazy.answer.taken : 0;
     return lazy.answer.free > more ? lazy.answer.free - more : 0;
 }
 
 /* True if the current device has `wanted` bytes in free memory and in `idle`, which libzc could
  * give back. */
-static bool has_room(int device, uint64_t wanted, uint64_t idle)
+static bool lazy_has_room(int device, uint64_t wanted, uint64_t idle)
 {
     return wanted <= idle || wanted - idle <= surely_free(device) ||
            wanted - idle <= ask_free(device);
@@ -112,11 +112,11 @@ static size_t headroom(const struct zc_vmm *v)
     uint64_t wanted = zc_lazy_promised(v->va.device);
     bool fits = more && (wanted == zc_vmm_due(v) ||
                          (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-                          device == v->va.device && has_room(device, wanted + more, 0)));
+                          device == v->va.device && lazy_has_room(device, wanted + more, 0)));
     return fits ? more : 0;
 }
 
-static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
+static CUresult lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
     size_t held = v->held, more = to > held ? headroom(v) : 0;
     CUresult result = zc_vmm_attach(v, from, to, more, why);
@@ -124,7 +124,7 @@ static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
         result = zc_vmm_attach(v, from, to, 0, why);
     zc_growth_count(v, held);
     if (more)
-        lazy.answer.ticks = 0; /* Less is free now than taken() shows. */
+        lazy.answer.ticks = 0; /* Less is free now than lazy_taken() shows. */
     return result;
 }
 
@@ -134,7 +134,7 @@ CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
     CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = zc_growth_detach(v, why);
     if (result == CUDA_SUCCESS)
-        result = v->moves ? attach(v, 0, v->span, why) : attach(v, from, to, why);
+        result = v->moves ? lazy_attach(v, 0, v->span, why) : lazy_attach(v, from, to, why);
     zc_capture_restore(before);
     zc_lazy_keep_promise(v, due - zc_vmm_due(v));
     zc_lazy_update(v);
@@ -202,17 +202,18 @@ CUresult zc_lazy_empty(struct zc_vmm *v)
 
 /* True if the device could hold a block besides everything that was promised.  Looks at all growing
  * blocks only if they decide it. */
-static bool fits(const struct zc_vmm *v)
+static bool lazy_fits(const struct zc_vmm *v)
 {
     if (v->rule->spill != ZC_SPILL_NONE)
-        lazy.answer.ticks = 0; /* Blocks take more than taken() counts. */
+        lazy.answer.ticks = 0; /* Blocks take more than lazy_taken() counts. */
     else if (zc_vmm_due(v) < ADMIT_FROM)
         return true;
     uint64_t idle = zc_modules_idle_bytes();
     uint64_t wanted = zc_lazy_promised(v->va.device) + zc_vmm_due(v);
-    return has_room(v->va.device, wanted, idle) ||
-           (v->grows && has_room(v->va.device, wanted,
-                                 idle + zc_growth_largest(v->va.device, v->va.context, v->span)));
+    return lazy_has_room(v->va.device, wanted, idle) ||
+           (v->grows &&
+            lazy_has_room(v->va.device, wanted,
+                          idle + zc_growth_largest(v->va.device, v->va.context, v->span)));
 }
 
 void zc_lazy_before_request(int device, size_t bytes)
@@ -223,8 +224,8 @@ void zc_lazy_before_request(int device, size_t bytes)
         return;
     wanted = bytes < SIZE_MAX / 2 ? wanted + zc_va_round_up(bytes, ZC_BLOCK_UNIT) : UINT64_MAX;
     uint64_t idle = zc_modules_idle_bytes();
-    bool room = has_room(device, wanted, idle) ||
-                has_room(device, wanted, idle + zc_growth_largest(device, NULL, SIZE_MAX));
+    bool room = lazy_has_room(device, wanted, idle) ||
+                lazy_has_room(device, wanted, idle + zc_growth_largest(device, NULL, SIZE_MAX));
     for (struct zc_vmm *v = room ? NULL : lazy.open, *next; v; v = next) {
         next = v->next;
         if (v->va.device == device)
@@ -242,7 +243,7 @@ CUresult zc_lazy_admit(struct zc_vmm *v, const char **why)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *why = "more than the device has free";
-    CUresult result = fits(v) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = lazy_fits(v) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS && v->grows)
         zc_growth_enter(v);
     if (result == CUDA_SUCCESS && !v->as_new)

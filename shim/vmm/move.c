@@ -147,7 +147,7 @@ static void drop_cached(unsigned i)
 }
 
 /* Gives back what is not behind a block, or keeps it if it is host memory. */
-static void give_back(const struct zc_vmm *v, struct zc_backed *b)
+static void move_give_back(const struct zc_vmm *v, struct zc_backed *b)
 {
     const char *why;
     if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, ZC_LIMITS_KEPT, size_of(b), &why)) {
@@ -244,7 +244,7 @@ CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
     return result == CUDA_SUCCESS ? freed : result;
 }
 
-static struct zc_backed behind(const struct zc_vmm *v)
+static struct zc_backed move_behind(const struct zc_vmm *v)
 {
     return (struct zc_backed){v->chunks, v->va.host, zc_movable(v)->alias, v->guard};
 }
@@ -276,9 +276,9 @@ static void map_again(struct zc_vmm *v)
 }
 
 /* On success *b is what was behind the block before; else it is unchanged. */
-static CUresult exchange(struct zc_vmm *v, struct zc_backed *b, const char **why)
+static CUresult move_exchange(struct zc_vmm *v, struct zc_backed *b, const char **why)
 {
-    const struct zc_backed before = behind(v);
+    const struct zc_backed before = move_behind(v);
     *why = "cuMemUnmap refuses";
     CUresult result = unmap_inner(v);
     if (result != CUDA_SUCCESS)
@@ -414,7 +414,7 @@ static CUresult come_to(struct zc_vmm *v, struct zc_backed *device, struct copie
     bool fetched = zc_vmm_is_fetched(v);
     if (fetched)
         end_copies(c, v->va.context);
-    CUresult result = exchange(v, device, why);
+    CUresult result = move_exchange(v, device, why);
     if (result != CUDA_SUCCESS || !fetched)
         return result;
     zc_movable(v)->host_copy = *device;
@@ -452,7 +452,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
         *left = result == CUDA_SUCCESS;
     }
     if (*left) {
-        device = behind(leaves);
+        device = move_behind(leaves);
         put_behind(leaves, &host);
     }
     if (result == CUDA_SUCCESS && comes) {
@@ -464,7 +464,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     if (result == CUDA_SUCCESS && comes)
         result = come_to(comes, &device, &c, why);
     end_copies(&c, v->va.context);
-    give_back(v, leaves && !*left ? &host : &device);
+    move_give_back(v, leaves && !*left ? &host : &device);
     return result;
 }
 
@@ -487,7 +487,7 @@ static bool count_at(const struct zc_block *block, bool host, const char **why)
     return false;
 }
 
-static void uncount(const struct zc_block *block, bool host)
+static void move_uncount(const struct zc_block *block, bool host)
 {
     zc_limits_give(host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM, block->device, block->size);
     if (!host && (block->flags & ZC_BLOCK_BUDGET))
@@ -524,11 +524,11 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
     if (came) {
         note_at(comes, false);
         if (!keeps)
-            uncount(comes, true);
+            move_uncount(comes, true);
     } else if (!leaves) {
-        uncount(comes, false);
+        move_uncount(comes, false);
     } else if (!keeps || left) {
-        uncount(leaves, !left);
+        move_uncount(leaves, !left);
     }
     return result == CUDA_SUCCESS;
 }

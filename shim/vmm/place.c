@@ -12,7 +12,7 @@
 #include "vmm/move.h"
 
 /* Reserves the addresses, and attaches the memory unless the block is lazy. */
-static CUresult fill(struct zc_vmm *v, const char **why)
+static CUresult vmm_place_fill(struct zc_vmm *v, const char **why)
 {
     if (v->lazy)
         return zc_lazy_admit(v, why);
@@ -27,8 +27,8 @@ static CUresult fill(struct zc_vmm *v, const char **why)
 }
 
 /* Why a request can't have vmm memory; CUDA_SUCCESS if it can. */
-static CUresult refuse(const struct zc_want *want, const struct zc_vmm_facts *f, bool lazy,
-                       const char **why)
+static CUresult vmm_place_refuse(const struct zc_want *want, const struct zc_vmm_facts *f,
+                                 bool lazy, const char **why)
 {
     *why = "the device has no virtual memory management";
     if (!f)
@@ -63,7 +63,7 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     const struct zc_vmm_facts *f = zc_vmm_facts(want->device);
     bool grows = want->rule->grow && !want->lazy;
     bool lazy = grows || want->lazy || want->rule->commit == ZC_COMMIT_LAZY;
-    CUresult result = refuse(want, f, lazy || out->spilled, why);
+    CUresult result = vmm_place_refuse(want, f, lazy || out->spilled, why);
     if (result != CUDA_SUCCESS)
         return result;
     struct zc_vmm *v = zc_arena_get(zc_vmm_record(want->rule));
@@ -87,7 +87,7 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
         v->va.host.to = (uint32_t)((v->span - zc_vmm_guard(v)) / ZC_VA_UNIT);
         v->va.host.from = (uint32_t)(zc_vmm_guard(v) / ZC_VA_UNIT);
     }
-    result = fill(v, why);
+    result = vmm_place_fill(v, why);
     if (result != CUDA_SUCCESS) {
         if (v->stuck) {
             *why = "the driver refuses host memory for it";

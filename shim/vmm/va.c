@@ -78,7 +78,8 @@ static void add_run(struct zc_va *va, size_t from, size_t to)
     }
 }
 
-static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc, size_t count)
+static size_t va_describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc,
+                          size_t count)
 {
     for (int d = 0; d < ZC_VA_DEVICES; d++)
         if (mask & zc_va_bit(d)) {
@@ -98,8 +99,8 @@ CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take)
 {
     CUmemAccessDesc desc[ZC_VA_DEVICES];
     CUresult result = CUDA_SUCCESS;
-    size_t count = describe(give, rights(va), desc, 0);
-    count = describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
+    size_t count = va_describe(give, rights(va), desc, 0);
+    count = va_describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
     for (unsigned i = 0; count && i < va->count && result == CUDA_SUCCESS; i++) {
         const struct zc_run *r = &va->run[i];
         result = zc_real.cuMemSetAccess(va->base + r->from, r->to - r->from, desc, count);
@@ -130,7 +131,7 @@ CUresult zc_va_open_host(struct zc_va *va)
 static CUresult open_run(const struct zc_va *va, size_t from, size_t to)
 {
     CUmemAccessDesc desc[ZC_VA_DEVICES];
-    size_t count = describe(va->devices, rights(va), desc, 0);
+    size_t count = va_describe(va->devices, rights(va), desc, 0);
     CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
     return result == CUDA_SUCCESS && !va->host.closed ? open_host(va, from, to) : result;
 }

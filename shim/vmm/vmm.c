@@ -55,7 +55,7 @@ const struct zc_vmm_facts *zc_vmm_facts(int device)
     return f;
 }
 
-static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
+static bool vmm_push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
 {
     struct zc_chunks *c = &v->chunks;
     if (!zc_arena_extend(&c->list, &c->room, c->count, sizeof(*c->list), v->guard ? 3 : 1))
@@ -119,8 +119,8 @@ CUresult zc_vmm_drop_chunks(struct zc_vmm *v, unsigned count)
 
 static CUresult push_guard(struct zc_vmm *v)
 {
-    return !v->guard || push(v, own.guard, v->granularity) ? CUDA_SUCCESS
-                                                           : CUDA_ERROR_OUT_OF_MEMORY;
+    return !v->guard || vmm_push(v, own.guard, v->granularity) ? CUDA_SUCCESS
+                                                               : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead)
@@ -137,7 +137,7 @@ CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead)
         size_t size = chunk && chunk < missing ? chunk : missing;
         result = zc_vmm_handle(v, host, !ahead, size, &handle);
         v->stuck = host && result != CUDA_SUCCESS;
-        if (result == CUDA_SUCCESS && !push(v, handle, size)) {
+        if (result == CUDA_SUCCESS && !vmm_push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }

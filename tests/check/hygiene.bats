@@ -49,6 +49,18 @@ diagnose() {
                 start = 0 }' | no_findings "functions longer than 60 lines:"
 }
 
+# A backtrace shows it without its file.
+@test "no function of the library that is static has the name of another module's" {
+    find shim -name '*.c' ! -name '*_aarch64.c' | xargs awk '
+        match($0, /^static [^=;(]*[ *][a-z_0-9]+\(/) {
+            name = substr($0, RSTART, RLENGTH - 1)
+            sub(/.*[ *]/, "", name)
+            if (name != "__attribute__" && name in file && file[name] != FILENAME)
+                print FILENAME ":" FNR ": " name ", as in " file[name]
+            file[name] = FILENAME
+        }' | no_findings "static functions that two modules have:"
+}
+
 # Versions of clang-format differ in what they make of the same style, so one is named.
 @test "C and CUDA sources are laid out as .clang-format says" {
     command -v clang-format-14 >/dev/null || skip "no clang-format-14"
