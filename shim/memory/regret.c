@@ -12,9 +12,10 @@
 #include "driver/capture.h"
 
 /*
- * A move takes: microseconds for a small block, and bytes a microsecond.  Two blocks of 32,
- * 128 and 512 MiB change places in 0.98, 3.29 and 12.4 ms, and the pages of 1 GiB of `shared`
- * become device memory in 23.5 (tests/gpu/MEASURED.md): this says 1.3, 3.7, 13.3 and 26.1.
+ * A move takes the microseconds of its calls, and those of its copy, at the rate that the moves of
+ * this process had; before the first one at that of PCIe 5, in bytes a microsecond.  Two blocks of
+ * 32, 128 and 512 MiB change places in 0.98, 3.29 and 12.4 ms there, and the pages of 1 GiB of
+ * `shared` become device memory in 23.5 (tests/gpu/MEASURED.md): this says 1.3, 3.7, 13.3 and 26.1.
  */
 #define MOVE_US 500u
 #define MOVE_RATE 42000u
@@ -24,15 +25,25 @@ enum timer_state { IDLE, BUSY, PENDING };
 static ZC_OWN struct {
     uint32_t state; /* enum timer_state.  Atomic. */
     bool waited;    /* A launch has waited in vain.  Atomic. */
+    uint64_t rate;  /* Of the fastest copy of a move; 0: none was timed.  Atomic. */
     CUcontext context;
     CUevent first, last; /* Of that context; NULL: to be made. */
     zc_timed_fn told;
     _Alignas(uint64_t) char noted[ZC_REGRET_NOTED];
 } timer;
 
+/* The fastest copy counts: what else is on the link can only make one slower. */
+void zc_regret_copied(uint64_t bytes, uint64_t microseconds)
+{
+    uint64_t rate = microseconds ? bytes / microseconds : 0;
+    if (rate > __atomic_load_n(&timer.rate, __ATOMIC_RELAXED))
+        __atomic_store_n(&timer.rate, rate, __ATOMIC_RELAXED);
+}
+
 uint64_t zc_regret_cost(uint64_t bytes)
 {
-    return MOVE_US + bytes / MOVE_RATE;
+    uint64_t rate = __atomic_load_n(&timer.rate, __ATOMIC_RELAXED);
+    return MOVE_US + bytes / (rate ? rate : MOVE_RATE);
 }
 
 bool zc_regret_owes(uint64_t *owed, uint64_t lost, uint64_t bytes)

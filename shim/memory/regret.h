@@ -9,6 +9,9 @@
 
 #include "driver/launch.h"
 
+/* The copy of a move to the device has taken so long: what moves cost follows from the fastest. */
+void zc_regret_copied(uint64_t bytes, uint64_t microseconds);
+
 /* Microseconds that a block of so many bytes takes to come to the device. */
 uint64_t zc_regret_cost(uint64_t bytes);
 

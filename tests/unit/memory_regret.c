@@ -25,6 +25,18 @@ static void a_move_costs_what_was_measured_within_a_third(void **state)
                         measured[i].us + measured[i].us / 3);
 }
 
+static void what_moves_have_taken_counts_instead_the_fastest_of_them(void **state)
+{
+    (void)state;
+    zc_regret_copied(M, 0); /* Less than the clock tells apart. */
+    assert_int_equal(zc_regret_cost(100 * M), zc_regret_cost(0) + 100 * M / 42000);
+    zc_regret_copied(64 * M, 64000);
+    assert_int_equal(zc_regret_cost(100 * M), zc_regret_cost(0) + 100 * M / (64 * M / 64000));
+    zc_regret_copied(64 * M, 160);
+    zc_regret_copied(64 * M, 64000);
+    assert_int_equal(zc_regret_cost(100 * M), zc_regret_cost(0) + 100 * M / (64 * M / 160));
+}
+
 static void a_block_moves_once_more_is_lost_than_it_costs_and_begins_anew(void **state)
 {
     uint64_t owed = 0, cost = zc_regret_cost(64 * M);
@@ -40,6 +52,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_move_costs_what_was_measured_within_a_third),
+        cmocka_unit_test(what_moves_have_taken_counts_instead_the_fastest_of_them),
         cmocka_unit_test(a_block_moves_once_more_is_lost_than_it_costs_and_begins_anew)};
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
