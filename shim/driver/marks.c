@@ -95,6 +95,12 @@ bool zc_mark_passed(uint64_t mark, unsigned most_ms)
     return false;
 }
 
+uint64_t zc_mark_ended(void)
+{
+    const uint64_t *passed = marks.passed;
+    return passed ? __atomic_load_n(passed, __ATOMIC_ACQUIRE) : 0;
+}
+
 static void marks_context_gone(CUcontext context)
 {
     if (marks.context != context || !zc_lock_take(&marks_lock))

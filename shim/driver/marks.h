@@ -16,3 +16,6 @@ uint64_t zc_mark_launch(void);
  * takes longer than `most_ms`, or where the driver has refused a mark.  Launches that are on their
  * way to the driver are not seen: see zc_launch_drain_briefly(). */
 bool zc_mark_passed(uint64_t mark, unsigned most_ms);
+
+/* The last mark that was passed; for launches that failed, too. */
+uint64_t zc_mark_ended(void);

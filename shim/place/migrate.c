@@ -568,7 +568,7 @@ static void fetch(struct zc_block *block, struct named *n)
     moving.before = mark ? mark - 1 : 0;
     if (zc_block_spilled(block) && v->filled && tries && !zc_launch_again())
         try_to(block, 0, "a kernel will read it");
-    zc_movable(v)->mark = mark;
+    __atomic_store_n(&zc_movable(v)->mark, mark, __ATOMIC_RELAXED);
     CUresult result = CUDA_SUCCESS;
     if (!zc_vmm_whole(v))
         result = zc_lazy_attach(v, 0, v->span, &why);

@@ -2,8 +2,11 @@
 /* The place `vmm`: makes blocks of mapped memory. */
 #include "base/arena.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "driver/lock.h"
+#include "driver/marks.h"
 #include "ledger/rules.h"
+#include "ledger/site.h"
 #include "log/refusals.h"
 #include "memory/limits.h"
 #include "vmm/access.h"
@@ -143,10 +146,32 @@ static CUresult vmm_retreat(const struct zc_block *block, enum zc_fn fn, bool ke
     return result == CUDA_SUCCESS ? zc_grow_materialize(block, fn) : result;
 }
 
+#define NAMED 4 /* Most blocks in a message. */
+
+/* Blocks of a rule whose last launches have not ended. */
+struct given {
+    int rule;
+    uint64_t ended;
+    unsigned count;
+    struct zc_text text;
+};
+
+static void list_given(struct zc_block *b, void *arg)
+{
+    struct given *g = arg;
+    const struct zc_vmm *v = b->place == ZC_PLACE_VMM && b->rule == g->rule ? zc_move_of(b) : NULL;
+    if (!v || __atomic_load_n(&zc_movable(v)->mark, __ATOMIC_RELAXED) <= g->ended)
+        return;
+    if (g->count++ < NAMED)
+        zc_text_fmt(&g->text, "%sblock %U (%B at %x), site %X", g->count > 1 ? ", " : "", b->id,
+                    b->size, b->base, zc_site_id(b->site));
+}
+
 /* A kernel failed with an illegal address: names the rules whose blocks it may have used other than
- * promised. */
+ * promised, and those that it may have been given. */
 static void vmm_diagnose(void)
 {
+    char list[400];
     static bool said; /* Atomic. */
     const struct zc_policy *policy = zc_rules();
     if (!__atomic_load_n(&zc_vmm_counts.fetched, __ATOMIC_RELAXED) ||
@@ -156,13 +181,20 @@ static void vmm_diagnose(void)
         const struct zc_rule *rule = &policy->rules[i];
         if (rule->spill != ZC_SPILL_FETCH)
             continue;
+        struct given g = {(int)i, zc_mark_ended(), 0, zc_text_on(list, sizeof(list))};
+        zc_block_each(list_given, &g);
+        if (g.count > NAMED)
+            zc_text_fmt(&g.text, " and %u more", g.count - NAMED);
         zc_refusal_count(policy, rule);
         zc_message(
             ZC_ERROR, "refused",
             "a kernel failed with an illegal address, as one does that writes a block of "
             "rule %s (%s:%u), or reaches one by other addresses than the arguments of its "
-            "launch: 'spill = fetch' is the promise that none does; say 'spill = move' there",
-            rule->name, policy->file, rule->line);
+            "launch: 'spill = fetch' is the promise that none does; say 'spill = move' there; %s%s",
+            rule->name, policy->file, rule->line,
+            g.count ? "launches that have not ended were given "
+                    : "no launch that has not ended was given one",
+            zc_text_cstr(&g.text));
     }
 }
 

@@ -118,15 +118,20 @@ budget = 16M" timeout 60 "$program" unfilled
     (( $(moved device) > 4 ))
 }
 
-@test "a kernel that breaks the promise fails, and messages name the rule and the promise" {
-    local way
+@test "a kernel that breaks the promise fails, and messages name rule, promise and block" {
+    local way given
     for way in writes stray; do
+        rm -f "$ZC_LOG"
         run -0 --separate-stderr under_policy $'[rule all]\nplace = vmm\nspill = fetch
 chunk = 2M\nbudget = 16M' timeout 60 "$program" $way
         [[ $output == 'cuCtxSynchronize() -> 700' ]]
         [[ $stderr == *"writes a block of rule all ("*":1), or reaches one"* ]]
         [[ $stderr == *"'spill = fetch' is the promise that none does"* ]]
         [[ $stderr == *'do not trust the results: '*'because of rule all'* ]]
+        given=$(jq -r 'select(.type == "alloc" and .block == 5) |
+                       "block 5 (4 MiB at \(.address[2:])), site \(.site)"' "$ZC_LOG")
+        [[ $way != writes || $stderr == *"; launches that have not ended were given $given"$'\n'* ]]
+        [[ $way != stray || $stderr == *'; no launch that has not ended was given one'$'\n'* ]]
     done
 }
 

@@ -466,6 +466,7 @@ static void writes(void)
 {
     start(6);
     look_through(0, 6, 3);
+    CHECK(cuCtxSynchronize());
     add(4, 5, 20000, NULL);
     SHOW(cuCtxSynchronize());
 }
@@ -486,6 +487,7 @@ static void stray(void)
 {
     start(6);
     look_through(0, 6, 3);
+    CHECK(cuCtxSynchronize());
     CUfunction k = load_kernel("stray", stray_grid, 0, NULL);
     CHECK(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
     SHOW(cuCtxSynchronize());
