@@ -222,7 +222,7 @@ bool zc_stream_all_rest(CUcontext first, unsigned most_ms)
 bool zc_stream_others_rest(CUcontext but, unsigned most_ms)
 {
     bool mine = zc_driver_lock();
-    bool rest = others_rest(but, most_ms);
+    bool rest = !zc_capture_any() && others_rest(but, most_ms);
     if (mine)
         zc_driver_unlock();
     return rest;
@@ -230,5 +230,5 @@ bool zc_stream_others_rest(CUcontext but, unsigned most_ms)
 
 bool zc_stream_may_wait(CUcontext waited, unsigned most_ms)
 {
-    return !zc_await_any() || zc_capture_any() || zc_stream_others_rest(waited, most_ms);
+    return !zc_await_any() || zc_stream_others_rest(waited, most_ms);
 }

@@ -57,15 +57,13 @@ bool zc_stream_rest_known(void);
 bool zc_stream_rests_in(CUcontext context, unsigned most_ms);
 bool zc_stream_all_rest(CUcontext first, unsigned most_ms);
 
-/* The same of all contexts but one, or with NULL of all.  Outside of captures; takes driver/lock.h.
- */
+/* The same of all contexts but one, or with NULL of all.  False during captures, where nobody can
+ * tell.  Takes driver/lock.h. */
 bool zc_stream_others_rest(CUcontext but, unsigned most_ms);
 
 /* True if a call may wait for all devices, in a call of the program's that waits for `waited`
  * alone, or with NULL for none: no other stream has work that may wait for the program, or all come
- * to rest in `most_ms`.  In doubt false; true during captures, where nobody can tell.  Takes
- * driver/lock.h.
- */
+ * to rest in `most_ms`.  In doubt false.  Takes driver/lock.h. */
 bool zc_stream_may_wait(CUcontext waited, unsigned most_ms);
 
 /* The driver's number for a stream, which no other one has in the process.  0 where it tells none,

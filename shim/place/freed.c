@@ -238,8 +238,7 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
     }
     bool mine = result == CUDA_SUCCESS && !kept;
     /* A kernel of another device may wait for what the program does next. */
-    if (mine && zc_place_of(backing->place)->waits &&
-        (zc_capture_any() || !zc_stream_others_rest(backing->context, 0)))
+    if (mine && zc_place_of(backing->place)->waits && !zc_stream_others_rest(backing->context, 0))
         return freed_put_off(block, note);
     if (mine)
         result = zc_place_detach(backing);

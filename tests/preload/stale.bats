@@ -70,6 +70,11 @@ same_or_refused() {
     refused='registers them' same_or_refused registers_half "$PINNED"
 }
 
+@test "beside a capture such a copy and such a registration are refused, too" {
+    refused='has changed pages' same_or_refused line_beside_capture "${RULES[@]:0:2}"
+    refused='registers them' same_or_refused half_beside_capture "$PINNED"
+}
+
 @test "a free waits for no stream of another device that waits for the program" {
     same elsewhere "${RULES[@]}" 'place = mapped' 'place = managed' 'place = vmm'
 }

@@ -307,6 +307,43 @@ static void registers_half(void)
     end();
 }
 
+/* The same calls beside a capture, in which no stream may be asked whether it rests. */
+static void beside_capture(CUresult (*call)(void))
+{
+    CUstream captured;
+    CUgraph graph;
+    begin();
+    CHECK(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    gate_close(&gate, waiting);
+    give_away();
+    CHECK(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    printf("beside a capture: %d\n", (int)call());
+    gate_open(&gate);
+    CHECK(cuStreamEndCapture(captured, &graph));
+    show_device("after it");
+    end();
+}
+
+static CUresult copy_up(void)
+{
+    return cuMemcpyHtoDAsync(d, h, BYTES, other);
+}
+
+static CUresult register_half(void)
+{
+    return cuMemHostRegister(h, BYTES / 2, 0);
+}
+
+static void line_beside_capture(void)
+{
+    beside_capture(copy_up);
+}
+
+static void half_beside_capture(void)
+{
+    beside_capture(register_half);
+}
+
 /* A stream of another device waits while blocks of this one are freed. */
 static void elsewhere(void)
 {
@@ -434,6 +471,8 @@ int main(int argc, char **argv)
                                           {"registers", registers},
                                           {"register_and_lose", register_and_lose},
                                           {"registers_half", registers_half},
+                                          {"line_beside_capture", line_beside_capture},
+                                          {"half_beside_capture", half_beside_capture},
                                           {"elsewhere", elsewhere},
                                           {"collective", collective},
                                           {"rested", rested},

@@ -268,11 +268,13 @@ static void waits(void)
     end_gpu(0);
 }
 
-/* Behind a host function that libzc knows, in a stream that never comes to rest meanwhile. */
+/* Behind a host function that libzc knows, in a stream that never comes to rest meanwhile: in
+ * general, and beside a capture. */
 static void stuck(void)
 {
     static struct gate gate;
-    CUstream stream, other;
+    CUstream stream, other, captured;
+    CUgraph graph;
     start();
     unsigned char *h = malloced(1);
     CUdeviceptr d = on_device(2);
@@ -280,11 +282,15 @@ static void stuck(void)
     CHECK(cuMemcpyDtoH(h, d, SIZE));
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
     memset(h, 9, SIZE);
     gate_close(&gate, stream);
     SHOW(begin_capture(other, CU_STREAM_CAPTURE_MODE_RELAXED));
     SHOW(copy((CUdeviceptr)h, d, SIZE, other));
+    CHECK(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SHOW(copy((CUdeviceptr)h, d, SIZE, other));
     gate_open(&gate);
+    CHECK(cuStreamEndCapture(captured, &graph));
     CHECK(cuStreamSynchronize(stream));
     SHOW(copy((CUdeviceptr)h, d, SIZE, other));
     show_host("host", h);
