@@ -31,16 +31,11 @@ DOWNWARDS(context_lost, (struct CUctx_st * context), (context))
 DOWNWARDS(context_gone, (struct CUctx_st * context), (context))
 DOWNWARDS(finish, (void), ())
 
-/* The sum of what they return. */
-#define SUM(name, type, params, args)                                                              \
-    type zc_modules_##name params                                                                  \
-    {                                                                                              \
-        type sum = 0;                                                                              \
-        for (size_t i = module_count(); i-- > 0;)                                                  \
-            if (zc_modules[i]->name)                                                               \
-                sum += zc_modules[i]->name args;                                                   \
-        return sum;                                                                                \
-    }
-
-SUM(reclaim, unsigned, (int place), (place))
-SUM(idle_bytes, uint64_t, (void), ())
+unsigned zc_modules_reclaim(int place)
+{
+    unsigned sum = 0;
+    for (size_t i = module_count(); i-- > 0;)
+        if (zc_modules[i]->reclaim)
+            sum += zc_modules[i]->reclaim(place);
+    return sum;
+}

@@ -9,7 +9,7 @@ struct zc_policy;
 
 /*
  * A module's callbacks, NULL if not needed. hook/modules.c lists the rows, from the bottom room to
- * the top one.  One thread calls all of them, except `reclaim` and `idle_bytes`.
+ * the top one.  One thread calls all of them, except `reclaim`.
  */
 struct zc_module {
     /* libzc starts: the policy is known, the driver initialised.  From bottom to top. */
@@ -28,8 +28,6 @@ struct zc_module {
      * with ZC_PLACE_COUNT of all.  Returns the number of pieces.  From top to bottom.  Not during
      * captures. */
     unsigned (*reclaim)(int place);
-    /* Bytes of the current device that the module keeps and `reclaim` would give back. */
-    uint64_t (*idle_bytes)(void);
     /* The process ends: the driver may be gone, so only memory and the log may be touched.  From
      * top to bottom. */
     void (*finish)(void);
@@ -46,5 +44,4 @@ void zc_modules_child(void);
 void zc_modules_context_lost(struct CUctx_st *context);
 void zc_modules_context_gone(struct CUctx_st *context);
 unsigned zc_modules_reclaim(int place);
-uint64_t zc_modules_idle_bytes(void);
 void zc_modules_finish(void);

@@ -4,16 +4,16 @@
 #include "driver/copy.h"
 #include "hook/request.h"
 #include "memory/device.h"
-#include "memory/limits.h"
 #include "memory/reclaim.h"
+#include "place/room.h"
 
-/* If memory is short, what libzc keeps for later is given back first.  What is in managed memory is
- * not available. */
+/* If memory is short, what libzc keeps for later is given back first.  What is promised, or in
+ * managed memory, is not available. */
 ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
                       const CUmemAllocationProp *prop, unsigned long long flags))
 {
     int device = zc_life_on() && prop ? zc_location_device(&prop->location) : -1;
-    if (device >= 0 && !zc_limits_device_holds(device, bytes, false))
+    if (device >= 0 && !zc_room_for_bare(device, bytes, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return ZC_RECLAIMING(real(handle, bytes, prop, flags));
 }

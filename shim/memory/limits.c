@@ -185,12 +185,9 @@ bool zc_limits_device_bound(void)
  * what the device has free, it can hang the GPU for everyone, so free memory is the hard limit.
  * Pages that no kernel has touched yet still count as free: so all managed bytes of the device must
  * fit into it. */
-static uint64_t limits_managed_most(void)
+static uint64_t limits_managed_most(int device)
 {
-    size_t available = 0, total = 0;
-    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
-        return 0;
-    uint64_t limit = available;
+    uint64_t available = zc_device_free(device), limit = available;
     if (limits.max_managed.kind == ZC_LIMIT_PERCENT)
         limit = zc_limit_bytes(limits.max_managed, available);
     return (limit < available ? limit : available) / limits.gpu_ranks;
@@ -248,7 +245,7 @@ static struct zc_quota *limits_quota_now(enum zc_place_id place, int device)
 {
     struct zc_quota *quota = limits_quota(place, device);
     if (place == ZC_PLACE_MANAGED)
-        __atomic_store_n(&quota->most, limits_managed_most(), __ATOMIC_RELAXED);
+        __atomic_store_n(&quota->most, limits_managed_most(device), __ATOMIC_RELAXED);
     else if (quota->parent == &limits.devices)
         __atomic_store_n(&quota->most, limits_device_most(device), __ATOMIC_RELAXED);
     return quota;

@@ -2,7 +2,6 @@
 /* Room for blocks: on a device, and beside what it was asked for. */
 #include "place/room.h"
 
-#include "base/module.h"
 #include "driver/real.h"
 #include "ledger/block.h"
 #include "memory/budget.h"
@@ -40,7 +39,7 @@ uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted)
     if (!left || zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
         return left;
     uint64_t kept = zc_lazy_promised(device) + total / ROOM_SPARE_PART;
-    return room_lesser(left, room_minus(zc_device_free(device) + zc_modules_idle_bytes(), kept));
+    return room_lesser(left, room_minus(zc_device_free(device), kept));
 }
 
 /* Bytes requested from a device that are managed, in host memory, or have no memory yet. */
@@ -54,7 +53,7 @@ void zc_room_report(int device, size_t *free, size_t *total)
 {
     bool bound = zc_limits_device_bound();
     if (free) {
-        uint64_t idle = (bound ? zc_device_free(device) : *free) + zc_modules_idle_bytes();
+        uint64_t idle = bound ? zc_device_free(device) : *free;
         idle = room_lesser(idle, zc_limits_left(ZC_PLACE_DEVICE, device));
         *free = room_minus(idle, room_lacking(device));
     }

@@ -19,7 +19,7 @@ bool zc_room_for_bare(int device, size_t bytes, bool anywhere);
 
 /* Makes of what the driver says of the current device, of which one may be NULL, what a program may
  * be told: as if converted blocks were on the device.  vmm's memory is missing already; what it has
- * promised is subtracted.  Memory that libzc keeps for later counts as free.  Managed pages are
- * missing only once they have moved to the device, so they may be counted twice.  Then *free is too
- * small, never too large.  With max_device it is no more than that leaves, of no more than that. */
+ * promised is subtracted.  Managed pages are missing only once they have moved to the device, so
+ * they may be counted twice.  Then *free is too small, never too large.  With max_device it is no
+ * more than that leaves, of no more than that. */
 void zc_room_report(int device, size_t *free, size_t *total);

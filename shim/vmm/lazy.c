@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/message.h"
-#include "base/module.h"
 #include "base/own.h"
 #include "driver/call.h"
 #include "driver/await.h"
@@ -13,6 +12,7 @@
 #include "driver/lock.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
+#include "memory/device.h"
 #include "memory/limits.h"
 #include "vmm/access.h"
 #include "vmm/growth.h"
@@ -35,7 +35,7 @@ static ZC_OWN struct {
         int device;
         uint64_t ticks; /* When it came; 0: there is none. */
         uint64_t free;  /* Bytes. */
-        uint64_t taken; /* The result of lazy_taken() then. */
+        uint64_t taken; /* What the program held then: when that grows, less is free. */
     } answer;           /* The driver's last one about free memory.  With the driver lock. */
 } lazy;
 
@@ -67,22 +67,13 @@ void zc_lazy_update(struct zc_vmm *v)
     set_open(v, !zc_vmm_whole(v) || zc_growth_pending(v->as_new) || zc_growth_pending(v->as_old));
 }
 
-/* Bytes of device memory that the program holds.  When they grow, less is free. */
-static uint64_t lazy_taken(void)
-{
-    return zc_limits_on_devices() + zc_modules_idle_bytes();
-}
-
 /* Asks the driver for free bytes; 0 if it does not say. */
 static uint64_t ask_free(int device)
 {
-    size_t available = 0, total = 0;
-    lazy.answer.taken = lazy_taken();
-    zc_real.cuMemGetInfo_v2(&available, &total);
+    lazy.answer.taken = zc_limits_on_devices();
     lazy.answer.device = device;
     lazy.answer.ticks = zc_ticks();
-    lazy.answer.free = available;
-    return available;
+    return lazy.answer.free = zc_device_free(device);
 }
 
 /* A lower bound of what is free on a device, from the last answer if that is recent; else 0. */
@@ -91,7 +82,8 @@ static uint64_t surely_free(int device)
     if (!lazy.answer.ticks || lazy.answer.device != device ||
         zc_ticks_to_ns(zc_ticks() - lazy.answer.ticks) > ANSWER_NS)
         return 0;
-    uint64_t now = lazy_taken(), more = now > lazy.answer.taken ? now - lazy.answer.taken : 0;
+    uint64_t now = zc_limits_on_devices();
+    uint64_t more = now > lazy.answer.taken ? now - lazy.answer.taken : 0;
     return lazy.answer.free > more ? lazy.answer.free - more : 0;
 }
 
@@ -124,7 +116,7 @@ static CUresult lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char
         result = zc_vmm_attach(v, from, to, 0, why);
     zc_growth_count(v, held);
     if (more)
-        lazy.answer.ticks = 0; /* Less is free now than lazy_taken() shows. */
+        lazy.answer.ticks = 0; /* Less is free now than limits show. */
     return result;
 }
 
@@ -205,15 +197,13 @@ CUresult zc_lazy_empty(struct zc_vmm *v)
 static bool lazy_fits(const struct zc_vmm *v)
 {
     if (v->rule->spill != ZC_SPILL_NONE)
-        lazy.answer.ticks = 0; /* Blocks take more than lazy_taken() counts. */
+        lazy.answer.ticks = 0; /* Blocks take more than limits count. */
     else if (zc_vmm_due(v) < ADMIT_FROM)
         return true;
-    uint64_t idle = zc_modules_idle_bytes();
     uint64_t wanted = zc_lazy_promised(v->va.device) + zc_vmm_due(v);
-    return lazy_has_room(v->va.device, wanted, idle) ||
-           (v->grows &&
-            lazy_has_room(v->va.device, wanted,
-                          idle + zc_growth_largest(v->va.device, v->va.context, v->span)));
+    return lazy_has_room(v->va.device, wanted, 0) ||
+           (v->grows && lazy_has_room(v->va.device, wanted,
+                                      zc_growth_largest(v->va.device, v->va.context, v->span)));
 }
 
 void zc_lazy_before_request(int device, size_t bytes)
@@ -223,9 +213,8 @@ void zc_lazy_before_request(int device, size_t bytes)
     if (!wanted || !zc_driver_lock())
         return;
     wanted = bytes < SIZE_MAX / 2 ? wanted + zc_va_round_up(bytes, ZC_BLOCK_UNIT) : UINT64_MAX;
-    uint64_t idle = zc_modules_idle_bytes();
-    bool room = lazy_has_room(device, wanted, idle) ||
-                lazy_has_room(device, wanted, idle + zc_growth_largest(device, NULL, SIZE_MAX));
+    bool room = lazy_has_room(device, wanted, 0) ||
+                lazy_has_room(device, wanted, zc_growth_largest(device, NULL, SIZE_MAX));
     for (struct zc_vmm *v = room ? NULL : lazy.open, *next; v; v = next) {
         next = v->next;
         if (v->va.device == device)

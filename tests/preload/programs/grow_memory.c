@@ -74,6 +74,24 @@ static void room_taken_from_a_context(void)
         CHECK(cuMemFree(small[i]));
 }
 
+/* The same, where the program makes and maps the memory itself. */
+static void room_taken_by_a_handle(void)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr first;
+    start_gpu(0);
+    CHECK(cuMemAlloc(&first, 128 * MIB));
+    CUresult result = cuMemCreate(&handle, 192 * MIB, &prop, 0);
+    printf("cuMemCreate -> %d\n", (int)result);
+    if (result == CUDA_SUCCESS)
+        CHECK(cuMemRelease(handle));
+    fill(first, 1, 128 * MIB, NULL);
+    has(first, 1, 128 * MIB);
+    finish(first);
+}
+
 /* The call that needs memory which is not there says so, and what was there can be saved. */
 static void no_memory_left(void)
 {
@@ -275,6 +293,7 @@ int main(int argc, char **argv)
         {"as_far_as_it_goes", as_far_as_it_goes},
         {"room_taken_between", room_taken_between},
         {"room_taken_from_a_context", room_taken_from_a_context},
+        {"room_taken_by_a_handle", room_taken_by_a_handle},
         {"no_memory_left", no_memory_left},
         {"no_memory_to_copy", no_memory_to_copy},
         {"free_memory", free_memory},
