@@ -12,31 +12,33 @@
 #include "driver/capture.h"
 
 /*
- * A move takes the microseconds of its calls, and those of its copy, at the rate that the moves of
- * this process had; before the first one at that of PCIe 5, in bytes a microsecond.  Two blocks of
- * 32, 128 and 512 MiB change places in 0.98, 3.29 and 12.4 ms there, and the pages of 1 GiB of
- * `shared` become device memory in 23.5 (tests/gpu/MEASURED.md): this says 1.3, 3.7, 13.3 and 26.1.
+ * A move takes microseconds for a small block, and bytes a microsecond: those of the fastest move
+ * so far, and before there was one those of PCIe 5.  Two blocks of 32, 128 and 512 MiB change
+ * places in 0.98, 3.29 and 12.4 ms there, and the pages of 1 GiB of `shared` become device memory
+ * in 23.5 (tests/gpu/MEASURED.md): this says 1.3, 3.7, 13.3 and 26.1.
  */
 #define MOVE_US 500u
 #define MOVE_RATE 42000u
+
+/* Of smaller blocks calls take most of the time. */
+#define TIMED_FROM ((uint64_t)16 << 20)
 
 /* No lock: the thread that changes the state from IDLE or PENDING to BUSY owns the rest. */
 enum timer_state { IDLE, BUSY, PENDING };
 static ZC_OWN struct {
     uint32_t state; /* enum timer_state.  Atomic. */
     bool waited;    /* A launch has waited in vain.  Atomic. */
-    uint64_t rate;  /* Of the fastest copy of a move; 0: none was timed.  Atomic. */
+    uint64_t rate;  /* Of the fastest move; 0: there was none.  Atomic. */
     CUcontext context;
     CUevent first, last; /* Of that context; NULL: to be made. */
     zc_timed_fn told;
     _Alignas(uint64_t) char noted[ZC_REGRET_NOTED];
 } timer;
 
-/* The fastest copy counts: what else is on the link can only make one slower. */
-void zc_regret_copied(uint64_t bytes, uint64_t microseconds)
+void zc_regret_moved(uint64_t bytes, uint64_t start)
 {
-    uint64_t rate = microseconds ? bytes / microseconds : 0;
-    if (rate > __atomic_load_n(&timer.rate, __ATOMIC_RELAXED))
+    uint64_t rate = bytes / (zc_ticks_to_ns(zc_ticks() - start) / 1000 + 1);
+    if (bytes >= TIMED_FROM && rate > __atomic_load_n(&timer.rate, __ATOMIC_RELAXED))
         __atomic_store_n(&timer.rate, rate, __ATOMIC_RELAXED);
 }
 

@@ -9,10 +9,10 @@
 
 #include "driver/launch.h"
 
-/* The copy of a move to the device has taken so long: what moves cost follows from the fastest. */
-void zc_regret_copied(uint64_t bytes, uint64_t microseconds);
+/* The bytes of a block have come to the device since `start`, in ticks. */
+void zc_regret_moved(uint64_t bytes, uint64_t start);
 
-/* Microseconds that a block of so many bytes takes to come to the device. */
+/* Microseconds that a block of so many bytes takes for that. */
 uint64_t zc_regret_cost(uint64_t bytes);
 
 /* Adds the microseconds that a kernel has lost by a block of so many bytes to what it is owed. True

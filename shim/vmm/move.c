@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/module.h"
 #include "base/own.h"
 #include "base/wait.h"
@@ -38,13 +39,8 @@ static ZC_OWN struct {
         struct zc_backed behind;
     } cache[CACHED];
     unsigned cached;
-    /* Of copies to the device; all NULL: none is made. */
-    struct {
-        CUcontext context;
-        CUstream stream;
-        CUevent begun, ended; /* Around those of a block; or NULL. */
-        unsigned noted;       /* How many of them the driver has recorded since the last time. */
-    } in;
+    CUstream copies; /* Of copy_from_host(), in that context; NULL: there is none. */
+    CUcontext copies_in;
 } move;
 
 static void forget_user(void)
@@ -202,50 +198,23 @@ static CUresult map_alias(const struct zc_vmm *v, const struct zc_chunks *chunks
     return result;
 }
 
-static void drop_stream(void)
-{
-    if (move.in.context)
-        zc_real.cuStreamDestroy_v2(move.in.stream);
-    if (move.in.begun)
-        zc_real.cuEventDestroy_v2(move.in.begun);
-    if (move.in.ended)
-        zc_real.cuEventDestroy_v2(move.in.ended);
-    memset(&move.in, 0, sizeof(move.in));
-}
-
 /* The stream of copies that the program's work does not hold up: kept, because making one takes a
  * part of a copy's time.  In the blocks' context. */
 static CUresult copy_stream(CUstream *stream)
 {
     CUcontext context = NULL;
     CUresult result = zc_real.cuCtxGetCurrent(&context);
-    if (result == CUDA_SUCCESS && context != move.in.context) {
-        drop_stream();
-        result = zc_real.cuStreamCreate(&move.in.stream, CU_STREAM_NON_BLOCKING);
+    if (result == CUDA_SUCCESS && context != move.copies_in) {
+        result = zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
+        if (result == CUDA_SUCCESS && move.copies_in)
+            zc_real.cuStreamDestroy_v2(move.copies);
         if (result == CUDA_SUCCESS) {
-            move.in.context = context;
-            if (zc_real.cuEventCreate(&move.in.begun, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
-                zc_real.cuEventCreate(&move.in.ended, CU_EVENT_DEFAULT);
+            move.copies = *stream;
+            move.copies_in = context;
         }
     }
-    *stream = result == CUDA_SUCCESS ? move.in.stream : NULL;
+    *stream = result == CUDA_SUCCESS ? move.copies : NULL;
     return result;
-}
-
-static void note_copies(CUevent event, unsigned before)
-{
-    bool noted = event && move.in.noted >= before &&
-                 zc_real.cuEventRecord(event, move.in.stream) == CUDA_SUCCESS;
-    move.in.noted = noted ? before + 1 : 0;
-}
-
-/* They have ended. */
-static void time_copies(uint64_t bytes)
-{
-    float ms = 0;
-    if (move.in.noted == 2 &&
-        zc_real.cuEventElapsedTime(&ms, move.in.begun, move.in.ended) == CUDA_SUCCESS && ms > 0)
-        zc_regret_copied(bytes, (uint64_t)(ms * 1000));
 }
 
 /* The copy may use its memory until it has been waited for. */
@@ -255,17 +224,16 @@ static CUresult copy_from_host(CUdeviceptr there, CUdeviceptr here, size_t bytes
     CUresult result = copy_stream(&stream);
     if (result != CUDA_SUCCESS)
         return result;
-    note_copies(move.in.begun, 0);
+    uint64_t start = zc_ticks();
     result = zc_real.cuMemcpyHtoDAsync_v2(there, (void *)here, bytes, stream);
-    note_copies(move.in.ended, 1);
     CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
     if (waited != CUDA_SUCCESS)
-        zc_stream_wait_context(move.in.context);
+        zc_stream_wait_context(move.copies_in);
     result = result == CUDA_SUCCESS ? waited : result;
-    if (result == CUDA_SUCCESS) {
-        time_copies(bytes);
-        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), bytes);
-    }
+    if (result != CUDA_SUCCESS)
+        return result;
+    zc_regret_moved(bytes, start);
+    zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), bytes);
     return result;
 }
 
@@ -369,6 +337,8 @@ struct copies {
     size_t bytes, piece;
     CUstream out, in;
     CUevent gone[PIECES]; /* NULL where nothing leaves. */
+    uint64_t start;       /* Of the copies that were begun last, in ticks. */
+    bool whole;           /* Those into device memory have all been begun. */
 };
 
 static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
@@ -376,8 +346,7 @@ static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
     CUstream *stream = in ? &c->in : &c->out;
     CUresult result =
         in ? copy_stream(stream) : zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
-    if (in && result == CUDA_SUCCESS)
-        note_copies(move.in.begun, 0);
+    c->start = zc_ticks();
     for (size_t i = 0, at = 0; at < c->bytes && result == CUDA_SUCCESS; i++, at += c->piece) {
         size_t size = c->bytes - at < c->piece ? c->bytes - at : c->piece;
         CUdeviceptr from = in ? host : c->device, to = in ? c->device : host;
@@ -394,8 +363,7 @@ static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
         if (result == CUDA_SUCCESS && !in)
             result = zc_real.cuEventRecord(c->gone[i], *stream);
     }
-    if (in && result == CUDA_SUCCESS)
-        note_copies(move.in.ended, 1);
+    c->whole = in && result == CUDA_SUCCESS;
     return result;
 }
 
@@ -405,8 +373,8 @@ static void end_copies(struct copies *c, CUcontext context)
     if ((c->out && zc_stream_drain(c->out, ZC_LEGACY) != CUDA_SUCCESS) ||
         (c->in && zc_stream_drain(c->in, ZC_LEGACY) != CUDA_SUCCESS))
         zc_stream_wait_context(context);
-    else if (c->in)
-        time_copies(c->bytes);
+    else if (c->whole)
+        zc_regret_moved(c->bytes, c->start);
     for (unsigned i = 0; i < PIECES && c->gone[i]; i++)
         zc_real.cuEventDestroy_v2(c->gone[i]);
     if (c->out)
@@ -590,8 +558,8 @@ static unsigned move_reclaim(int place)
 static void move_context_gone(CUcontext context)
 {
     move_reclaim(ZC_PLACE_MAPPED);
-    if (move.in.context == context)
-        memset(&move.in, 0, sizeof(move.in));
+    if (move.copies_in == context)
+        move.copies_in = NULL;
 }
 
 const struct zc_module zc_module_move = {.context_gone = move_context_gone,

@@ -13,9 +13,6 @@
  * SIM_PEERS=pcie, none
  *     What leads from device to device: PCIe alone, or nothing, as with MIG (NVLink).
  *
- * SIM_LINK_RATE=N
- *     Bytes a microsecond that copies between host and device are said to make (no time at all).
- *
  * SIM_TAKEN_MIB
  *     What another process has taken of each device's memory but the first's.
  *

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "memory/regret.h"
 
 #define M ((uint64_t)1 << 20)
@@ -27,14 +28,22 @@ static void a_move_costs_what_was_measured_within_a_third(void **state)
 
 static void what_moves_have_taken_counts_instead_the_fastest_of_them(void **state)
 {
+    uint64_t calls = zc_regret_cost(0), before = zc_regret_cost(100 * M), ticks = 1 << 20;
     (void)state;
-    zc_regret_copied(M, 0); /* Less than the clock tells apart. */
-    assert_int_equal(zc_regret_cost(100 * M), zc_regret_cost(0) + 100 * M / 42000);
-    zc_regret_copied(64 * M, 64000);
-    assert_int_equal(zc_regret_cost(100 * M), zc_regret_cost(0) + 100 * M / (64 * M / 64000));
-    zc_regret_copied(64 * M, 160);
-    zc_regret_copied(64 * M, 64000);
-    assert_int_equal(zc_regret_cost(100 * M), zc_regret_cost(0) + 100 * M / (64 * M / 160));
+    zc_clock_calibrate();
+    while (zc_ticks_to_ns(ticks) < 64000000)
+        ticks *= 2;
+    uint64_t us = zc_ticks_to_ns(ticks) / 1000;
+    zc_regret_moved(M, zc_ticks() - ticks); /* Too small to tell. */
+    assert_int_equal(zc_regret_cost(100 * M), before);
+    zc_regret_moved(64 * M, zc_ticks() - ticks);
+    uint64_t slow = zc_regret_cost(100 * M);
+    assert_true(slow >= calls + us * 100 / 64 && slow > before);
+    zc_regret_moved(2048 * M, zc_ticks() - ticks);
+    uint64_t fast = zc_regret_cost(100 * M);
+    assert_true(fast >= calls + us * 100 / 2048 && fast < slow);
+    zc_regret_moved(64 * M, zc_ticks() - ticks);
+    assert_int_equal(zc_regret_cost(100 * M), fast);
 }
 
 static void a_block_moves_once_more_is_lost_than_it_costs_and_begins_anew(void **state)

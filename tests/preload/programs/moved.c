@@ -350,6 +350,26 @@ static void learned_slowly(void)
     learned();
 }
 
+static void slower_piece(void)
+{
+    usleep(20000);
+    sim_before("cuMemcpyDtoDAsync_v2", slower_piece);
+}
+
+/* Each copy to the device is slow, of blocks that are large enough to tell the link by. */
+static void slow_link(void)
+{
+    more = 28 * MIB;
+    start_gpu(0);
+    make(6);
+    sim_before("cuMemcpyDtoDAsync_v2", slower_piece);
+    sweep(2, 4, 4, 5, 20000);
+    show("first");
+    sweep(4, 6, 4, 5, 20000);
+    show("second");
+    end();
+}
+
 static atomic_int stop;
 
 static void *copier(void *arg)
@@ -744,6 +764,7 @@ int main(int argc, char **argv)
                                           {"queue", queue},
                                           {"learned", learned},
                                           {"learned_slowly", learned_slowly},
+                                          {"slow_link", slow_link},
                                           {"room", room_again},
                                           {"copies", copies},
                                           {"fails", fails},

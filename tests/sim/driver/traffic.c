@@ -32,11 +32,8 @@ SIM_EXPORT unsigned long long sim_link_bytes(int device)
 
 static void link_add(int device, uint64_t bytes)
 {
-    const char *rate = getenv("SIM_LINK_RATE");
     if (device >= 0)
         link_bytes[device] += bytes;
-    if (device >= 0 && rate && atoi(rate) > 0)
-        sim_kernel_takes((unsigned)(bytes / (unsigned)atoi(rate)));
 }
 
 static void add(struct tally *t, uint64_t bytes)
