@@ -131,8 +131,6 @@ void zc_extent_fit(bool carved_only)
         units = carved;
     if (units >= all)
         return;
-    if (recorded > units)
-        recorded = (uint32_t)units;
     /* First of all: the addresses may soon belong to others. */
     __atomic_store_n(&zc_hostheap.bytes, units << ZC_HOST_UNIT_SHIFT, __ATOMIC_SEQ_CST);
     cut_off((void *)zc_hostheap.base, units << ZC_HOST_UNIT_SHIFT, all << ZC_HOST_UNIT_SHIFT);
