@@ -11,12 +11,14 @@
 #define ARGUMENTS 64        /* Most arguments of a kernel that are looked at, */
 #define ARGUMENT_BYTES 4096 /* and bytes of them: CUDA C++ Programming Guide, "Parameters". */
 #define SOON_MS 10          /* How long zc_launch_drain_briefly() waits. */
+#define FUNCTIONS 1024u     /* Of so many the number of arguments is remembered. */
 
 unsigned zc_launch_watch;
 static struct {
     zc_launch_fn party[ZC_LAUNCH_PARTIES];
-    uint32_t drains;    /* Calls of zc_launch_drain() and zc_launch_recheck().  Atomic. */
-    uint32_t under_way; /* Launches that the driver is being given.  Atomic. */
+    uint32_t drains;           /* Calls of zc_launch_drain() and zc_launch_recheck().  Atomic. */
+    uint32_t under_way;        /* Launches that the driver is being given.  Atomic. */
+    uint64_t known[FUNCTIONS]; /* struct signature of functions.  Atomic. */
 } launches;
 
 /* The calling thread's launch. */
@@ -52,15 +54,51 @@ CUresult zc_launch_prepare(const struct zc_launch *launch)
     return CUDA_SUCCESS;
 }
 
+/* A function, as it is remembered: behind its last argument the driver writes a log of its own for
+ * each question. */
+struct signature {
+    CUfunction f;
+    bool kernel;    /* It is a CUkernel. */
+    unsigned count; /* Its arguments, ARGUMENTS + 1 while that is unknown. */
+};
+
+static uint64_t *slot_of(CUfunction f)
+{
+    return &launches.known[((uintptr_t)f >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+}
+
+static struct signature signature_of(CUfunction f)
+{
+    uint64_t known = __atomic_load_n(slot_of(f), __ATOMIC_RELAXED);
+    if (known >> 8 != (uintptr_t)f)
+        return (struct signature){f, false, ARGUMENTS + 1};
+    return (struct signature){f, known & 128, known & 127};
+}
+
+static void remember(const struct signature *s)
+{
+    if (!((uintptr_t)s->f >> 56))
+        __atomic_store_n(slot_of(s->f), (uintptr_t)s->f << 8 | s->kernel * 128u | s->count,
+                         __ATOMIC_RELAXED);
+}
+
+void zc_launch_forget(void)
+{
+    for (unsigned i = 0; i < FUNCTIONS; i++)
+        __atomic_store_n(&launches.known[i], 0, __ATOMIC_RELAXED);
+}
+
 /* CUDA_ERROR_INVALID_VALUE behind the last argument, NOT_SUPPORTED where the driver tells nothing.
  */
-static CUresult argument_size(CUfunction f, size_t i, size_t *bytes_out)
+static CUresult argument_size(struct signature *s, size_t i, size_t *bytes_out)
 {
     size_t offset;
-    CUresult result = zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out);
+    CUresult result = s->kernel ? CUDA_ERROR_INVALID_VALUE
+                                : zc_real.cuFuncGetParamInfo(s->f, i, &offset, bytes_out);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_SUPPORTED)
         return result;
-    result = zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out);
+    result = zc_real.cuKernelGetParamInfo((CUkernel)s->f, i, &offset, bytes_out);
+    s->kernel |= result == CUDA_SUCCESS;
     return result == CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -94,17 +132,22 @@ static bool words_of_extra(void *const *extra, void (*word)(uint64_t, void *), v
 bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void *), void *arg)
 {
     size_t bytes, left = ARGUMENT_BYTES;
-    CUresult result;
+    CUresult result = CUDA_SUCCESS;
     if (!launch->function)
         return false;
     if (!launch->arguments && launch->extra)
         return words_of_extra(launch->extra, word, arg);
-    for (size_t i = 0; (result = argument_size(launch->function, i, &bytes)) == CUDA_SUCCESS; i++) {
+    struct signature s = signature_of(launch->function);
+    unsigned i = 0;
+    for (; i < s.count && (result = argument_size(&s, i, &bytes)) == CUDA_SUCCESS; i++) {
         if (i == ARGUMENTS || bytes > left || !launch->arguments)
             return false;
         words_in(launch->arguments[i], bytes, word, arg);
         left -= bytes;
     }
+    s.count = i;
+    if (result == CUDA_ERROR_INVALID_VALUE)
+        remember(&s);
     return result != CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -196,6 +239,7 @@ void zc_launch_reset(void)
     launches.under_way = mine.under_way = 0;
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++)
         launches.party[i] = NULL;
+    zc_launch_forget();
 }
 
 const struct zc_module zc_module_launch = {.child = zc_launch_reset};

@@ -73,6 +73,9 @@ CUresult zc_launch_begin(const struct zc_launch *launch);
 bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t word, void *arg),
                      void *arg);
 
+/* Before functions go: another one may have the handle next. */
+void zc_launch_forget(void);
+
 /* Called by a party: the thread's launch calls the function once more after the driver, and one
  * other at most. */
 void zc_launch_when_done(void (*done)(const struct zc_launch *launch));

@@ -4,6 +4,7 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "driver/launch.h"
 #include "driver/lock.h"
 #include "hook/request.h"
 #include "ledger/counters.h"
@@ -71,6 +72,7 @@ static void begin_leaving(struct zc_leaving *leaving, CUcontext context)
 {
     if (context)
         zc_leaving_begin(leaving, context);
+    zc_launch_forget();
     zc_place_pause();
 }
 

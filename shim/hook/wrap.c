@@ -126,6 +126,8 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     }
 #define ZC_CHECK(name, base, flavour, params, args)                                                \
     ENTER(name, base, params)                                                                      \
+    if (ZC_FN_##name == ZC_FN_cuModuleUnload || ZC_FN_##name == ZC_FN_cuLibraryUnload)             \
+        zc_launch_forget();                                                                        \
     return zc_check_sticky(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));                  \
     }
 #include "driver.def"

@@ -318,11 +318,13 @@ static void a_launch_that_the_driver_has_not_yet_is_shown_again(void **state)
     assert_int_equal(forwarded, 1);
 }
 
-static CUresult arguments_end; /* What the driver says behind the last one. */
+static CUresult arguments_end; /* What the driver says behind the last one, */
+static unsigned behind;        /* and how often. */
 
 static CUresult CUDAAPI one_word(CUfunction f, size_t index, size_t *offset, size_t *bytes)
 {
     (void)f;
+    behind += index > 0;
     if (index > 0 || arguments_end == CUDA_ERROR_NOT_SUPPORTED)
         return arguments_end;
     *offset = 0;
@@ -358,6 +360,55 @@ static void words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them(vo
     assert_int_equal(sum, 7);
 }
 
+static CUresult CUDAAPI kernel_word(CUkernel f, size_t index, size_t *offset, size_t *bytes)
+{
+    return one_word((CUfunction)f, index, offset, bytes);
+}
+
+static CUresult CUDAAPI no_function(CUfunction f, size_t index, size_t *offset, size_t *bytes)
+{
+    (void)f, (void)index, (void)offset, (void)bytes;
+    behind++;
+    return CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult CUDAAPI unloads(void *code)
+{
+    (void)code;
+    return CUDA_SUCCESS;
+}
+
+/* Each such question makes the driver write a log, which takes longer than a launch. */
+static void how_many_arguments_a_function_has_is_asked_once_until_code_goes(void **state)
+{
+    uint64_t word = 7, sum = 0;
+    void *arguments[] = {&word};
+    struct zc_launch launch = {.function = (CUfunction)0x1230, .arguments = arguments};
+    (void)state;
+    zc_real.cuFuncGetParamInfo = one_word;
+    zc_real.cuKernelGetParamInfo = no_kernel;
+    zc_real.cuModuleUnload = (void *)unloads;
+    zc_real.cuLibraryUnload = (void *)unloads;
+    arguments_end = CUDA_ERROR_INVALID_VALUE;
+    behind = 0;
+    for (unsigned i = 1; i <= 6; i++) {
+        assert_true(zc_launch_words(&launch, add_up, &sum));
+        assert_int_equal(behind, (i + 1) / 2);
+        if (i == 2)
+            cuModuleUnload((CUmodule)1);
+        else if (i == 4)
+            cuLibraryUnload((CUlibrary)1);
+    }
+    assert_int_equal(sum, 6 * 7);
+    zc_real.cuFuncGetParamInfo = no_function;
+    zc_real.cuKernelGetParamInfo = kernel_word;
+    launch.function = (CUfunction)0x4560;
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(zc_launch_words(&launch, add_up, &sum));
+    assert_int_equal(behind, 3 + 2);
+    assert_int_equal(sum, 8 * 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +422,7 @@ int main(void)
                                fresh),
         cmocka_unit_test_setup(a_launch_that_the_driver_has_not_yet_is_shown_again, fresh),
         cmocka_unit_test(words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them),
+        cmocka_unit_test(how_many_arguments_a_function_has_is_asked_once_until_code_goes),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);
