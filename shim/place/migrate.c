@@ -60,7 +60,8 @@ static ZC_LOCK(rates_lock, ZC_RANK_RATES);
 static ZC_OWN struct {
     struct rate rates[RATES]; /* With the lock; all else is atomic. */
     uint64_t begun, earlier;  /* Uses before this launch, and before the one before it. */
-    uint32_t seen;            /* Launches while no block was in host memory. */
+    uint32_t seen;            /* Launches while no block was in host memory, */
+    bool unmarked;            /* of which some may run that have no marks. */
     uint64_t idle_at;         /* Microsecond in which the GPU rests by known times. */
     bool impatient;           /* A launch has waited in vain for it to rest. */
     uint64_t waited;          /* Ticks that launches have waited since the last move. */
@@ -97,6 +98,7 @@ struct named {
     enum zc_fn fn;
     unsigned count;
     struct zc_block *of[ZC_LAUNCH_NAMED];
+    bool timed;      /* This launch of the kernel is. */
     CUresult result; /* The first refusal. */
 };
 
@@ -242,7 +244,7 @@ static void keep_fetched(const struct zc_block *block, struct named *n)
 static void add_named(uint64_t word, void *arg)
 {
     struct named *n = arg;
-    struct zc_block *block = zc_block_find(word);
+    struct zc_block *block = zc_vmm_may_move(word) ? zc_block_find(word) : NULL;
     const struct zc_vmm *v = zc_move_of(block);
     for (unsigned i = 0; v && i < n->count; i++)
         if (n->of[i] == block)
@@ -265,6 +267,7 @@ static void name_blocks(const struct zc_launch *launch, struct named *n)
     n->note = (struct noted){graph ? graph->kernels : (uintptr_t)launch->function, 0, 0};
     n->fn = launch->fn;
     n->count = 0;
+    n->timed = false;
     n->result = CUDA_SUCCESS;
     for (unsigned i = 0; graph && i < graph->count; i++)
         add_named(graph->address[i], n);
@@ -330,11 +333,17 @@ static void note_use(const struct zc_block *block)
  * last.  Before there is one the last used has, as in a sweep. */
 static uint64_t due_in(const struct zc_block *block)
 {
-    uint64_t since = order.count - zc_movable(zc_vmm_of(block))->last;
-    for (uint64_t i = order.as + 1; order.as && i <= order.count; i++)
-        if (use_at(i) == block->base)
-            return i - order.as;
-    return order.as ? since : UINT32_MAX - since;
+    struct zc_movable *m = zc_movable(zc_vmm_of(block));
+    uint64_t since = order.count - m->last;
+    if (!order.as)
+        return UINT32_MAX - since;
+    if (order.as < m->from || order.as >= m->due) {
+        m->from = order.as;
+        m->due = order.as + 1;
+    }
+    while (m->due <= order.count && use_at(m->due) != block->base)
+        m->due++;
+    return m->due <= order.count ? m->due - order.as : since;
 }
 
 /* A search for blocks that may leave the device for another one. */
@@ -464,14 +473,21 @@ static bool needs_rest(const struct zc_block *comes)
 /* As zc_move_begin(). */
 static bool begin_moves(const struct zc_block *comes, unsigned most_ms)
 {
-    return zc_move_begin(most_ms, needs_rest(comes));
+    bool rest = needs_rest(comes) || __atomic_load_n(&moving.unmarked, __ATOMIC_RELAXED);
+    if (!zc_move_begin(most_ms, rest))
+        return false;
+    if (rest)
+        __atomic_store_n(&moving.unmarked, false, __ATOMIC_RELAXED);
+    return true;
 }
 
 /* Nothing uses a block any more: only launches that name it do where it is read-only. */
 static bool use_ended(const struct zc_block *block, unsigned most_ms)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
-    return v->va.reads ? zc_mark_passed(zc_movable(v)->mark, most_ms) : zc_stream_rests(most_ms);
+    return v->va.reads && !__atomic_load_n(&moving.unmarked, __ATOMIC_RELAXED)
+               ? zc_mark_passed(zc_movable(v)->mark, most_ms)
+               : zc_stream_rests(most_ms);
 }
 
 /* With the driver lock, after begin_moves(). */
@@ -586,6 +602,7 @@ static void use_timed(struct named *n)
     n->note.spilled = 0;
     for (unsigned i = 0; i < n->count; i++)
         n->note.spilled += is_fetched(n->of[i]) ? 0 : zc_block_spilled(n->of[i]);
+    n->timed = n->note.spilled || !r.time || order.count % SAMPLE < n->count;
     migrate_launched(&n->note, r.spent - before);
 }
 
@@ -619,7 +636,7 @@ static CUresult migrate_use(const struct zc_launch *launch)
         return n.result;
     use_named(launch, &n);
     zc_driver_unlock();
-    if (n.note.bytes && n.result == CUDA_SUCCESS)
+    if (n.timed && n.result == CUDA_SUCCESS)
         zc_regret_time(launch, migrate_timed, &n.note, sizeof(n.note));
     return n.result;
 }
@@ -653,6 +670,7 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills)
     if (!may_fetch(block) || !zc_driver_lock())
         return result;
     v->filled |= fills;
+    __atomic_fetch_add(&zc_vmm_counts.away, 1, __ATOMIC_SEQ_CST); /* Launches wait for the lock. */
     CUstreamCaptureMode before = zc_capture_relax();
     if (v->va.reads && !zc_life_closing() && zc_launch_drain_briefly() &&
         wait_for(use_ended, block))
@@ -660,6 +678,7 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills)
     if (v->va.reads)
         result = zc_move_stays(block, fn);
     zc_capture_restore(before);
+    __atomic_fetch_sub(&zc_vmm_counts.away, 1, __ATOMIC_SEQ_CST);
     zc_driver_unlock();
     return result;
 }
@@ -693,9 +712,12 @@ static CUresult migrate_before_launch(const struct zc_launch *launch)
     if (zc_capture_holds(launch->stream, launch->flavour) ||
         !zc_migrate_meets(launch->stream, launch->flavour) || zc_capture_any())
         return migrate_keeps(launch);
-    if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) && !migrate_fetches() &&
-        __atomic_add_fetch(&moving.seen, 1, __ATOMIC_RELAXED) % SAMPLE)
+    if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) &&
+        !__atomic_load_n(&zc_vmm_counts.away, __ATOMIC_ACQUIRE) &&
+        __atomic_add_fetch(&moving.seen, 1, __ATOMIC_RELAXED) % SAMPLE) {
+        __atomic_store_n(&moving.unmarked, true, __ATOMIC_RELAXED);
         return CUDA_SUCCESS;
+    }
     zc_regret_collect();
     return migrate_use(launch);
 }

@@ -58,6 +58,8 @@ static void set_open(struct zc_vmm *v, bool now)
         DL_PREPEND2(lazy.open, v, before, next);
     else if (listed && !now && v->open)
         DL_DELETE2(lazy.open, v, before, next);
+    else if (!listed && now != v->open)
+        __atomic_fetch_add(&zc_vmm_counts.away, now ? 1 : -1, __ATOMIC_RELEASE);
     __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
     zc_launch_call(ZC_LAUNCH_LAZY, lazy.open ? lazy_before_launch : NULL);
 }

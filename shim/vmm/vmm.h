@@ -51,8 +51,10 @@ struct zc_movable {
     struct zc_backed host_copy;
     size_t host_copy_bytes;
     uint64_t mark;
-    uint64_t last; /* The last use by a launch (place/migrate.c); 0: none.  With the driver lock. */
-    uint64_t owed; /* Microseconds that kernels lost since it is in host memory.  Atomic. */
+    /* Uses by launches (place/migrate.c), with the driver lock: the last one, 0 for none; and the
+     * first behind `from` in the order that is known. */
+    uint64_t last, from, due;
+    uint64_t owed;  /* Microseconds that kernels lost since it is in host memory.  Atomic. */
     uint64_t again; /* The first use that may try to move it, since one could not. */
 };
 
@@ -63,10 +65,19 @@ static inline struct zc_movable *zc_movable(const struct zc_vmm *v)
 }
 
 extern struct zc_vmm_counts {
-    uint32_t movable; /* Blocks that move.  Atomic, as all are. */
-    uint32_t spilled; /* Those of them in host memory, */
-    uint32_t fetched; /* and of rules with `spill = fetch`. */
+    uint32_t movable;   /* Blocks that move.  Atomic, as all are. */
+    uint32_t spilled;   /* Those of them in host memory, */
+    uint32_t fetched;   /* and of rules with `spill = fetch`; */
+    uint32_t away;      /* those of the latter that launches must map. */
+    uint64_t below, to; /* All movable ones lie from UINT64_MAX - `below` on, up to `to`. */
 } zc_vmm_counts;
+
+/* False for most words of launches. */
+static inline bool zc_vmm_may_move(uint64_t address)
+{
+    return address < __atomic_load_n(&zc_vmm_counts.to, __ATOMIC_RELAXED) &&
+           UINT64_MAX - address <= __atomic_load_n(&zc_vmm_counts.below, __ATOMIC_RELAXED);
+}
 void zc_vmm_count_movable(const struct zc_vmm *v, int change);
 
 /* Bytes of the record of a rule's blocks. */

@@ -47,6 +47,12 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == $'a copy each: 1\n'* ]]
 }
 
+@test "launches are not looked at while all is on the device, and a block waits for them to leave" {
+    scene unseen
+    [[ $output == $'calls: 1\n'* ]]
+    (( $(moved host) > 0 ))
+}
+
 @test "a block that every layer uses stays, and no more come than are missing" {
     scene layers
     local comes

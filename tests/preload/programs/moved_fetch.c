@@ -141,6 +141,30 @@ static void calls(void)
     finish();
 }
 
+/* All is on the device, so most launches are not looked at; then a block has no room, and the one
+ * that leaves is used by such a launch. */
+static void unseen(void)
+{
+    CUstream s;
+    start(4);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    look_through(0, 4, 20);
+    CHECK(cuCtxSynchronize());
+    sim_reset_counts();
+    look_through(0, 4, 16);
+    printf("calls: %d\n", sim_calls("cuFuncGetParamInfo") <= 8 * 2 &&
+                              sim_calls("cuStreamWriteValue64_v2") <= 4 &&
+                              sim_calls("cuEventRecord") <= 4);
+    CHECK(try_look(3, NULL, 300000));
+    CHECK(cuMemAlloc(&blocks[count++], BLOCK));
+    memset(out, ++value[4], BLOCK);
+    CHECK(cuMemcpyHtoDAsync(blocks[4], out, BLOCK, s));
+    CHECK(try_look(4, s, 0));
+    look_through(0, 5, 2);
+    CHECK(cuStreamDestroy(s));
+    finish();
+}
+
 /* The program reads and writes blocks, wherever they are. */
 static void written(void)
 {
@@ -754,6 +778,6 @@ int main(int argc, char **argv)
         {"peers", peers},       {"freed", freed},       {"gone", gone},
         {"forked", forked},     {"bodies", bodies},     {"unnamed_node", unnamed_node},
         {"textures", textures}, {"crowd", crowd},       {"layers", layers},
-        {"turns", turns},       {"fails", fails}};
+        {"unseen", unseen},     {"turns", turns},       {"fails", fails}};
     return RUN_SCENARIO(all, argc, argv);
 }
