@@ -110,7 +110,7 @@ endif
 .PHONY: all docs
 all: $(B)/libzc.so $(B)/zc-policy $(B)/zc-views   ## the library, build/libzc.so, and what the command zc needs
 
-# What `zc demo` runs: one program, and the simulated GPU with the program's kernel.
+# Parts of `zc demo`: one program, and the simulated GPU with the program's kernel.
 DEMO := $(B)/demo/gather $(B)/demo/libcuda.so.1
 
 -include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
@@ -157,13 +157,13 @@ $(B)/libzc.a: $(filter-out %/hook/malloc.o $(if $(SAN),%/dlsym_$(ARCH).o),$(OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^
 
-# What zc asks of policy files, by the library's own parser.
+# Answers about policy files for zc, by the library's own parser.
 ZC_POLICY_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/policy/*.c)))
 $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) -pie $(SHIPPED_LDFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl
 
-# What zc tries on GPUs.  Of the library it has these files alone, because it is bare itself; and
+# Trials of zc on GPUs.  Of the library they have these files alone, because they run without it; and
 # its ioctl(2) is the driver's as well.
 ZC_VIEWS_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/views/*.c)) shim/base/file.c \
                   shim/base/memory.c shim/base/text.c \
@@ -228,7 +228,7 @@ check-headers:  ## build against the headers of other CUDA versions (downloads t
 	    cmp $(B)/cuda-$(firstword $(HEADER_VERSIONS))/exports $(B)/cuda-$$v/exports || exit 1; \
 	done
 
-# Where nothing is built yet, the demo's own build spares a third of the time: compilers do less.
+# If nothing is built yet, the demo's own build spares a third of the time: compilers do less.
 QUICK := $(if $(wildcard $(B)/libzc.so),$(B),$(B)/quick)
 QUICK_FLAGS := $(if $(wildcard $(B)/libzc.so),,B=$(QUICK) $(if $(filter file,$(origin CFLAGS)),CFLAGS=-O1))
 demo: deps-demo ## an unmodified program, bare and under two policies, and what it moved
@@ -393,7 +393,7 @@ deb: all $(COMPLETIONS) $(DEMO)     ## a package for Debian and its kin, build/l
 docs:           ## write the tables of keys in the pages, from policy/keys.def
 	$(Q)scripts/keytables.py
 
-# What stands in the last commit, so that nothing of a working folder goes along.
+# Archives the last commit, so that nothing of a working folder goes along.
 DIST_OUT ?= $(B)
 dist:           ## the source archive of this version, build/libzc-VERSION.tar.gz
 	@mkdir -p $(DIST_OUT)

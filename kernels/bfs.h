@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What bfs and bfs_zerocopy have in common: the search of the GPU, and the same by the CPU. */
+/* Shared by bfs and bfs_zerocopy: the search of the GPU, and the same by the CPU. */
 #ifndef KERNELS_BFS_H
 #define KERNELS_BFS_H
 

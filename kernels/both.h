@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What both and both_zerocopy have in common: two GPUs read different words of one table.  They
+ * Shared by both and both_zerocopy: two GPUs read different words of one table.  They
  * differ in where the GPUs read it.
  */
 #ifndef KERNELS_BOTH_H

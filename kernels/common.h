@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every program of this folder shares and CUDA has no part in: the command line, the clock,
+ * Shared by all programs of this folder, and independent of CUDA: the command line, the clock,
  * the checksum and the one JSON line of the result.  Plain C, so that the driver-API program and
  * the CUDA C++ programs include the same file.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What cosine and cosine_managed have in common: the sizes, the vectors, the launch, and the
+ * Shared by cosine and cosine_managed: the sizes, the vectors, the launch, and the
  * search of the CPU.
  */
 #ifndef KERNELS_COSINE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs of gather and of rowsum have in common and CUDA has no part in: the sizes, what
+ * Shared by the programs of gather and of rowsum, and independent of CUDA: the sizes, what
  * the table holds, which rows are picked, and what must come out.
  */
 #ifndef KERNELS_GATHER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs of grow have in common: a vector on the GPU to which a kernel appends chunks
+ * Shared by the programs of grow: a vector on the GPU to which a kernel appends chunks
  * until it has its full length.  They differ in how the memory behind it grows.
  */
 #ifndef KERNELS_GROW_H

@@ -5,7 +5,7 @@
 
 #include "common.cuh"
 
-/* Where managed pages go to. */
+/* The destination of managed pages. */
 enum side { SIDE_CPU, SIDE_GPU };
 
 #if CUDART_VERSION >= 13000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What overlap and overlap_pinned have in common: chunks go to the GPU, are mixed there by the
+ * Shared by overlap and overlap_pinned: chunks go to the GPU, are mixed there by the
  * kernel of pipeline and come back, on several streams.  They differ in the host's memory.
  */
 #ifndef KERNELS_OVERLAP_H

@@ -5,7 +5,7 @@
  */
 #define PAGERANK_DAMPING 0.85f
 
-/* What a page gives to each page that it links to; a page without links gives nothing. */
+/* A page's contribution to each page that it links to; nothing for a page without links. */
 __global__ void pagerank_give(const float *ranks, const unsigned *links, float *given, unsigned n)
 {
     unsigned v = blockIdx.x * blockDim.x + threadIdx.x;

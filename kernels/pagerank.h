@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs of pagerank have in common: the iteration of the GPU and that of the CPU. */
+/* Shared by the programs of pagerank: the iteration of the GPU and that of the CPU. */
 #ifndef KERNELS_PAGERANK_H
 #define KERNELS_PAGERANK_H
 

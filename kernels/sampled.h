@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What recopy and rewrite have in common: a buffer that is copied again and again, of which the
+ * Shared by recopy and rewrite: a buffer that is copied again and again, of which the
  * GPU reads one word in SAMPLE_STRIDE after each copy, and what the sum of these words must be.
  */
 #ifndef KERNELS_SAMPLED_H
@@ -44,7 +44,7 @@ static inline void fill_round(unsigned *buffer, const struct sampled_sizes *s, s
         buffer[i] = (unsigned)i * 2654435761u + (unsigned)round;
 }
 
-/* What one launch of add_samples adds if the GPU sees the words of that round. */
+/* The sum that one launch of add_samples adds if the GPU sees the words of that round. */
 static inline unsigned expected_sum(const struct sampled_sizes *s, size_t round)
 {
     unsigned sum = 0;

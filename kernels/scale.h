@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the three programs of scale have in common: a vector is scaled again and again, each time
+ * Shared by the three programs of scale: a vector is scaled again and again, each time
  * with what it takes to have the result on the CPU.  They differ in where the vectors lie.
  */
 #ifndef KERNELS_SCALE_H

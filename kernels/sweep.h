@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the sweeps have in common: blocks that are more than a budget of device memory, through all
+ * Shared by the sweeps: blocks that are more than a budget of device memory, through all
  * of which kernels go again and again.  They differ in how the blocks come to the GPU.
  */
 #ifndef KERNELS_SWEEP_H

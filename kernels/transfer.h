@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs of transfer have in common: a buffer that goes to the GPU and back. */
+/* Shared by the programs of transfer: a buffer that goes to the GPU and back. */
 #ifndef KERNELS_TRANSFER_H
 #define KERNELS_TRANSFER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What vecadd and vecadd_zerocopy have in common: the length, the vectors and their sums. */
+/* Shared by vecadd and vecadd_zerocopy: the length, the vectors and their sums. */
 #ifndef KERNELS_VECADD_H
 #define KERNELS_VECADD_H
 

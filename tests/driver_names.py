@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / 'tests/driver-names.tsv'
 HEADERS = ('cuda.h', 'cudaGL.h', 'cudaEGL.h', 'cudaVDPAU.h', 'cudaProfiler.h')
-# What those include and a machine without graphics lacks; no driver function is in there.
+# Headers that those include and a machine without graphics lacks; they have no driver function.
 OTHERS = ('GL/gl.h', 'EGL/egl.h', 'EGL/eglext.h', 'vdpau/vdpau.h')
 TWIN = re.compile(r'_pt[sd][sz]$')
 

@@ -141,7 +141,7 @@ exec $(command -v timeout) "\$@"
 END
 chmod +x "$tap/bin/timeout"
 PATH=$(realpath "$tap")/bin:$PATH
-# What zc remembers of runs is not the tester's.
+# The tester's home must not get zc's notes of runs.
 XDG_STATE_HOME=$(realpath "$tap")/state
 export XDG_STATE_HOME
 tree >"$tap/before"
@@ -161,7 +161,7 @@ for file in "${failing[@]}"; do
     printf '\n--- %s failed:\n' "$file"
     cat "$tap/${file//\//_}.tap" 2>/dev/null
 done
-# What prove alone noticed (cases out of order, a plan that does not fit) is a failure as well.
+# Faults that prove alone noticed (cases out of order, a plan that does not fit) are failures, too.
 ((proved == 0 || failed > 0)) || failed=1
 left=$(tree | comm -13 "$tap/before" -)
 if [[ -n $left ]]; then

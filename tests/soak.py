@@ -116,7 +116,7 @@ FORKS = ("before_init", "from_thread", "by_clone", "with_exec", "with_vfork", "a
 
 
 class Failed(Exception):
-    """What went wrong, and how to see it again."""
+    """A failure, and how to see it again."""
 
 
 def answers() -> bool:
@@ -136,8 +136,8 @@ def children() -> set[int]:
 
 
 def gauges() -> dict[str, int]:
-    """Where libzc.so keeps the bytes that its arena has mapped, and those in the pool of freed host
-    memory."""
+    """The offsets in libzc.so of two counts of bytes: what its arena has mapped, and the pool of
+    freed host memory."""
     names = subprocess.run(["nm", LIBZC], capture_output=True, text=True, check=False).stdout
     wanted = {"mapped": "arena KiB", "zc_extent_pooled_bytes": "pooled KiB"}
     rows = [line.split() for line in names.splitlines()]
@@ -145,7 +145,7 @@ def gauges() -> dict[str, int]:
 
 
 class Place:
-    """What every process of a place starts with."""
+    """The environment of every process of a place."""
 
     def __init__(self, name: str, work: Path, simulated: bool) -> None:
         self.name = name
@@ -189,7 +189,7 @@ class Process:
         return Failed("\n    ".join([f"{self.name}: {why}", *said]))
 
     def answer(self) -> list[str]:
-        """What the program printed in a round, without the end of it."""
+        """The output of the program in a round, without the end of it."""
         end = time.monotonic() + LIMIT
         out = self.popen.stdout.fileno()
         while not self.pending.endswith(b"round over\n"):
@@ -217,7 +217,7 @@ class Process:
         self.seen.append(now)
 
     def last(self, what: str) -> int:
-        """What the last rounds have at least."""
+        """The least of the last rounds."""
         return min(now[what] for now in self.seen[-max(3, len(self.seen) // 10):])
 
     def growth(self, what: str) -> tuple[int, int]:
@@ -257,7 +257,7 @@ def by_thread(lines: list[str]) -> list[str]:
 
 
 def caught(check: Callable[..., None], *arguments: object) -> list[str]:
-    """What a check found wrong, for a list."""
+    """A fault that a check found, for a list."""
     try:
         check(*arguments)
     except Failed as failure:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the built files need of the system that they run on."""
+"""Libraries that the built files need of the system that they run on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Iterable
 
 # Older than this no glibc has what libzc needs, whatever its symbols say.
 OLDEST_GLIBC = (2, 17)
-# What every system with glibc has; and the driver, which the demo's program finds beside it.
+# Libraries of every system with glibc; and the driver, which the demo's program finds beside it.
 LIBRARIES = re.compile(r"lib(c|dl|pthread|m)\.so\.[0-9]+|ld-linux.*|libcuda\.so\.1")
 
 

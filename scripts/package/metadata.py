@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What indexes of packages show of libzc: its description, addresses, keywords and classifiers.
+"""Entries of libzc in indexes of packages: its description, addresses, keywords and classifiers.
 
 PROJECT_URL is where the project lives, as `make release PROJECT_URL=https://HOST/OWNER/NAME` says.
 Without one a package names no address, and its description no page that the reader does not have.
@@ -31,7 +31,7 @@ CLASSIFIERS = ("Development Status :: 4 - Beta",
                "Topic :: Software Development :: Debuggers",
                "Topic :: System :: Hardware",
                "Topic :: System :: Monitoring")
-# What zc takes of Python beyond its own library, each for one option.
+# Python packages that zc takes, each for one option.
 EXTRAS = {"dask": "dask", "mpi": "mpi4py",
           "opentelemetry": "opentelemetry-exporter-otlp-proto-http", "parquet": "pyarrow",
           "ray": "ray"}

@@ -27,7 +27,7 @@ def read(*path: str) -> str:
 
 
 def notes(version: str) -> str:
-    """What the changelog says of the version, with links that lead somewhere by themselves."""
+    """The changelog's text about the version, with links that lead somewhere by themselves."""
     found = re.search(rf"^## {re.escape(version)}\b.*?\n(.*?)(?=^## |\Z)",
                       read(TOP, "CHANGELOG.md"), re.M | re.S)
     if not found:
@@ -71,7 +71,7 @@ def said(*command: str) -> str:
 
 
 def provenance(folder: str, version: str, command: list[str]) -> dict:
-    """What was made from what and how, as an in-toto statement with SLSA's predicate; who builds
+    """An in-toto statement with SLSA's predicate of what was made from what and how; who builds
     signs it.  Without times, so that the same commit and tools give the same bytes."""
     url = metadata.project_url()
     tools = {tool: text for tool in TOOLS if (text := said(tool, "--version"))}

@@ -28,7 +28,7 @@ zc = libzc.__main__:main
 zc = libzc.zclib.pytest_plugin
 """
 
-# Where the installation put binaries.
+# Folders of the installation's binaries.
 SHIPPED = ("libzc/lib/libzc.so", "libzc/libexec/zc-policy", "libzc/libexec/zc-views",
            "libzc/libexec/demo/gather", "libzc/libexec/demo/libcuda.so.1")
 

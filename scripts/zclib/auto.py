@@ -19,7 +19,7 @@ from . import learn as lessons
 from .learn import Run, State
 from .logs import Log, Record, number, rows, string
 
-NAMES = ("auto", "auto-frozen")  # What they are called where a policy is named.
+NAMES = ("auto", "auto-frozen")  # Names of the policy.
 MOST_BYTES = 64 << 10            # Of a profile.
 MOST_PROFILES = 256              # Each build of a program and each text of a script has one.
 MOST_LOG_BYTES = 16 << 20        # Of a log that waits to be read.
@@ -31,7 +31,7 @@ LOCK_S = 2.0                     # Longer nobody holds the folder, but a file sy
 
 
 class Learned(NamedTuple):
-    """What came of a run."""
+    """The result of a run."""
 
     line: str       # For people, "" where the run taught nothing.
     problem: str    # Why nothing could be kept, "" where it was.
@@ -109,7 +109,7 @@ def fold() -> list[str]:
 
 
 class _Process(NamedTuple):
-    """What a log says of itself."""
+    """The statements of a log about itself."""
 
     profile: str
     goes_on: bool    # As far as this host knows.

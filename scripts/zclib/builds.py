@@ -29,7 +29,7 @@ def comment(builds: Iterable[Build]) -> str:
 
 
 def rebuilt(policy: str) -> Iterator[tuple[int, str]]:
-    """What a policy's file tells of modules that have another build id by now: its line, and a
+    """The modules in a policy's file that have another build id by now: its line, and a
     sentence.  What is not there any more, or has no build id, can't tell."""
     try:
         with open(policy, encoding="utf-8", errors="surrogateescape") as file:

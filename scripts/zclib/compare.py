@@ -25,7 +25,7 @@ SIMULATED = "The GPU is simulated: bytes are exact, times mean nothing."
 
 @dataclass
 class Comparison:
-    """What came of all runs.  The first arm is the bare one."""
+    """The results of all runs.  The first arm is the bare one."""
 
     arms: list[Arm]
     ratios: list[spread.Ratio]  # Of the others' times to its own.
@@ -155,7 +155,7 @@ def _table(columns: list[table.Column], rows: list[tuple], width: int | None) ->
 
 
 def _counted(arm: Arm) -> tuple[str, ...]:
-    """What libzc counted in the first run, and how long calls blocked in the median; nothing in a
+    """The counts of libzc in the first run, and how long calls blocked in the median; nothing in a
     bare run."""
     totals = arm.runs[0].totals
     if not totals.processes:
@@ -169,7 +169,7 @@ def _counted(arm: Arm) -> tuple[str, ...]:
 
 
 def _links(totals: Totals) -> tuple[str, str]:
-    """What went over the links by hardware counter, to the devices and from them."""
+    """The bytes over the links by hardware counter, to the devices and from them."""
     if not totals.links.devices:
         return "-", "-"
     return units.size(totals.links.to_device), units.size(totals.links.from_device)
@@ -216,7 +216,7 @@ def _outputs(result: Comparison, kept: bool) -> str:
 
 
 def _faster(name: str, runs: int, ratio: spread.Ratio) -> str:
-    """What a policy did to the time, where that is more than noise."""
+    """The effect of a policy on the time, where that is more than noise."""
     if not math.isfinite(ratio.high):
         return (f"'{name}': {runs} {'run says' if runs == 1 else 'runs say'} nothing of the time; "
                 f"{spread.LEAST_RUNS} are the least.")

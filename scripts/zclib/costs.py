@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What moving bytes costs on a machine: the figures that predictions are made from.
+"""The cost of moving bytes on a machine: the figures that predictions are made from.
 
 `zc doctor --measure` keeps them, by host and GPU, in $XDG_CACHE_HOME/libzc/costs.json.
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from . import output
 
-# What several threads reach of the rate of pinned memory, one H200 (tests/gpu/MEASURED.md).
+# The share of pinned memory's rate that several threads reach, one H200 (tests/gpu/MEASURED.md).
 PARALLEL_SHARE = 0.93
 PARALLEL_LEAST = 4 << 20  # Smaller copies stay the driver's (docs/host.md).
 PARALLEL_START_NS = 4e6  # The pinned memory that they go through, once a process; measured there.
@@ -24,7 +24,7 @@ LINKS_LEAST = 32 << 20   # Smaller copies keep to one link.
 LINKS_PAYS = 8 << 30     # Bytes after which `links = idle` takes one more,
 LINKS_START_NS = 140e6   # and what making it takes.
 LINKS_SHARE = 0.9        # Of the rate that each more should add.
-LINKS_MOST = {"HtoD": 3.0, "DtoH": 2.5}  # What four carry, in the rate of one.
+LINKS_MOST = {"HtoD": 3.0, "DtoH": 2.5}  # The rate of four, in that of one.
 
 # The facts of `zc doctor --measure` that are kept.
 FACTS = ("rate.to_device_pinned", "rate.from_device_pinned", "rate.to_device_pageable",
@@ -122,7 +122,7 @@ def keep(host: str, gpu: str, facts: dict[str, Any]) -> str:
 
 
 def of(host: str, gpu: str) -> Costs:
-    """What was measured of a GPU on a host; the defaults where nothing was."""
+    """The measurements of a GPU on a host; the defaults where there are none."""
     facts = _kept().get(_key(host, gpu))
     if not isinstance(facts, dict):
         return Costs()

@@ -102,7 +102,7 @@ class Words:
     further reading of a file takes those that are known and compares the rest with zeroes."""
 
     def __init__(self) -> None:
-        self.first_bytes = FIRST_BYTES   # What was read of the file before, without its sites.
+        self.first_bytes = FIRST_BYTES   # The bytes read of the file before, without its sites.
         self._used: list[int] = []       # Numbers within a slot.
         self._size = 0                   # Of a slot.
         self._zeroes: list[tuple[bytes, int]] = []   # All between them, and where.

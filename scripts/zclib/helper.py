@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What zc starts for itself: parts of this package in processes of their own, and other tools."""
+"""Processes that zc starts for itself: parts of this package, and other tools."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the other parts of libzc are: the library, the policy reader, the version.
+"""Paths of the other parts of libzc: the library, the policy reader, the version.
 
 They lie where share/libzc/installed says, seen from its own folder, which `make install` and every
 package write; or in the build folder of a source tree.
@@ -45,7 +45,7 @@ def _build_folders() -> Iterator[str]:
 
 
 def _recorded(name: str) -> Iterator[str]:
-    """What was written down of a part at the installation."""
+    """The path of a part as the installation wrote it down."""
     try:
         with open(os.path.join(ABOVE, "installed"), encoding="utf-8") as file:
             for line in file:
@@ -99,7 +99,7 @@ def views_tool() -> str:
 
 
 def demo(name: str) -> str:
-    """What `zc demo` runs: the program, or the simulated GPU's driver."""
+    """The path of a part of `zc demo`: the program, or the simulated GPU's driver."""
     folders = [os.path.join(folder, "demo") for folder in _folders("libexec")]
     try:
         return _find(name, folders)

@@ -102,7 +102,7 @@ def environment(library: str, log_folder: str, policy: str | None,
 
 @dataclass
 class Meanwhile:
-    """What is done once while a program runs, if it runs for so long."""
+    """Called once while a program runs, if it runs for so long."""
 
     seconds: float
     do: Callable[[], None]
@@ -120,7 +120,7 @@ def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, 
     group = {} if limit_s is None else {"setpgroup": 0}
     if not command[0]:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
-    # Where SIGCHLD is ignored, children leave no status.
+    # If SIGCHLD is ignored, children leave no status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     watched = {*PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
@@ -157,7 +157,7 @@ def _wait(child: int, watched: set[signal.Signals], limit_s: float | None,
             end, late = None if late else time.monotonic() + GRACE_S, True
         elif got.si_signo == signal.SIGCHLD:
             if late and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                os.killpg(child, signal.SIGKILL)  # Who ignores SIGTERM.
+                os.killpg(child, signal.SIGKILL)  # It ignores SIGTERM.
             ended, status, used = os.wait4(child, os.WNOHANG)
             if ended:
                 code = os.waitstatus_to_exitcode(status)

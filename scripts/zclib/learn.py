@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What runs teach: the counts of their logs by call path, what is decided by them, and the policy
+"""Lessons of runs: the counts of their logs by call path, what is decided by them, and the policy
 that comes of it.  Nothing here reads or writes a file.
 
 Bytes decide, and the rates of the machine: the time that a copy takes is that of the kernels, too,
@@ -51,7 +51,7 @@ class Counts:
         return self.in_bytes + self.out_bytes
 
     def gain_ns(self, costs: Costs) -> float:
-        """What they take less from and to pinned memory than by the driver's own buffers."""
+        """The time that they take less with pinned memory than by the driver's own buffers."""
         return sum(costs.copy_ns(way, True, size) - costs.copy_ns(way, False, size)
                    for way, size in (("HtoD", self.in_bytes), ("DtoH", self.out_bytes)))
 
@@ -94,7 +94,7 @@ class Site:
 
 
 class Run:
-    """What the logs of a run say, all its processes together."""
+    """The counts in the logs of a run, all its processes together."""
 
     def __init__(self) -> None:
         self.sites: dict[str, Site] = {}
@@ -148,7 +148,7 @@ class Run:
         return max(self.asked_bytes - self.moved_bytes, 0)
 
     def saved_ns(self) -> int | None:
-        """What copies took less than they would have as the driver makes them, by their bytes; None
+        """The time that copies took less than the driver would have taken, by their bytes; None
         where the rates of this machine were not measured."""
         if self.simulated or not self.costs.measured:
             return None
@@ -185,7 +185,7 @@ def _registered(row: Record) -> int:
 
 @dataclass
 class State:
-    """What all runs have taught; a run counts twice what the one before counts."""
+    """The lessons of all runs; a run counts twice what the one before counts."""
 
     runs: int = 0
     sites: dict[str, Site] = field(default_factory=dict)
@@ -234,7 +234,7 @@ HEAD_LINE = re.compile(r"# runs: (?P<runs>[0-9]{1,9})")
 
 
 def of_text(text: str) -> State:
-    """What a profile tells; an empty state where it tells nothing."""
+    """The state in a profile; an empty one where it tells nothing."""
     state = State()
     for line in text.splitlines():
         if found := HEAD_LINE.fullmatch(line):

@@ -88,7 +88,7 @@ class View:
 
     path: str
     pid: int = 0             # Here; in a container it may have another.
-    exe: str = ""            # What people call the program (names.program()).
+    exe: str = ""            # The usual name (names.program()).
     state: str = "running"   # running, ended (a clean exit), killed
     summary: logs.Record = field(default_factory=dict)
     frames: dict[str, str] = field(default_factory=dict)  # The innermost frame of each site.

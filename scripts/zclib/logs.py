@@ -43,7 +43,7 @@ PARSE = json.JSONDecoder(parse_float=_finite, parse_constant=_finite).decode
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a log; `str()` gives `path:line: text`."""
+    """A fault of a log; `str()` gives `path:line: text`."""
 
     path: str
     line: int  # From 1; 0 where the whole file is meant.
@@ -90,7 +90,7 @@ def strings(record: Record, name: str) -> list[str]:
 
 
 def counters_path(log: str) -> str:
-    """Where the counters file of a log lies."""
+    """The path of a log's counters file."""
     stem = log[:-len(".jsonl")] if log.endswith(".jsonl") else log
     return stem + counters.SUFFIX
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a report of many logs is made of, for whoever reads them by an engine of their own:
+"""Parts of a report of many logs, for whoever reads them by an engine of their own:
 
     map_log(path, options)  what one log comes to, a Partial of bounded size however long the log is
     merge(a, b)             what both come to together; neither is changed
@@ -23,12 +23,12 @@ Partial = Totals
 
 
 def map_log(path: str, options: Options = Options()) -> Partial:
-    """What one log comes to, damaged or missing as it may be: the Partial has the faults, too."""
+    """The sums of one log, damaged or missing as it may be: the Partial has the faults, too."""
     return map_logs([path], options)
 
 
 def map_logs(paths: Sequence[str], options: Options = Options()) -> Partial:
-    """What several logs come to, which takes less than to merge that of each."""
+    """The sums of several logs, which takes less than to merge that of each."""
     partial = Partial(options)
     for path in paths:
         partial.read_log(path)
@@ -37,7 +37,7 @@ def map_logs(paths: Sequence[str], options: Options = Options()) -> Partial:
 
 
 def merge(a: Partial, b: Partial) -> Partial:
-    """What both come to.  Raises VersionError."""
+    """The sums of both.  Raises VersionError."""
     both = Partial(a.options)
     both.merge(a)
     both.merge(b)

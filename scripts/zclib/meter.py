@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What this very process copies between two points, by its own counters: for notebooks and tests.
+"""Copies of this very process between two points, by its own counters: for notebooks and tests.
 
 The counters are of all threads.  Before CUDA, and without libzc, all is 0.
 """
@@ -39,7 +39,7 @@ class Meter:
         self._before = self._read()
 
     def since(self) -> Reading:
-        """What was copied since begin()."""
+        """The copies since begin()."""
         now = self._read()
         return Reading(now.amounts - self._before.amounts, now.flows - self._before.flows)
 

@@ -25,7 +25,7 @@ UNIT = re.compile(r"(?<=\d) (?=(?:%|[KMGTPE]?i?B(?:/s)?|[num]?s)(?!\w))")
 
 
 def program(exe: str, argv: Sequence[str]) -> str:
-    """What people call a program: the file name of its executable, and for Python the script
+    """The usual name of a program: the file name of its executable, and for Python the script
     first: `train.py (python3.11)`."""
     if not INTERPRETER.fullmatch(exe):
         return exe
@@ -36,7 +36,7 @@ def program(exe: str, argv: Sequence[str]) -> str:
 
 
 class PythonRuns(NamedTuple):
-    """What an interpreter was told to run."""
+    """The script or module that an interpreter was told to run."""
 
     kind: str  # "file", "module", "text", or "" for its standard input
     what: str  # The file or module.

@@ -62,7 +62,7 @@ class Watch:
 
 
 def sentence(copied: meter.Reading, took_ns: int) -> str:
-    """What was copied in a cell; "" for nothing."""
+    """The copies in a cell; "" for nothing."""
     calls, asked, moved = (copied.amounts[name] for name in ("copies", "asked", "moved"))
     if not calls:
         return ""

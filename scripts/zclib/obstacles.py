@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is special about a program that can't be started, or that nothing is preloaded into."""
+"""Reasons why a program can't be started, or why nothing is preloaded into it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _by_python(name: str) -> str:
 
 
 def why_not_started(name: str, error: OSError) -> str:
-    """What to do about a program that could not be started; "" where the error says it all."""
+    """The remedy for a program that could not be started; "" where the error says it all."""
     if error.errno == errno.ENOENT and os.sep not in name and os.path.isfile(name):
         return f"it is in this folder, but no command: {_by_python(name) or f'zc run ./{name}'}"
     if error.errno == errno.ENOENT and os.path.isfile(name):

@@ -16,7 +16,7 @@ from . import install
 from .prometheus import FAMILIES, MOVED, READ, TOOK, UNREAD, Exporter, Labels, Metric
 
 LAST_S = 5
-# What the conventions call bytes over a GPU's link, and their directions.
+# Names of the conventions for bytes over a GPU's link, and for their directions.
 GPU_IO = Metric("hw.gpu.io", "counter", "Received and transmitted bytes by the GPU", "By")
 DIRECTIONS = {"HtoD": "receive", "DtoH": "transmit"}
 

@@ -17,9 +17,9 @@ from typing import Iterator, TextIO
 
 from . import counters, logs, names
 
-# What a short run leaves in a folder: less than that would lose it.
+# Space that the output of a short run takes: a folder with less would lose it.
 TRIED_BYTES = 64 << 10
-# Where files go that no usual folder takes, as in a container that can only be read.
+# A folder for files that no usual folder takes, as in a container that can only be read.
 MEMORY = "/dev/shm"
 # Links of the kernel's to files that are open.
 DESCRIPTOR = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/[^/]+/fd/\d+")
@@ -153,7 +153,7 @@ def named(name: str) -> Iterator[None]:
 
 
 def drop_stdout() -> None:
-    """What is still buffered for stdout goes nowhere, so that Python does not fail once more at
+    """Discards the bytes still buffered for stdout, so that Python does not fail once more at
     its end."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())

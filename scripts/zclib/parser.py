@@ -12,7 +12,7 @@ from . import screen
 
 USAGE = 2  # The exit status where a command line makes no sense.
 
-# What argparse says where an option is unknown, or was taken for one that is missing.
+# Messages of argparse about an option that is unknown, or was taken for one that is missing.
 UNKNOWN = ("unrecognized arguments", "the following arguments are required")
 
 # Columns of a help: of all, of the options in front of what they do, and of that: where there are
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def _unknown(self) -> str | None:
-        """What is wrong with the first option of the command line that there is not."""
+        """The error of the first option of the command line that there is not."""
         import difflib
 
         known = self._option_string_actions
@@ -88,7 +88,7 @@ def _wrapped(text: str, width: int, start: str = "", indent: str = "") -> list[s
 
 
 def _columns(rows: Sequence[tuple[str, str]], width: int) -> list[str]:
-    """What a command takes, each with what it does beside or below it."""
+    """The arguments of a command, each with what it does beside or below it."""
     widest = max((len(head) for head, _ in rows if len(head) <= MOST_HEAD), default=0)
     if width - widest - 4 < LEAST_TEXT:
         widest = 2
@@ -112,14 +112,14 @@ def _example(line: str, width: int) -> list[str]:
 
 
 def visible(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """What a parser takes, operands first; without --help, which who reads this has found."""
+    """The arguments of a parser, operands first; without --help, which who reads this has found."""
     actions = [action for action in parser._actions
                if action.help is not argparse.SUPPRESS and "--help" not in action.option_strings]
     return sorted(actions, key=lambda action: bool(action.option_strings))
 
 
 def name_of(action: argparse.Action) -> str:
-    """What an argument's value is called; "" for an option that takes none."""
+    """The name of an argument's value; "" for an option that takes none."""
     if action.nargs == 0:
         return ""
     return str(action.metavar or action.dest.upper())

@@ -39,14 +39,14 @@ class Request:
 
 @dataclass
 class Verdict:
-    """What one rule says to a request."""
+    """One rule's answer to a request."""
 
     rule: str
     line: int
     outcome: str   # takes, fails, behind
     key: str       # The first key that fails.
     wanted: str    # Its value in the file.
-    got: str       # What the request has there.
+    got: str       # The request's value there.
     places: str    # The rule's list of places, as in the file.
 
 
@@ -59,7 +59,7 @@ class Failed(Exception):
 
 
 class Refused(Exception):
-    """What was asked about is no request; the text says why."""
+    """The name is that of no request; the text says why."""
 
 
 class Judge:
@@ -160,7 +160,7 @@ def rank() -> int | None:
 
 
 def faults(policy: str) -> str:
-    """What check() prints, as text."""
+    """The output of check(), as text."""
     return subprocess.run([install.policy_tool(), "check", policy], check=False,
                           stdout=subprocess.PIPE, encoding="utf-8",
                           errors="surrogateescape").stdout

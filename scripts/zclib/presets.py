@@ -73,7 +73,7 @@ def all_presets() -> list[Preset]:
 
 
 def _read(name: str, file: str) -> Preset:
-    """What the comment at the head of a preset says, as one text."""
+    """The comment at the head of a preset, as one text."""
     with open(file, encoding="utf-8") as lines:
         head = []
         for line in lines:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a Python program can tell libzc, and ask it: the twin of zc.h, for programs that run under
+"""Calls of a Python program to libzc: the twin of zc.h, for programs that run under
 it.  Without libzc everything says so, and nothing happens."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class _Memory(ctypes.Structure):
 
 
 class Memory(NamedTuple):
-    """What is known of a block; zc.h says what the fields mean."""
+    """A block; zc.h says what the fields mean."""
 
     address: int
     bytes: int

@@ -19,7 +19,7 @@ MOST_LABEL = 256  # Characters of a label's value.
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# What is in every sample.  `pid` tells processes apart that launchers gave no rank, so that no
+# Labels of every sample.  `pid` tells processes apart that launchers gave no rank, so that no
 # series ever falls, as it would if processes that end were in sums.
 WHOSE = ("job", "host", "gpu", "rank", "pid", "program")
 

@@ -85,7 +85,7 @@ def _remove_logs() -> None:
 
 
 class Plugin:
-    """What --zc adds to a session."""
+    """The plugin of a session with --zc."""
 
     def __init__(self) -> None:
         from .meter import Meter

@@ -21,9 +21,10 @@ MASK = b"\0"
 
 
 class Output:
-    """What runs print, without what the patterns match, and without the numbers that differ between
-    runs that are to be the same: nobody can compare those.  Such a number is one of a line by its
-    place, and of all lines that read like that one but for their numbers, as of each epoch."""
+    """The output of runs, without matches of the patterns, and without the numbers that differ
+    between runs that are to be the same: nobody can compare those.  Such a number is one of a line
+    by its place, and of all lines that read like that one but for their numbers, as of each
+    epoch."""
 
     def __init__(self, ignored: Sequence[str] = (), strict: bool = False) -> None:
         """`strict`: no number may differ.  Raises re.error with the pattern that is none."""
@@ -64,7 +65,7 @@ class Output:
                     self._differing.setdefault(rest, set()).update(places)
 
     def masked(self) -> str:
-        """What is not compared beside the patterns, in words: `2 numbers of lines such as 'loss
+        """The parts not compared, beside the patterns, in words: `2 numbers of lines such as 'loss
         N'`; "" for nothing."""
         count = sum(map(len, self._differing.values()))
         if not count:
@@ -75,7 +76,7 @@ class Output:
         return f"{count} number{'s' if count > 1 else ''} of lines such as '{shown}'{more}"
 
     def difference(self, a: str, b: str) -> str:
-        """What `b` has where it differs first, as `'2 ms' instead of '1 ms'`."""
+        """The first difference of `b`, as `'2 ms' instead of '1 ms'`."""
         for pair in zip(self._read(b).split(b"\n") + [b""], self._read(a).split(b"\n") + [b""]):
             if pair[0] != pair[1]:
                 at = len(os.path.commonprefix(pair))
@@ -109,6 +110,6 @@ class Output:
 
 
 def _part(line: bytes, at: int) -> str:
-    """What is shown of a line that differs from there on."""
+    """The excerpt of a line that differs from there on."""
     start = max(at - LEAST_BEFORE, 0) if len(line) > LONGEST_LINE else 0
     return "..." * (start > 0) + line[start:start + LONGEST_LINE].decode("utf-8", "surrogateescape")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is known of the terminal: its width, whether it wants colour; and the streams' encoding."""
+"""Facts of the terminal: its width, whether it wants colour; and the streams' encoding."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What repeated measurements tell: medians, their ratio, and how sure that is."""
+"""Statistics of repeated measurements: medians, their ratio, and how sure that is."""
 
 from __future__ import annotations
 

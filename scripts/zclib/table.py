@@ -95,7 +95,7 @@ def _fit(columns: Sequence[Column], cells: list[list[str]],
              if columns[i].least else wanted[i] for i in kept}
     while over(least) > 0 and any(columns[i].drop for i in kept):
         kept.remove(max(kept, key=lambda i: columns[i].drop))
-    # What is still missing is taken from the widest of the columns that may shrink.
+    # The missing width is taken from the widest of the columns that may shrink.
     while over(wanted) > 0:
         shrinkable = [i for i in kept if wanted[i] > least[i]]
         if not shrinkable:

@@ -32,7 +32,7 @@ class Plan:
 
 @dataclass
 class Run:
-    """What came of one run."""
+    """The result of one run."""
 
     ended: launch.Ended
     output: str        # File of what it printed.
@@ -104,7 +104,7 @@ class Trials:
         self._command = command
         self._folder = folder
         self._kept = kept
-        self._first: tuple[str, ...] = ()  # What the first run printed and said.
+        self._first: tuple[str, ...] = ()  # Output of the first run.
         self._has_link = True  # Until a run has shown that there are no counters.
 
     def run(self, plan: Plan, number: int, limit_s: float | None = None) -> Run:
@@ -146,7 +146,7 @@ class Trials:
                                 f"printed may be cut{hint}") from error
 
     def _share(self, *files: str) -> None:
-        """What many runs print alike takes room once."""
+        """Keeps once the text that many runs print alike."""
         self._first = self._first or files
         for first, file in zip(self._first, files):
             if first != file and filecmp.cmp(first, file, shallow=False):

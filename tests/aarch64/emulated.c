@@ -12,7 +12,7 @@
 #define ARGUMENTS_MOST 4096
 #define NOT_RUN 126 /* as shells say of a program that cannot be executed */
 
-/* What the loader of this processor must not see, and that of the other one must. */
+/* Hidden from the loader of this processor, and seen by that of the other one. */
 static const char *const loader_settings[] = {"LD_PRELOAD", "LD_LIBRARY_PATH"};
 
 /* Takes a setting out of the environment; gives NAME=VALUE, or NULL where it is not set. */

@@ -38,7 +38,7 @@ for program in "$built/$programs"/*; do
     esac
 done
 ln -sfn "$PWD/$built/command" "$emulated/command"
-# What a test compiles itself must be for the other processor, too, and be emulated.
+# Programs that a test compiles must be for the other processor, too, and be emulated.
 cat >"$emulated/cc" <<CC
 #!/bin/bash
 "${cross}gcc" "\$@" || exit

@@ -67,7 +67,7 @@ def keep(chosen: argparse.Namespace, session: Session) -> None:
 
 
 def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
-    """What was measured, and what failed; the rows go on after one that failed."""
+    """Prints measurements and failures; the rows go on after one that failed."""
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     runner = Runner(top, chosen.build, work, chosen.simulated, not chosen.no_link) \
         if chosen.suite not in suites.SCRIPTS else \

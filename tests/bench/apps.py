@@ -64,7 +64,7 @@ def logs_in(folder: str) -> list[str]:
 
 
 def bytes_of(folder: str) -> tuple[dict[str, float], effect.Traffic]:
-    """Where the bytes of all processes of a run went, by the logs in the folder."""
+    """The moved bytes of all processes of a run, by the logs in the folder."""
     total: dict[str, float] = dict.fromkeys((*COUNTS, *KINDS), 0)
     traffic = effect.Traffic()
     for path in logs_in(folder):

@@ -23,7 +23,7 @@ def units(count: int) -> str:
 
 
 def scale_policy(size: int) -> str:
-    """What fits best by size: only blocks larger than 1 MiB are shared."""
+    """The best rules by size: only blocks larger than 1 MiB are shared."""
     return "pinned-host-buffers:4K" if size < 2**22 else "shared-in-out:64K"
 
 

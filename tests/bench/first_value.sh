@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What a newcomer sees, from a bare system to the first report: docs/install.md is made of it.
+# A newcomer's first session, from a bare system to the first report: docs/install.md is made of it.
 #
 #   first_value.sh PACKAGES     the folder of the wheel and the Debian package
 #

@@ -63,7 +63,7 @@ in_turn() {
     done
 }
 
-# What stands at a quarter, the half or three quarters of sorted numbers: quantile 1|2|3 FILE
+# The number at a quarter, the half or three quarters of sorted ones: quantile 1|2|3 FILE
 quantile() {
     sort -g "$2" | awk -v q="$1" '{ v[NR] = $1 } END { print v[int(q * (NR - 1) / 4) + 1] }'
 }

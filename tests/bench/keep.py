@@ -60,7 +60,7 @@ def kept_sessions() -> list[Session]:
 
 
 def lines_of(session: Session) -> list[str]:
-    """What is kept of a session."""
+    """The part of a session that is kept."""
     rows = [result.keep() for result in session.results]
     rows += [{"skipped": session.skipped}] if session.skipped else []
     return [json.dumps({"machine": session.machine, **row}) + "\n" for row in rows]
@@ -104,7 +104,7 @@ MACHINE = re.compile(r"(?P<day>.*?)( \S+ UTC)?, (?P<libzc>libzc \S+); (?P<where>
 
 
 def machines(sessions: list[Session]) -> list[str]:
-    """Where and when rows were measured: a line a machine, with each version's day and runs."""
+    """The machine and day of rows: a line a machine, with each version's day and runs."""
     rows: dict[str, Counter[str]] = {}
     for session in sorted(sessions, key=lambda session: session.machine):
         said = MACHINE.fullmatch(measured_on(session))

@@ -147,7 +147,7 @@ static _Unwind_Reason_Code count_frame(struct _Unwind_Context *context, void *fr
                : _URC_END_OF_STACK;
 }
 
-/* What the walk would take by libgcc's unwinder, without the names of the frames' objects. */
+/* The cost of the walk by libgcc's unwinder, without the names of the frames' objects. */
 __attribute__((noinline)) static uint32_t walk_libgcc(unsigned depth)
 {
     unsigned frames = 0;

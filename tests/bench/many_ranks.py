@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the logs of many ranks and the counters of a node take, against the goals of tests/bench/
+"""Cost of many ranks' logs and of a node's counters, against the goals of tests/bench/
 REPORTS.md.
 
     many_ranks.py [RANKS]    10,000 by default

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What watching costs: runs the benchmark bare and under libzc in turn, on the simulated driver, and
+# Cost of watching: runs the benchmark bare and under libzc in turn, on the simulated driver, and
 # prints a Markdown table of medians with the goal of each row.  Judges nothing.  Exit status 2
 # where something that it needs is not there.
 #

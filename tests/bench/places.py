@@ -47,7 +47,7 @@ class Row:
 
 GROWN, MAPPED = "place = vmm; grow = yes", "place = vmm"
 CLOSED = GROWN + "; rdma = no"
-# What cudaMalloc gives, GPUDirect RDMA, costs a vector by hand as much as it costs ours.
+# GPUDirect RDMA, which cudaMalloc gives, costs a vector by hand as much as it costs ours.
 VECTORS = (
     (GROWN, "by_hand", "grow / by hand"),
     (GROWN, "by_hand_open", "grow / by hand for RDMA and export"),

@@ -120,7 +120,7 @@ def measured(session: Session) -> Iterator[tuple[Quote, Metric, Result, float]]:
 
 
 def first_words(session: Session) -> list[str]:
-    """What README begins with: the largest gains of people's programs, and all of them."""
+    """The beginning of README: the largest gains of people's programs, and all of them."""
     gains = sorted(measured(session), key=lambda one: one[3])
     told = [f"{quote.short} {seconds(time(metric, result, 'bare'))} \u2192 "
             f"{seconds(time(metric, result, quote.label))}"

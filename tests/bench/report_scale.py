@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `zc report` and `zc diff` take for logs of many processes: time and resident memory.
+"""Cost of `zc report` and `zc diff` for logs of many processes: time and resident memory.
 
     report_scale.py FILES MIB [COMMAND...]    FILES logs, of MIB together; COMMAND: report, page,
                                               trace, diff, all of them by default

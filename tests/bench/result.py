@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the runs of a row gave, and how it is kept in a file."""
+"""The results of a row's runs, and how they are kept in a file."""
 
 from __future__ import annotations
 

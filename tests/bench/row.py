@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a bench consists of: rows, the ways in which each is run, what is measured, and goals."""
+"""Parts of a bench: rows, the ways in which each is run, what is measured, and goals."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Row:
                 for name in (*metric.fields, metric.per) if name}
 
 
-# What any program may take of its bare time under the preset for any program.
+# The bound of any program's time under the preset for any program, of its bare time.
 NEVER_HURTS = Goal("bare", 1.02, "everyday")
 
-# What every row has: from the start of the process to its end, CUDA's own start and the program's
-# check of its results included.
+# In every row: from the start of the process to its end, CUDA's own start and the program's check
+# of its results included.
 PROCESS = Metric("process", ("process_ms",))
 
 # The phases that programs name alike; a program that has not all of them is the sum of its own.

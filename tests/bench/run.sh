@@ -63,7 +63,7 @@ elif [[ ${1:-} == gallery ]]; then
 elif [[ ${1:-} == tune ]]; then
     module=bench.tuned
     shift
-    # What zc tune does once for a machine is not in its time.
+    # Work that zc tune does once for a machine is not in its time.
     [[ ${SIM:-0} == 1 ]] || scripts/zc doctor --measure >&2
 fi
 cd tests && exec python3 -B -m "$module" "$@" "${settings[@]}"

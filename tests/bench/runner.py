@@ -23,7 +23,7 @@ TIMEOUT = 300     # seconds for one run
 TIMEOUT_OTHER = 60  # under another library, which may wait for something that is not there
 SMALLER = 64      # sizes of rules are divided by this on the simulated GPU, as the programs' are
 NOTHING = Row("", "a program that does nothing", "scale", "1 1", "1 1", (Way("bare", "scale"),), ())
-IGNORE = r'_ms":[0-9.]+|_s: .*|peak_mib: .*'  # What of a program's output differs from run to run.
+IGNORE = r'_ms":[0-9.]+|_s: .*|peak_mib: .*'  # Numbers of a run alone.
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -202,7 +202,7 @@ class Runner:
         return line, found
 
     def _learn(self, row: Row, way: Way, *logs: str) -> None:
-        """What the run taught, for the next one; outside of what is measured."""
+        """Teaches the next run by the last one; outside of what is measured."""
         zc = os.path.join(self.top, "scripts", "zc")
         subprocess.run([zc, "auto", "--learn", *logs], env=self._environment(row, way, "") |
                        {"LD_PRELOAD": ""}, check=True)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What libzc costs a caught call: times calls of the driver and of libc one by one, through the
+ * Cost of a caught call: times calls of the driver and of libc one by one, through the
  * pointers that a program gets, and prints the nanoseconds of each as text, one line a call: name,
  * median, p99.  Run bare and under LD_PRELOAD by overhead.sh, which compares.
  */
@@ -148,7 +148,7 @@ static void call_nothing(void)
 {
 }
 
-/* What is timed, and what must run before each timed call of it. */
+/* A timed call, and the one that must run before each. */
 static const struct {
     const char *name;
     void (*before)(void);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What newcomers wait and read from four starting points, for docs/install.md.
+"""A newcomer's waits and output from four starting points, for docs/install.md.
 
     cd tests && python3 -B -m bench.starts WHEEL      prints a table, and what each saw first
 

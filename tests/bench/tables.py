@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the runs amount to, as Markdown: medians with their spread, ratios, goals, the link."""
+"""Results of the runs, as Markdown: medians with their spread, ratios, goals, the link."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def judged(metric: Metric, result: Result, goal: Goal, simulated: bool) -> str:
     return f"{whose}≤ {number(goal.most)} {what}: {met}"
 
 
-# What is compared with what, where a table has both.
+# Pairs of ways that are compared, where a table has both.
 RATIOS = (("libzc", "bare"), ("libzc", "hand"), ("watched", "bare"), ("everyday", "bare"),
           ("best", "bare"), ("auto", "bare"), ("auto", "everyday"), ("auto", "tuned"))
 
@@ -128,7 +128,7 @@ def mib(count: float) -> str:
     return number(count / 2**20) if count >= 0 else "-" + mib(-count)
 
 
-# What the link carries for each byte that the driver copies, measured with copies of 256 MiB and
+# Bytes on the link for each byte that the driver copies, measured with copies of 256 MiB and
 # 1 GiB on PCIe 5: to the GPU and from it, for copies to the GPU and for those from it.  Beside the
 # data and its packets' headers these are the requests by which the GPU reads the host's memory.
 PACKETS = ((1.078, 0.0), (0.0955, 1.093))
@@ -161,7 +161,7 @@ def link_cells(result: Result, label: str) -> list[str]:
 
 
 def link_table(results: list[Result]) -> list[str]:
-    """What crossed the link by its own counters, beside what the log says of the copies."""
+    """The bytes that crossed the link by its own counters, beside the log's copies."""
     lines = ["| job | way | link to GPU | copies | rest | link from GPU | copies | rest "
              "| asked | moved | CPU | elided | places |", "|" + "---|" * 13]
     for result in results:
@@ -203,7 +203,7 @@ def kinds_cell(result: Result) -> str:
 
 def means(results: list[Result], way: str = "everyday",
           against: str = "bare") -> tuple[int, float, float] | None:
-    """What the preset for any program, or another way, makes of processes and of their main parts,
+    """The effect of the preset for any program, or another way, on processes and their main parts,
     over all rows with both, and their number; None where these are too few."""
     both = [figures for result in results if all(figures := [
         ratio(result.row.measured()[at], result, way, against) for at in (-1, 0)])]
@@ -222,7 +222,7 @@ def mean_line(results: list[Result]) -> list[str]:
 
 
 def note_lines(results: list[Result]) -> list[str]:
-    """What is to be known of figures, and where a way has none and why."""
+    """Notes on figures, and on ways that have none and why."""
     return [f"{result.row.name}: {result.row.note}."
             for result in results if result.row.note] + [
                 f"{label} has no figures of {result.row.name}: `{why}`"
@@ -262,7 +262,7 @@ def groups(session: Session) -> dict[str, list[Result]]:
 
 
 def measured_on(session: Session) -> str:
-    """What the session says of its machine, with the number of runs that each way really had."""
+    """The session's lines about its machine, with the number of runs that each way really had."""
     runs = {len(samples) for result in session.results for label, samples in result.samples.items()
             if samples and label not in result.earlier} or {0}
     number_of = str(max(runs)) if len(runs) == 1 else f"{min(runs)} to {max(runs)}"

@@ -96,7 +96,7 @@ class Combination:
 
 
 def parts_of(traffic: Traffic) -> list[Part]:
-    """What can have another place, with the places that it can have."""
+    """The parts that can have another place, with those places."""
     def size(site: DeviceSite) -> int:
         return sum(one.bytes for one in (*site.into.values(), *site.out.values()))
 
@@ -182,7 +182,7 @@ class Case:
         return run
 
     def fault(self, run: trial.Run) -> str:
-        """What is wrong with a run; "" where nothing is."""
+        """The fault of a run; "" where there is none."""
         if run.ended.late:
             return LATE
         if run.status:
@@ -228,7 +228,7 @@ class Case:
                                key=lambda one: statistics.median(self.runs[one]))
 
     def chosen(self, parts: Sequence[Part]) -> Combination:
-        """What zc tune chose, as a combination."""
+        """The choice of zc tune, as a combination."""
         assert self.tuning is not None
         kept = [one.candidate for one in self.tuning.outcome.kept]
         rules = "\n".join(keys for one in kept for keys in one.rules.values())
@@ -253,7 +253,7 @@ def promising(parts: Sequence[Part], alone: dict[Combination, float]) -> list[Co
     several = alone.get(Combination(nothing, True), bare) - bare
 
     def lists() -> list[tuple[float, tuple[str, ...]]]:
-        """What takes least, a place for each part."""
+        """The fastest combination, a place for each part."""
         found: list[tuple[float, tuple[str, ...]]] = [(0.0, ())]
         most = MOST + len(alone)
         for at, part in enumerate(parts):
@@ -294,7 +294,7 @@ def measure(program: Program, options: argparse.Namespace, library: str) -> dict
 
 
 def _of_tune(case: Case) -> dict:
-    """What zc tune said of its rules."""
+    """The lines of zc tune about its rules."""
     assert case.tuning is not None
     rules = [{"what": one.candidate.what, "kind": one.candidate.kind, "kept": one.kept,
               "why": one.why, "predicted_ms": one.candidate.gain_ns / 1e6,

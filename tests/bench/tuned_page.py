@@ -35,7 +35,7 @@ tuned | best other | rules: predicted, gained |
 
 
 class Line:
-    """What a row comes to."""
+    """The figures of a row."""
 
     def __init__(self, row: dict) -> None:
         self.row = row
@@ -85,7 +85,7 @@ class Line:
 
 
 def goals(lines: Sequence[Line]) -> list[str]:
-    """What is to be reached, and what was."""
+    """The goals, and whether they were reached."""
     right, places = (sum(counts) for counts in zip(*(one.right() for one in lines)))
     predicted = [one for line in lines for one in line.predictions()]
     close = sum(abs(one / gained - 1) <= 0.15 for one, gained, _, _ in predicted)

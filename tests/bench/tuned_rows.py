@@ -19,7 +19,7 @@ class Program:
     kernels: str = ""      # Those, if not of the program's name.
 
     def command(self, top: str, build: str, simulated: bool) -> list[str]:
-        """What is run."""
+        """The command to run."""
         if self.file.endswith(".py"):
             script = os.path.join(top, "tests", "gpu", "apps", self.file)
             return [sys.executable, script, *self.arguments.split()]

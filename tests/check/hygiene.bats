@@ -16,6 +16,10 @@ sources() {
 }
 
 code() { sources c h S def cu cuh cpp; }
+scripts() {
+    sources mk bats bash sh py awk
+    ls Makefile .ci/run scripts/zc
+}
 all_text() {
     sources c h S def cu cuh cpp bats bash sh py awk mk map conf md
     ls Makefile ./*.md docs/*.md docs/*/*.md docs/man/* .ci/run
@@ -75,10 +79,10 @@ diagnose() {
         no_findings "wider than 100 columns:"
 }
 
-# In other rooms some still do.
 @test "no comment opens with a relative clause: Who, What, Where" {
-    find shim policy include tools -name '*.[ch]' -o -name '*.def' | xargs awk '
-        /[/][*]+ (Who|What|Where) / || (/^ *[*] (Who|What|Where) / && before ~ /^ *[/][*]+$/) {
+    { code; scripts; } | xargs awk '
+        /([/][*]+|^[ \t]*#|  #|"""|[/][/]) (Who|What|Where) / || /"""(Who|What|Where) / ||
+            (/^ *[*] (Who|What|Where) / && before ~ /^ *[/][*]+$/) {
             print FILENAME ":" FNR ": " $0
         }
         { before = $0 }' |
@@ -188,11 +192,6 @@ PYTHON
 # Prints the N-th line of each file given on standard input, behind its name; #! does not count.
 line_of_each() {
     xargs awk -v n="$1" 'FNR == 1 { at = n + /^#!/ } FNR == at { print FILENAME ":" $0 }'
-}
-
-scripts() {
-    sources mk bats bash sh py awk
-    ls Makefile .ci/run scripts/zc
 }
 
 @test "every source file opens with its licence" {

@@ -16,7 +16,7 @@ setup_file() {
     mkdir -p "$SUITES/fake/deep" "$STATE" "$KEPT"
     printf 'before\n<!-- suites: begin -->\nold\n<!-- suites: end -->\nafter\n' >"$KEPT/RESULTS.md"
     write_suite
-    # What pytest is told by a suite's own settings does not count.
+    # A suite's own settings of pytest do not count.
     printf '[pytest]\naddopts = --no-such-option\n' >"$SUITES/fake/pytest.ini"
     check --keep >"$BATS_FILE_TMPDIR/said" 2>&1 && echo "exit status 0" >>"$BATS_FILE_TMPDIR/said"
     return 0

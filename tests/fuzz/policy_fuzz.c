@@ -37,7 +37,7 @@ static void check_verdict(void *ctx, const struct zc_verdict *verdict)
         *taker = verdict->rule;
 }
 
-/* What explain says before a match must be what the match then does. */
+/* The answer of explain before a match must be that of the match. */
 static void check_requests(const struct zc_policy *policy)
 {
     static const char *const names[] = {NULL, "", "libfoo.so.1", "python3"};

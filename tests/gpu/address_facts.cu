@@ -133,7 +133,7 @@ static struct pair own(size_t bytes, int host_value, int value)
     return p;
 }
 
-/* What the CPU finds, also where it may not read or nothing is mapped. */
+/* The CPU's view, also where it may not read or nothing is mapped. */
 static void cpu_finds(const char *fact, volatile int *p)
 {
     int pipes[2], value = -1;

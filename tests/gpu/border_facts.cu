@@ -139,7 +139,7 @@ static void call_hosted(size_t i)
 {
     CUdeviceptr base = hosted();
 
-    if (i == 7) /* What is to be copied to host memory. */
+    if (i == 7) /* The source of the copy to host memory. */
         memset((char *)base + HALF - ACROSS / 2, 5, ACROSS);
     transfers(base + HALF - ACROSS / 2, base, "across two host handles", i, i + 1);
 }

@@ -56,7 +56,7 @@ def write_part(path, found, check):
 
 
 def in_order(rows):
-    """What a program's rows are sorted by."""
+    """The sort key of a program's rows."""
     return SECTIONS.index(rows[0].program.section), rows[0].program.name
 
 

@@ -22,7 +22,7 @@ SETS_OF_GRAPHS = ("Memset", "Unknown", "Unknown")
 NO_RECORD = {"Prefetch"}
 
 
-# Where there are several devices, CUPTI calls a copy between the host and memory that a program
+# With several devices, CUPTI calls a copy between the host and memory that a program
 # maps on another device than the current one PtoP, and any between the host and blocks of a
 # managed pool; the memory kinds tell what it was.
 OF_KINDS = {kinds: direction for host in ("Pageable", "Pinned") for device in ("Device", "Managed")

@@ -21,7 +21,7 @@
 
 #define MOST ((size_t)2 << 20) /* Bytes of the largest copy, and of every allocation. */
 #define ROWS 4                 /* Of two-dimensional copies of at least so many bytes. */
-#define PAUSE_US 2000          /* What a stream waits where the call may wait for the stream. */
+#define PAUSE_US 2000          /* Length of the work that a call may wait for. */
 #define PATIENCE 10000         /* Pauses after which a stream goes on although no call returned. */
 
 /* When the memory was touched, and by which thread. */

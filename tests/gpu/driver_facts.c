@@ -108,7 +108,7 @@ static CUresult record_and_wait(CUstream where)
     return result == CUDA_SUCCESS ? cuEventSynchronize(event) : result;
 }
 
-/* What cuMemHostGetFlags says, -1 where it refuses. */
+/* The result of cuMemHostGetFlags, -1 where it refuses. */
 static long long flags_of(void *memory)
 {
     unsigned value = 0;

@@ -21,7 +21,7 @@ REQUESTS = {
     "device": {"cuMemAlloc", "cuMemAllocPitch"},
     "pinned": {"cuMemHostAlloc", "cuMemAllocHost"},
 }
-# What the rules of programs.policy() are for.
+# The expected effects of the rules of programs.policy().
 RULES = {"all": "device", "device": "device", "cuda": "pinned", "libc": "libc", "host": "libc"}
 # The memory kind that copies get by a place; the others leave it as it is.
 KINDS = {"mapped": "Pinned", "managed": "Managed", "pinned": "Pinned", "shared": "Pinned"}
@@ -126,7 +126,7 @@ class Blocks:
 
 
 class Expected:
-    """What a run that was only watched says of the effects that policies should have."""
+    """The lines of a run that was only watched about the effects that policies should have."""
 
     def __init__(self, folder):
         self.requested = collections.Counter()   # bytes by kind of request
@@ -169,7 +169,7 @@ class Expected:
 
 
 class Done:
-    """What a run under a policy did."""
+    """The effects of a run under a policy."""
 
     def __init__(self, folder):
         self.placed = collections.defaultdict(lambda: [0, 0])  # blocks, bytes by rule and place

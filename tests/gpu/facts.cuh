@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs that ask hardware about memory have in common: printing one line a fact, what
+ * Shared by the programs that ask hardware about memory: printing one line a fact, what
  * kernels and copies find at an address, and groups of facts.
  *
  * Every group runs in a process of its own, because a kernel that faults ends the use of CUDA in

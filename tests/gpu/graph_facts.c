@@ -59,7 +59,7 @@ static CUDA_MEMCPY3D line(CUdeviceptr dst, CUdeviceptr src, CUmemorytype from, s
                            .Depth = 1};
 }
 
-/* What a graph with one node comes to, from its making on. */
+/* The result of a graph with one node, from its making on. */
 static void run_graph(CUgraph graph, CUresult made)
 {
     CUgraphExec exec;

@@ -196,7 +196,7 @@ static void *release(void *flag)
     return NULL;
 }
 
-/* What the far context has to do waits for a stream of the home context, which waits for the CPU
+/* Work of the far context waits for a stream of the home context, which waits for the CPU
  * for 0.3 s: does cuMemFree in the far device's primary context wait for that? */
 static void held(CUcontext home, CUcontext far, CUcontext there)
 {
@@ -328,7 +328,7 @@ static double best_together(struct lane *lanes, int n, char *host, bool in, bool
     return all / least * 1e-6;
 }
 
-/* What the host's memory and the links of as many devices give at once, in equal parts and in those
+/* The rate of the host's memory and the links of as many devices, in equal parts and in those
  * by which all end at the same time.  Nothing goes from device to device. */
 static void at_once(int devices)
 {
@@ -354,7 +354,7 @@ static void at_once(int devices)
         lane_end(&lanes[i], i);
 }
 
-/* What another process's context and memory on a device make of what cuMemGetInfo says there. */
+/* The effect of another process's context and memory on a device on cuMemGetInfo there. */
 static void strangers(const char *program, int device)
 {
     CUcontext context;

@@ -32,7 +32,7 @@ enum state { IDLE, KERNEL, COPY, STATES };
 static const char *const state_names[] = {"idle", "kernel", "copy"};
 
 static CUfunction spin;
-static CUstream kernels, copies; /* What the measured calls run beside. */
+static CUstream kernels, copies; /* The measured calls run beside these. */
 static CUdeviceptr target;       /* Device memory that copies go to. */
 static void *pinned, *pageable;
 static CUmemAllocationProp device_prop, host_prop;
@@ -197,7 +197,7 @@ struct slot {
     int holds; /* The block that is mapped to it; -1: none. */
 };
 enum way {
-    REACHED,  /* What leaves is mapped to host memory, at rest. */
+    REACHED,  /* The block that leaves is mapped to host memory, at rest. */
     UNMAPPED, /* It is mapped nowhere, at rest; */
     RUNNING,  /* while kernels run. */
     PAIRS,    /* Both ways at rest, host memory mapped meanwhile. */

@@ -248,7 +248,7 @@ static void kernel_reads(struct pair *p, size_t low, size_t n)
         differs("what a kernel reads", low);
 }
 
-/* Where the device reaches pageable memory: a kernel writes h. */
+/* If the device reaches pageable memory: a kernel writes h. */
 static void kernel_writes_host(struct pair *p, size_t low, size_t n)
 {
     unsigned with = below(256);

@@ -21,7 +21,7 @@ static CUdeviceptr range(void)
     return (CUdeviceptr)p;
 }
 
-/* What a block of two registrations has to hide. */
+/* Facts that a block of two registrations has to hide. */
 static void all_attributes(CUdeviceptr at, const char *side)
 {
     char fact[80];

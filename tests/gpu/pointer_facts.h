@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs that ask a driver about pointers have in common: the name of a code, and every
+ * Shared by the programs that ask a driver about pointers: the name of a code, and every
  * answer that there is about one address, without addresses and numbers that differ from run to
  * run.
  */
@@ -10,7 +10,7 @@
 #include <cuda.h>
 #include <stdio.h>
 
-/* What a call ends with that the driver follows into memory that is gone. */
+/* The end of a call that the driver follows into memory that is gone. */
 #define FAULTED (-1)
 
 static const char *code(long long result)
@@ -31,7 +31,7 @@ enum form {
 };
 
 static const struct {
-    CUpointer_attribute attribute; /* What is asked for. */
+    CUpointer_attribute attribute; /* The question. */
     const char *name;              /* Its name in cuda.h, without the prefix. */
     enum form form;                /* How its value is printed. */
 } pointer_attributes[] = {

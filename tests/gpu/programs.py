@@ -106,9 +106,9 @@ echo "MPS servers: $(echo get_server_list | nvidia-cuda-mps-control | grep -c .)
 echo quit | nvidia-cuda-mps-control
 exit $status"""),
 )
-# What runs in them, a small one because they make kernels slow: a program of kernels/, arguments.
+# Run in them, and small because they make kernels slow: a program of kernels/, arguments.
 IN_TOOLS = ("gather", "65536 64")
-# What makes the libraries choose the same algorithms in every run.
+# Settings that make the libraries choose the same algorithms in every run.
 DETERMINISTIC = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -116,7 +116,7 @@ DETERMINISTIC = {
     "NVIDIA_TF32_OVERRIDE": "0",
     "PYTHONHASHSEED": "0",
 }
-# What a sample prints as its verdict, where its line of samples.tsv gives nothing else.
+# Verdicts that samples print, unless their line of samples.tsv names another.
 VERDICT = r"(?i)\b(?:test (?:passed|failed)|result\s*=\s*\w+|passed|failed|pass|success\w*)\b"
 
 

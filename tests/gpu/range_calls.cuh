@@ -72,7 +72,7 @@ static void say_attributes(const char *side, CUdeviceptr at)
     show(fact, (int)(size >> 20));
 }
 
-/* What copies and sets a range. */
+/* Calls that copy and set a range. */
 struct range_call {
     CUdeviceptr at, other; /* The range, and as many bytes of device memory. */
     char *pageable, *pinned;
@@ -168,7 +168,7 @@ static void call_across(size_t i)
 {
     CUdeviceptr base = range(), at = base + HALF - ACROSS / 2;
 
-    if (i > 6) /* What is to be copied to host memory. */
+    if (i > 6) /* The source of the copy to host memory. */
         store_numbers<<<1, 256>>>((int *)at, ACROSS / sizeof(int), 0x05050505);
     cudaDeviceSynchronize();
     struct range_call c = transfers(at, base, "across the border", i, i + 1);

@@ -75,7 +75,7 @@ state_facts() {
         *) echo "tests/gpu: $facts failed, exit status $?" >&2 ;;
         esac
     done
-    # What `zc doctor --measure` tries for the place `shared`; bare, as it runs there.
+    # Trials of `zc doctor --measure` for the place `shared`; bare, as they run there.
     "$build/zc-views" >"$OUT_DIR/zc_views.jsonl" || echo "tests/gpu: zc-views: exit status $?" >&2
     grep '"exact":false' "$OUT_DIR/zc_views.jsonl" >&2
 }

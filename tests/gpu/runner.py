@@ -21,7 +21,7 @@ FOLDER = re.compile(r"\(/[^ ():]*/(?=[^/ ():]+:\d+\))")  # Of the policy: the ru
 
 
 class Run:
-    """What one run of a program did."""
+    """The result of one run of a program."""
 
     def __init__(self, folder, status, seconds):
         self.folder = folder    # holds out, err, *.jsonl and referee.*

@@ -13,7 +13,7 @@
 
 #define SAY(call) say_driver(#call, call)
 
-/* What exists when the kernel fails. */
+/* Objects that exist when the kernel fails. */
 static CUdeviceptr block, spare_block, pooled, managed, reserved, mapped, result_at;
 static CUdevice device;
 static CUcontext context, other;

@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 
-# What of a clone becomes what of a suite's folder.
+# The parts of a clone that go into a suite's folder.
 TAKEN = {
     "cupy": {"tests/conftest.py": "conftest.py", "tests/cupy_tests": "cupy_tests",
              "tests/cupyx_tests": "cupyx_tests"},

@@ -64,7 +64,7 @@ class FileRun:
         self.path = os.path.join(settings.out, suite.name, f"{stem}.{policy_name}.{number}.jsonl")
 
     def _meta(self):
-        """What a run has to agree with to be gone on with."""
+        """The keys in which a run has to agree to be gone on with."""
         under = None if self.policy == "bare" else \
             [self._settings.digest, hashlib.sha256(policy(self.policy).encode()).hexdigest()[:16]]
         return {"file": self.name, "libzc": under, "select": self._settings.select}
@@ -80,7 +80,7 @@ class FileRun:
         return events if events and events[0] == self._meta() else []
 
     def outcomes(self):
-        """What became of each test: its outcome, and why; None where the run has not ended."""
+        """The result of each test: its outcome, and why; None where the run has not ended."""
         events = self._events()
         if not events or "whole" not in events[-1]:
             return None

@@ -25,7 +25,7 @@ from . import results, suite_run
 from .check import machine
 from .suite_run import FileRun, Stopped
 
-# What is more than the files test_*.py of a folder: files, and environment.
+# Suites that are more than the files test_*.py of a folder: files, and environment.
 KNOWN = {
     "pytorch": (("test_cuda.py", "test_dataloader.py", "test_multiprocessing.py"), {}),
     # Its backend of the CPU needs clang otherwise.
@@ -59,7 +59,7 @@ def suites(folder, asked, only):
 
 
 class Verdict:
-    """What became of a suite's tests under one policy, against bare."""
+    """The outcomes of a suite's tests under one policy, against bare."""
 
     def __init__(self, suite, policy):
         self.suite, self.policy = suite, policy

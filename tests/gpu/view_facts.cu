@@ -128,7 +128,7 @@ static void registered_aside(void)
 static void unmapped_pages(void)
 {
     const size_t large = (size_t)1 << 30;
-    /* Where others find room, so that nobody takes the unmapped pages. */
+    /* Other mappings go here, so that nobody takes the unmapped pages. */
     void *room = mmap(NULL, large, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     volatile int *p = registered(2, 7, cudaHostRegisterDefault);
 
@@ -229,7 +229,7 @@ static void pageable_to_write(void)
     say("the context then", cudaDeviceSynchronize());
 }
 
-/* What a child finds 50 ms after the fork, while the parent has written. */
+/* A child's view 50 ms after the fork, while the parent has written. */
 static void child_reads(volatile int *p, volatile int *aside, volatile int *driver)
 {
     usleep(50000);

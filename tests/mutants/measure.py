@@ -164,7 +164,7 @@ def callers_of(records):
 
 
 def read(path=KEPT):
-    """What is kept: seconds by test, tests by (file, function), digests by file."""
+    """The kept measurements: seconds by test, tests by (file, function), digests by file."""
     cost, names, rows, digests = {}, {}, {}, {}
     for line in path.read_text().splitlines() if path.exists() else ():
         kind, *fields = line.split("\t")

@@ -30,7 +30,7 @@ CONDITION = re.compile(r"^( *(?:\} else )?(?:if|while) \()(.*)(\)(?: \{)?)$")
 STATEMENT = re.compile(r"^( +)((?:\([\w *]+\))?[\w>.\[\]&*-]+(?:\(.*\)| [-+|&]?= .*|\+\+|--);)$")
 NOT_DROPPED = re.compile(r"^ +(return|goto|case|default|break|continue|else|do|static|const|struct|"
                          r"enum|unsigned|uint\w+|size_t|bool|int|char|CU\w+|void)\b")
-# What only words a message, checks itself, or is a hint.
+# Lines that only word a message, check themselves, or are a hint.
 TALK = re.compile(r"zc_message|assert|__builtin_(expect|unreachable|prefetch)|_Static_assert|"
                   r"__attribute__|sched_yield|usleep|madvise")
 

@@ -19,7 +19,7 @@ FALLBACK = 6  # Tests of a function that no test was seen to call.
 SHORT = 5.0  # Seconds of CPU of a case that was not measured.
 LONG = 5.0  # Seconds of CPU of a unit test that was not measured.
 FILE = 5  # Times that what a test knows of the mutant's own file counts more.
-NAMED = 50  # What it counts that a test's file and the mutant's have one name.
+NAMED = 50  # Added where a test's file and the mutant's have one name.
 ROOM = 60.0  # Seconds of CPU of the room's other tests, which a survivor is run against.
 
 
@@ -44,7 +44,7 @@ def named_alike(test, own):
 
 
 class Table:
-    """What measure.py kept: which tests to run, and what they cost; and what also.tsv adds."""
+    """The tests of each function, with their cost, by measure.py and also.tsv."""
 
     def __init__(self, path=KEPT):
         known, self.of, self.digests = read(path)
@@ -140,7 +140,7 @@ class Worker:
 
 
 def earlier(log, again):
-    """What is known from earlier runs, without the survivors if they are to be asked again."""
+    """The results of earlier runs, without the survivors if they are to be asked again."""
     if not log.exists():
         return {}
     known = {r["id"]: r for r in map(json.loads, log.read_text().splitlines())}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What a program can ask about its memory is answered as for the memory that it asked for: in every
+# Questions of a program about its memory are answered as for the memory that it asked for: in every
 # place the same output as without libzc, to the character.
 
 load common.bash
@@ -119,7 +119,7 @@ same_for_vmm() {
     done
 }
 
-# What may differ is what may differ above, and whether there is a dma-buf.
+# Differences are allowed as above, and in whether there is a dma-buf.
 same_questions() {
     grep -vE '^  (attribute|at once) (10|15|18):|DMA_BUF'
 }

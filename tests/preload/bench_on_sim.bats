@@ -294,7 +294,7 @@ kept_tree() {
         diff "kernels/$kept" "$tree/kernels/$kept"
     done
     [[ $(grep -c '^| .*policy/presets' README.md) -ge 5 ]]
-    # What a newcomer reads first are figures, and a picture of them.
+    # A newcomer reads figures first, and a picture of them.
     run -0 head -c 1200 README.md
     [[ $output == *" s → "*" % of "*"](kernels/pictures/programs.svg)"* ]]
     [[ $(grep -c '→' kernels/pictures/programs.svg) -ge 15 ]]

@@ -99,7 +99,7 @@ found = promising(parts, alone)
 assert len(found) == len(set(found)) == MOST and not set(found) & set(alone)
 assert found[0] == Combination(("pinned",) * 4, False)
 assert all(set(one.places) <= {"device", "pinned", "shared read"} for one in found), found
-# What nothing is left to makes no other combination.
+# A part with no place left makes no other combination.
 assert Combination.of(parts, ("pinned", *nothing[1:]), True) == Combination.of(
     parts, ("pinned", *nothing[1:]), False)
 assert Combination.of(parts, nothing, True).parallel

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What libzc adds to a call: instructions and system calls against kept bounds, so that growth is
+# The cost of libzc per call: instructions and system calls against kept bounds, so that growth is
 # seen when it comes.  Nothing is timed.  How deep the ledger's tree of blocks is differs with their
 # addresses, by some 30 instructions a look-up, and as much again where a block enters or leaves.
 

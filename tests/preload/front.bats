@@ -53,7 +53,7 @@ build() {
 	END
 }
 
-# What moved from host memory to the device, by kind of the host memory: "KIND BYTES" a line.
+# Bytes moved from host memory to the device, by kind of the host memory: "KIND BYTES" a line.
 moved() {
     moved_by_kind "$log" | awk '$1 == "HtoD" { print $2, $5 }'
 }

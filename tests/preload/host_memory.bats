@@ -424,7 +424,7 @@ place = $place, device" "$file"
     [[ $stderr == *"late: 1 registered, 1 parts"* ]]
 }
 
-# What scene staying says of its copies that were sent in parts.
+# Output of scene staying about its copies that were sent in parts.
 parts_of() {
     scene staying "$1"
     echo "$stderr" | grep -oE '(malloc|inside|realloc) [1-9][0-9]*' | cut -d ' ' -f 1 | xargs
@@ -442,7 +442,7 @@ $rule pageable") == "malloc inside realloc" ]]
     [[ $(parts_of "$PARALLEL
 max_pinned = 4M
 $rule pinned, pageable") == "" ]]
-    # Where registering fails they stay in the heap.
+    # If registering fails they stay in the heap.
     SIM_FAIL=cuMemHostRegister_v2:2:1 scene staying "$PARALLEL
 $rule pinned, pageable"
     [[ $stderr == *"malloc "[1-9]* && $stderr != *"not built"* ]]

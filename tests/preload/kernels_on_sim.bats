@@ -32,7 +32,7 @@ declare -gA checksum=(
     [coherence]=14351435ba23a078
     [both]=693ff4b78ecd7f7f
 )
-# What an expert writes by hand gives the same bytes.
+# The version that an expert writes by hand gives the same bytes.
 by_hand=(gather_zerocopy rowsum_zerocopy vecadd_zerocopy bfs_zerocopy bfs_managed scale_pinned
     scale_zerocopy transfer_managed transfer_pinned overlap_pinned cosine_managed grow_managed
     grow_vmm pagerank_managed pagerank_zerocopy both_zerocopy sweep_pinned sweep_managed)

@@ -109,7 +109,7 @@ for field in ("blocked_ns", "waited_ns"): # each line rounds
     scene 8M learned
     run -0 moves
     (( ${#lines[@]} >= 2 && ${#lines[@]} <= 2 * 33 ))
-    # What they took counts, not what they were expected to: two pieces of two blocks 20 ms.
+    # Actual durations count, not expected ones: two pieces of two blocks 20 ms.
     scene 8M learned_slowly
     run -0 moves
     (( ${#lines[@]} >= 2 && ${#lines[@]} <= 2 * 2 ))

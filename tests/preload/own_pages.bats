@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What programs do to the pages of their own blocks (madvise, mmap over them, munmap, mremap,
+# Changes of programs to the pages of their own blocks (madvise, mmap over them, munmap, mremap,
 # mprotect): with `pinned` and with pairs they see what they see bare.
 
 load common.bash

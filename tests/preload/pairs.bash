@@ -11,7 +11,7 @@ pairs_setup() {
     need_built "$LIBZC" "$PROGRAM"
     export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
     export ZC_LOG=$BATS_TEST_TMPDIR/log SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
-    # What was measured of a machine is the test's own.
+    # Measurements of a machine are the test's own.
     export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache
 }
 

@@ -11,7 +11,7 @@ setup() {
     export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0
 }
 
-# What the simulated driver holds for the five requests of `kinds`: held_in PLACE WHAT
+# The simulated driver's memory for the five requests of `kinds`: held_in PLACE WHAT
 held_in() {
     run -0 under_policy "place = $1" "$program" kinds
     [[ $output == "$2" ]]
@@ -224,7 +224,7 @@ vmm_blocks() {
     done
 }
 
-# What stderr says of a kernel that wrote where nothing is: told_of POLICY CALL
+# Lines of stderr about a kernel that wrote where nothing is: told_of POLICY CALL
 told_of() {
     run -0 --separate-stderr "$program" stray_kernel "$2"
     bare=$output

@@ -47,7 +47,7 @@ share_gpus() {
         most+=($ranks)
     done
     echo "${most[@]}"
-    # What is available changes meanwhile.
+    # Available memory changes meanwhile.
     ((most[1] >= 4 * most[0] && most[1] <= 16 * most[0]))
 }
 
@@ -143,7 +143,7 @@ chunk = 2M"
         places_of "[defaults]"$'\nmax_device = 80M\n[rule all]\nplace = '$place '?' 4 '?'
         [[ $(xargs <<<"$codes") == '40 of 40 0 36 of 40' ]]
     done
-    # What lies elsewhere counts as if it were there, as without a limit.
+    # Memory that lies elsewhere counts as if it were there, as without a limit.
     places_of $'[defaults]\nmax_device = 16M\n[rule all]\nplace = vmm, mapped\nspill = move
 chunk = 2M' 12 '?' 8 '?' -f 4 '?'
     [[ $(xargs <<<"$codes") == '0 4 of 16 0 0 of 16 0 0 of 16' ]]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What libzc does for a call depends on its block, not on how many others there are.  Instructions
+# The cost of a call depends on its block, not on how many others there are.  Instructions
 # are counted, not time.
 
 load common.bash

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What else a program does to host blocks that are one with device blocks: other threads that read
+# Other uses of host blocks that are one with device blocks: other threads that read
 # files into them, forks, changed mappings, calls that fail, and exits.
 
 load common.bash

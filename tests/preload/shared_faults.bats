@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What the CPU, signals and the system do to pairs, and everything that can be wrong with them: the
+# Uses of pairs by the CPU, signals and the system, and everything that can be wrong with them: the
 # program computes what it does with two memories, or stops with a message.
 
 load common.bash

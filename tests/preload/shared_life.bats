@@ -28,7 +28,7 @@ setup() {
 
 @test "parent and child write in turn, and the device block keeps what was copied" {
     both forked_in_turn
-    # What was not changed is not copied again.
+    # Unchanged pages are not copied again.
     [[ $(sum elided_copies) -eq 4 && $(ended own 'a fork') -eq 4 ]]
 }
 
@@ -40,7 +40,7 @@ setup() {
 
 @test "a child that the kernel alone knows of ends where it touches shared host blocks" {
     same cloned 'access = read' read
-    # What an earlier fork has made private is the child's, too.
+    # Pages that an earlier fork has made private are the child's, too.
     [[ $stderr == *'before a fork: 0'*'after a fork: 6'* ]]
 }
 

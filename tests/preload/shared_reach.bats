@@ -80,7 +80,7 @@ pairs_exactly() {
         for step in ${steps//,/ }; do
             [[ $output == *"'$step': 'wrong'"* ]]
         done
-        # Where it is wrong the program may be so bare, too: only what libzc makes of it counts.
+        # Such a machine may be wrong for the bare program, too: only what libzc makes of it counts.
         unset SIM_WRONG
         pairs_nothing "$FACTS does not say that they are exact with this GPU, driver and kernel"
         unset SIM_$machine

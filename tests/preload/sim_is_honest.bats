@@ -117,8 +117,8 @@ compare_views() {
     compare_views parts_facts </dev/null
 }
 
-# What madvise(2) discards comes back from the file, and the GPU keeps it: where the program's call
-# does not lead to the simulation, neither is so.
+# Pages that madvise(2) discards come back from the file, and the GPU keeps its own; neither is so
+# where the program's call does not lead to the simulation.
 @test "private mappings and views to read are what they are on hardware" {
     compare_views private_facts <<'FACTS'
 a copy reads there: 7

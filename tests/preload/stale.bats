@@ -60,7 +60,7 @@ same_or_refused() {
 }
 
 @test "a program may register a block while a stream or a kernel waits for it" {
-    # What kernels may have read early keeps libzc's own registration, and is refused.
+    # Memory that kernels may have read early keeps libzc's own registration, and is refused.
     local host=${RULES[2]%%$'\n[rule device]'*}
     same registers "${RULES[@]:0:2}" "$host" "${RULES[3]}"
     same register_and_lose "${RULES[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What libzc.so exports, needs and does to a process that never calls CUDA.
+# Exports, needs and effects of libzc.so in a process that never calls CUDA.
 
 bats_require_minimum_version 1.5.0
 
@@ -17,7 +17,7 @@ interposed() {
     sed -n '/global:/,/local:/p' shim/exports.map | grep -oE '^ *[a-z_][A-Za-z0-9_]*;' | tr -d ' ;'
 }
 
-# What NVTX calls, and zc.h.
+# Functions that NVTX calls, and zc.h.
 own() { printf '%s\n' InitializeInjectionNvtx2 zc_lib_{pop,push,query}; }
 
 # The entry points of the driver's table that have wrappers, twins included, as the compiler sees

@@ -25,7 +25,7 @@ $(B)/$(SIM_DRIVER_DIR)/%.o: $(SIM_DRIVER_DIR)/%.c
 	@mkdir -p $(@D)
 	$(Q)$(SIM_DRIVER_COMPILE) -c -o $@ $<
 
-# What programs ask for and the simulation does not have answers CUDA_ERROR_NOT_SUPPORTED.
+# Functions that programs ask for and the simulation lacks answer CUDA_ERROR_NOT_SUPPORTED.
 $(B)/sim/driver-stubs.c: tests/sim/stubs.awk tests/driver-names.tsv \
                          tests/preload/driver-requests.tsv
 	@mkdir -p $(@D)

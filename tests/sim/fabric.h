@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a batch of copies over a fabric is given, for headers before CUDA 13.5. */
+/* Arguments of a batch of copies over a fabric, for headers before CUDA 13.5. */
 #pragma once
 
 #include "driver/newer.h"

@@ -16,7 +16,7 @@
 struct worker {
     pthread_t thread;
     uint64_t random;     /* State of its numbers. */
-    unsigned faults;     /* What was not as it should be. */
+    unsigned faults;     /* Wrong results. */
     char *block[BLOCKS]; /* Its blocks, or NULL. */
     size_t size[BLOCKS];
 };

@@ -33,7 +33,7 @@ struct worker {
     uint64_t random;            /* State of its numbers. */
     uint64_t first;             /* Address of its places. */
     uint64_t records;           /* Transfers that it recorded. */
-    unsigned faults;            /* What was not as it should be. */
+    unsigned faults;            /* Wrong results. */
     struct zc_block *live[OWN]; /* Its blocks. */
 };
 

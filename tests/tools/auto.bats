@@ -47,7 +47,7 @@ registered() {
         [.sites[] | .registered_bytes // 0] | add' | paste -sd ,
 }
 
-# What the newest log tells of decisions, without the call paths' ids.
+# The decisions in the newest log, without the call paths' ids.
 decisions() {
     cat "$(ls -t logs/zc.*.jsonl | head -n 1)" | jq -r 'select(.code == "auto") | .text' |
         sed 's/ of call path [0-9a-f]\{8\}//'

@@ -34,7 +34,7 @@ ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-s
              "--proxy-server=127.0.0.1:9",
              f"--proxy-bypass-list=<-loopback>;127.0.0.1:{PERFETTO_PORT}")
 
-# What Perfetto is asked about the trace, and its answers.
+# Questions to Perfetto about the trace, and its answers.
 PERFETTO_FINDS = (
     ("select name, value from stats where severity <> 'info' and value > 0", []),
     ("select pid, name from process where name is not null order by pid",
@@ -158,7 +158,7 @@ def charts_zoom(browser):
     ranges = browser.execute_script(
         "return overTime.plots.map(each => [each.drawn.scales.x.min, each.drawn.scales.x.max])")
     assert len(ranges) == 3 and all(one == ranges[0] for one in ranges), ranges
-    # What was copied then, by site: less than in all.
+    # The copies at that time, by site: less than in all.
     assert "830 KiB" not in browser.find_element(By.ID, "who").text
     browser.find_element(By.CSS_SELECTOR, "#zoom button").click()
     closer = shown_range(browser)
@@ -198,7 +198,7 @@ def flame_opens(browser):
 
 
 def rules_are_copied(browser):
-    """What the buttons copy is the rule, and the policy has the ticked ones: at first those that
+    """Copies by the buttons: the rule, and the policy with the ticked ones: at first those that
     are about no site."""
     browser.execute_script("window.kept = []; copyText = (words, said) => "
                            "{ kept.push(words); said(true); };")
@@ -231,7 +231,7 @@ def command_is_copied(browser):
     assert not first.find_elements(By.TAG_NAME, "input")
     first.find_element(By.TAG_NAME, "button").click()
     assert browser.execute_script("return kept") == ["zc run -p @everyday ./gather"]
-    # What can be pasted says of what it is; and the lines to change come before the charts.
+    # Text to paste says of what it is; and the lines to change come before the charts.
     browser.find_element(By.ID, "copy-headline").click()
     pasted = browser.execute_script("return kept")[1]
     assert pasted.startswith("gather on ") and pasted.endswith("@everyday ./gather`."), pasted

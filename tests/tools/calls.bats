@@ -30,7 +30,7 @@ if "kill" in sys.argv:
 PYTHON
 }
 
-# What a report has of the calls that copied: caller, calls and bytes of each direction.
+# A report's lines of the calls that copied: caller, calls and bytes of each direction.
 calls() {
     "$ZC" report --json "$@" 2>/dev/null | python3 -c '
 import json, sys

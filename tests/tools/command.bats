@@ -60,7 +60,7 @@ python() {
                   if (!shown) print what ": no example"
                   exit bad || NR > 24 || !shown }' <<<"$output"
     done
-    # Where there is no room beside the options it is below them, and no word is broken.
+    # With no room beside the options it is below them, and no word is broken.
     run -0 env COLUMNS=40 scripts/zc export --help
     [[ $output == *$'\n  --listen [HOST]:PORT\n      answer at http://HOST:PORT/metrics\n'* ]]
     run -1 grep -nE '.{41}' <<<"${output%examples:*}"
@@ -154,7 +154,7 @@ except OSError as error:
     print(error)'
     [[ ${lines[0]} == "no folder takes temporary files: set TMPDIR to one that can be written"* ]]
     [[ ${lines[1]} == *"this user has no home folder: '~/.cache/libzc/costs.json'" ]]
-    # What is written has the name of the error.
+    # The text that is written has the name of the error.
     run -1 bash -c "ulimit -f 0; scripts/zc export --prometheus -o '$BATS_TEST_TMPDIR/x.prom'"
     [[ $output == "zc: $BATS_TEST_TMPDIR/x.prom: File too large" ]]
     [[ -z $(ls "$BATS_TEST_TMPDIR"/x.prom*) ]]

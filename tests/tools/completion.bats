@@ -46,7 +46,7 @@ bash_tab() {
         done' bash "$BATS_FILE_TMPDIR/zc.bash"
 }
 
-# What bash makes of one command line; END for an empty word.
+# The words that bash makes of one command line; END for an empty word.
 tab() {
     local IFS=$'\t'
     bash_tab <<<"$*"
@@ -65,7 +65,7 @@ tab() {
 }
 
 @test "bash completes the values of options, and what a command is about" {
-    # What stands on the command line, and what comes.
+    # The words on the command line, and the completion.
     cat >"$BATS_TEST_TMPDIR/cases" <<-'END'
 	zc ch|check
 	zc run -l e|events

@@ -36,7 +36,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(TOP, os.environ.get("ZC_BUILD", "build"))
 LIBRARY = os.path.join(BUILD, "libzc.so")
 
-# What a container finds where a folder is mounted, the program finds where that folder is.
+# A folder that a container mounts is there for the program as well.
 CONTAINER = """gpus=$2$3 variables=(); declare -A mounted; shift
 [[ $gpus == @(--gpusall|--devicenvidia.com/gpu=all) ]] || exit 1
 while [[ $1 != IMAGE ]]; do
@@ -82,7 +82,7 @@ exec "$@" """,
     "docker": CONTAINER,
     "podman": CONTAINER,
 }
-# What a block that is kept must pass.
+# Checks of a block that is kept.
 CHECKED = {"conf": "zc check", "bash": "bash -n"}
 # The launchers that recipes need: command, and what it is where several are called the same.
 LAUNCHERS = {"openmpi": ("mpirun", "mpirun.openmpi"), "mpich": ("mpirun", "mpirun.mpich"),
@@ -99,7 +99,7 @@ class Block(NamedTuple):
 
     line: int
     kind: str      # sh, conf, ...
-    rest: str      # What stands behind the kind.
+    rest: str      # The words behind the kind.
     text: str
     follows: bool  # Nothing but blank lines stands between it and the block before.
 
@@ -165,7 +165,7 @@ def set_up(page: str, scratch: str, launcher: str | None) -> dict[str, str]:
     with open(os.path.join(scratch, "train.py"), "w", encoding="utf-8") as file:
         file.write(TRAIN)
     if os.path.basename(page) == "log.md":
-        # What a program leaves that copies, and one that was killed.
+        # Files of a program that copies, and of one that was killed.
         os.symlink(os.path.join(TOP, "tests/tools/logs/gather.jsonl"),
                    os.path.join(scratch, "zc.gather.1.jsonl"))
         subprocess.run(["bash", "-c", f"ZC_LOG=zc.%e.%p.jsonl LD_PRELOAD={LIBRARY} "
@@ -182,7 +182,7 @@ def set_up(page: str, scratch: str, launcher: str | None) -> dict[str, str]:
 
 
 def compiles(block: Block) -> str:
-    """What the compiler says about statements that take host memory h of n bytes."""
+    """The compiler's messages about statements that take host memory h of n bytes."""
     with open(os.path.join(BUILD, "command"), encoding="utf-8") as file:
         command = shlex.split(file.readline())
     source = ("#include <cuda_runtime_api.h>\n#include <stdio.h>\n#include \"include/zc.h\"\n"
@@ -219,7 +219,7 @@ def session(blocks: list[Block], launcher: str | None) -> str:
 
 
 def faults(page: str, scratch: str, launcher: str | None = None) -> list[str]:
-    """What is wrong with the blocks of a page."""
+    """The faults in the blocks of a page."""
     blocks = read_blocks(page)
     found = [f"{page}:{block.line}: what is a block of '{block.kind} {block.rest}'?"
              for block in blocks if not re.fullmatch(

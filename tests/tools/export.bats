@@ -173,7 +173,7 @@ less = lambda samples: sorted((one for one in samples if one[0] != "zc_export_se
 gpu = [(dict(one[1:-1]), one[-1]) for one in sent if one[0] == "hw.gpu.io_total"]
 sent = [one for one in sent if one[0] != "hw.gpu.io_total"]
 assert less(sent) == less(scraped) and len(sent) > 15, (less(sent), less(scraped))
-# What OpenTelemetry's conventions have a name for.
+# Metrics that OpenTelemetry's conventions have a name for.
 assert [(labels["network.io.direction"], value) for labels, value in gpu] == [
     ("receive", 1200000), ("transmit", 400000)], gpu
 assert {labels["hw.type"] for labels, _ in gpu} == {"gpu"}
@@ -192,7 +192,7 @@ import glob, os, shutil, struct
 from zclib import counters, prometheus
 
 def texts():
-    """What the exporter says that has read before, and one that has not."""
+    """The output of an exporter that has read before, and of one that has not."""
     new = prometheus.Exporter(lambda: sorted(glob.glob("*.counters")))
     new.look()
     kept.look()

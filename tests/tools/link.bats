@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What goes over the link by the GPU's own counters: recording by zc run, and its part of reports.
+# Link traffic by the GPU's own counters: recording by zc run, and its part of reports.
 
 load common
 

@@ -59,7 +59,7 @@ except ImportError:
     pass  # It is large, and reads what DuckDB reads.
 assert json.load(open("packed/pack.json"))["logs"] == len(logs)
 PYTHON
-    # What is there is not overwritten, and what can't be made leaves nothing behind.
+    # Files that are there are not overwritten, and a pack that can't be made leaves nothing behind.
     run -1 --separate-stderr zc pack -o "$BATS_TEST_TMPDIR/packed" $LOGS/gather.jsonl
     [[ $stderr == *"/packed: it is there already, and nothing is added to it" ]]
     run -1 --separate-stderr zc pack -o "$BATS_TEST_TMPDIR/none" $LOGS/empty.jsonl

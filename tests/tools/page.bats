@@ -32,7 +32,7 @@ PYTHON
     run -0 zc report --html "$page" "$BATS_TEST_TMPDIR/evil.jsonl"
     [[ $(grep -c '<script' "$page") == 3 ]]
     run -1 grep -n '<script>alert' "$page"
-    # What mail shows of a page, which runs no script, is how the run went.
+    # Mail, which runs no script, shows of a page how the run went.
     run -0 sed -n '/<main/,/<script/p' "$page"
     [[ $output == *'>3.5 ms of 40.5 ms are copies: 64.6 MiB in 3 copies.'* ]]
 }
@@ -105,7 +105,7 @@ PYTHON
     run -1 zc report --html "$page" --trace "$BATS_TEST_TMPDIR/./report.html" $LOGS/pipeline.jsonl
     [[ $output == "zc: $BATS_TEST_TMPDIR/./report.html: two outputs can't be one file" ]]
     diff -r "$BATS_TEST_TMPDIR" "$BATS_FILE_TMPDIR/kept"
-    # What zc itself wrote before is written anew.
+    # Files that zc itself wrote before are written anew.
     for i in 1 2; do
         run -0 zc report --html "$page" --trace "$BATS_TEST_TMPDIR/trace.json" $LOGS/pipeline.jsonl
     done

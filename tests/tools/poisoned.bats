@@ -83,7 +83,7 @@ PYTHON
 use_all() {
     local use
     for use in "${USES[@]}"; do
-        # Where it can send, it sends until it is ended.
+        # With the packages to send with, it sends until it is ended.
         if [[ $use == *--opentelemetry* ]] && python3 -I -c 'import opentelemetry' 2>/dev/null; then
             continue
         fi
@@ -119,7 +119,7 @@ print(*cli.available(), sep="\n")' "$tree/scripts"
 }
 
 @test "nor where empty parts of PYTHONPATH mean that folder" {
-    # What Python itself, and the packages installed for it, read before any program's own line.
+    # Python itself, and the packages installed for it, read these before any program's own line.
     python3 -I -c 'import sys; print(*(name + ".py" for name in sys.modules))' | xargs rm -f
     export PYTHONPATH=:
     until python3 -c pass && [[ ! -e $MARK ]]; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What a tag builds: the steps of the workflow, run here in a clone with what they attach, the
+# Release of a tag: the steps of the workflow, run here in a clone with what they attach, the
 # recipes, where the files come from; and the forms of issues.
 
 load common

@@ -333,7 +333,7 @@ C
         # 256 of 271 MiB are in copies of 32 MiB; the average copy has 2.1 MiB.
         grep -A 1 -x ' *api = heap' <<<"$output" | grep -qx ' *size = 32M\.\.'
     done
-    # What everyday spares is known by these sizes, too.
+    # Savings of everyday are known by these sizes, too.
     for level in summary allocs events; do
         run -0 json 'sum(f["predicted"]["pageable_bytes"] for f in d["findings"]
             if f["kind"] == "everyday") >> 20' report "$BATS_TEST_TMPDIR/$level"
@@ -407,7 +407,7 @@ for command, level in (
     before, findings = run(command, "", level)
     for finding in findings:
         if finding.command:
-            # What needs no promise comes first, and does what it said, to the byte.
+            # Rules that need no promise come first, and do what was said, to the byte.
             assert finding is findings[0] and finding.kind == "everyday", findings
             assert finding.command == "zc run -p @everyday " + shlex.join(command)
             after, was, now = tried(finding), kept(before), 0
@@ -420,7 +420,7 @@ for command, level in (
             after, left = run(command, finding.rule, level)
             was, now = named(finding, before), named(finding, after)
             assert now < was / 10, (command, finding, was, now)
-            # What is in force is not proposed once more.
+            # A rule in force is not proposed once more.
             assert not any(one.rule == finding.rule for one in left), (command, left)
             seen.setdefault(finding.kind, set()).add(finding.rule.split("place = ")[-1].split()[0])
 assert seen == {"repeated": {"shared,", "mapped,"}, "once": {"shared,"},
@@ -434,7 +434,7 @@ assert first == {"copies heap 8 events": (64, 0), "copies heap 8 summary": (64, 
 assert not any(one.site and one.rule for one in run(
     [copies, "heap", "8"], "[rule all]\nplace = vmm\n", "summary")[1])
 
-# Where the machine's rates are kept, findings say what their rules save, and come in that order.
+# If the machine's rates are kept, findings say what their rules save, and come in that order.
 totals, _ = run([copies, "heap", "8"], "")
 process = totals.processes[0]
 process.gpu, os.environ["XDG_CACHE_HOME"] = "NVIDIA H200", folder

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What reports are summed up in: bounded memory may cost detail, and never a byte of a sum.
+# Partial sums of reports: bounded memory may cost detail, and never a byte of a sum.
 
 load common
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What docs/rollout gives administrators, beyond what examples.bats runs of every page: the module
+# Files of docs/rollout for administrators, beyond what examples.bats runs of every page: the module
 # by a Tcl interpreter, the manifest by Kubernetes' schema, rules by promtool, names of metrics.
 
 load programs
@@ -38,7 +38,7 @@ TCL
     [[ $output == *"CPATH /shared/libzc/$VERSION/include"* ]]
     [[ $output == *"LIBZC=/shared/libzc/$VERSION/lib/libzc.so"* && $output == *"zc run COMMAND"* ]]
     [[ $output != *LD_PRELOAD* && $(head -n 1 "$BATS_TEST_TMPDIR/$VERSION") == '#%Module1.0' ]]
-    # What it names is where an installation has it.
+    # Files that it names are where an installation has them.
     run -0 make -s -n install PREFIX="/shared/libzc/$VERSION"
     for file in bin/zc share/man/man1/zc.1 include/zc.h lib/libzc.so; do
         [[ $output == *"/shared/libzc/$VERSION/$file"* ]]

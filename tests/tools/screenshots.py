@@ -33,7 +33,7 @@ PICTURE = """<img style="border-radius:8px" src="data:image/png;base64,{data}">"
 
 
 def report(folder: str) -> str:
-    """What a terminal shows of `zc run ./train`."""
+    """The terminal during `zc run ./train`."""
     done = subprocess.run(
         ["script", "-qec", f"stty cols {COLUMNS}; TERM=dumb {ZC} run ./train", "/dev/null"],
         cwd=folder, check=True, stdout=subprocess.PIPE, encoding="utf-8")

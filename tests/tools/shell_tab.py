@@ -14,7 +14,7 @@ import time
 
 LIMIT_SECONDS = 60
 
-# What the shell prints is told from the echo of what is typed by quotes within the words.
+# The shell's output is told from the echo of what is typed by quotes within the words.
 CALLED = "zc() {{ printf '%s ' 'GO''T' \"$@\" 'EN''D'; echo; }}; echo 'REA''DY'\n"
 SHELLS = {
     "zsh": (["zsh", "-f", "-i"], "PS1= RPS1=; fpath=({} $fpath); autoload -Uz compinit; "
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def until(terminal: int, mark: bytes) -> bytes:
-    """What comes from the terminal, up to a word."""
+    """The terminal's output, up to a word."""
     got = b""
     end = time.monotonic() + LIMIT_SECONDS
     while mark not in got and time.monotonic() < end:

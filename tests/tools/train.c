@@ -11,7 +11,7 @@
 #define OUTPUT ((size_t)2 << 20)
 #define BATCHES 18
 #define EPOCH 12       /* Batches before a second model is needed. */
-#define KERNEL_US 9000 /* What a kernel would take. */
+#define KERNEL_US 9000 /* Length of an imagined kernel. */
 
 static void check(CUresult result)
 {

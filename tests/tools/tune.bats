@@ -68,7 +68,7 @@ wrapped() {
     run ! grep -q '^access = read' policy.conf
     grep -q '^place = pinned' policy.conf
 
-    # What is there already is kept, before anything runs.
+    # A file that is there already is kept, before anything runs.
     cp policy.conf before
     tune 2 -- ./gather
     [[ $stderr == "zc: policy.conf is there already: name another file by -o, or "*"--force"* ]]
@@ -237,7 +237,7 @@ fails = "zc: sh can't be tuned: "
 assert tune(1, "--", "sh", "-c", "echo broken >&2; echo --- >&2; exit 3") == \
     fails + "it ends with status 3 without libzc: broken"
 assert tune(1, "--", "sh", "-c", "test -t 0 || { echo no terminal; exit 1; }") == \
-    fails + "it ends with status 1 without libzc: no terminal"  # Where else it says why.
+    fails + "it ends with status 1 without libzc: no terminal"  # Elsewhere it says why.
 assert tune(1, "--", "sh", "-c", "kill -9 $$") == fails + "it ends with status 137 without libzc"
 assert tune(1, "--", "sh", "-c", "test -t 0 || { echo no terminal >&2; exit 1; }") == \
     fails + "it ends with status 1 without libzc: no terminal"
@@ -455,7 +455,7 @@ Trials.noise = 0.05
 found = sum(bool(tune(metrics.wall(), names=["noise"], seed=seed)[0].kept) for seed in range(150))
 assert found <= 6, found
 Trials.noise = 0.01
-# What the driver takes to start and end is no rule's gain or loss.
+# The time that the driver takes to start and end is no rule's gain or loss.
 Trials.driver = 0.3
 for seed in range(8):
     outcome, tried, trials = tune(metrics.wall(), seconds=25, names=["noise", "small"], seed=seed)
@@ -479,7 +479,7 @@ outcome, tried, _ = tune(metrics.wall(), halves=True, names=["late"])
 assert not outcome.kept and tried["late"].why.startswith("more time"), tried["late"]
 Trials.driver = 0.0
 
-# Where a run with pinned blocks gains less than its copies do, another one tells.
+# If a run with pinned blocks gains less than its copies do, another one tells.
 from zclib.commands.tune import Tuning
 def watch(*gains, blocked=1e7):
     runs = [Some(gained=gain, ranks={}, totals=Some(counts=Some(blocked_ns=blocked)))

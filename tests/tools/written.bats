@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What commands write to files: whole or not at all, in the place of links and never through them.
+# Files that commands write: whole or not at all, in the place of links and never through them.
 
 load programs
 

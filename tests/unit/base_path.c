@@ -103,7 +103,7 @@ static void off_and_an_empty_pattern_open_nothing(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* What stands at the log's name is made by plant(), and stays as it was. */
+/* The file at the log's name is made by plant(), and stays as it was. */
 static void assert_numbered(void (*plant)(void))
 {
     struct stat before, after;
@@ -269,7 +269,7 @@ static void a_missing_folder_gives_no_log(void **state)
     assert_false(exists("missing"));
 }
 
-/* What the set-user-ID copy of this program does: the environment asks for a log.  It leaves by
+/* Run by the set-user-ID copy of this program: the environment asks for a log.  It leaves by
  * _exit(2), because a leak checker can't look into such a process. */
 static int run_secure(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What cmocka.h asks to be included before itself, and the way all of these programs end. */
+/* The headers that cmocka.h asks for before itself, and the way all of these programs end. */
 #ifndef ZC_BASE_TEST_H
 #define ZC_BASE_TEST_H
 

@@ -119,7 +119,7 @@ static void a_thread_that_finds_no_slot_gets_the_next_that_is_given_back(void **
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, take, NULL), 0);
     usleep(20000); /* Both may nap by now. */
-    alarm(300);    /* Where they never look again. */
+    alarm(300);    /* In case they never look again. */
     zc_ring_give(slots[3], NULL, NULL);
     zc_ring_give(slots[5], NULL, NULL);
     for (unsigned i = 0; i < 2; i++)
@@ -146,7 +146,7 @@ static void a_slot_is_taken_again_once_its_copy_has_passed(void **state)
     assert_int_equal(zc_ring_try(), -1);
     assert_int_equal(pthread_create(&thread, NULL, take, NULL), 0);
     __atomic_store_n(&events[6].passed, true, __ATOMIC_RELEASE);
-    alarm(300); /* Where it never looks again. */
+    alarm(300); /* In case it never looks again. */
     pthread_join(thread, &got);
     alarm(0);
     assert_int_equal((uintptr_t)got, slots[6] + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What calls name: sides of copies, and nodes of graphs. */
+/* Objects that calls name: sides of copies, and nodes of graphs. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
                                      */
 
@@ -13,7 +13,7 @@
 #include "driver/copy.h"
 #include "real_test.h"
 
-/* What it copies is not looked at. */
+/* The content of copies is not looked at. */
 static void a_node_of_a_newer_driver_is_unknown(void **state)
 {
     struct zc_copy c = {0};

@@ -20,10 +20,10 @@
 
 #define STREAM ((CUstream)0x5000)
 
-static const char *order; /* Who was called, a letter each. */
+static const char *order; /* The parties that were called, a letter each. */
 static char letters[16];
 static struct zc_launch last; /* As the party got it. */
-static CUresult answer;       /* What the party returns. */
+static CUresult answer;       /* The result of the party. */
 static unsigned forwarded;    /* Calls that came to the driver. */
 
 static sem_t *in_driver, *go_on; /* Of a launch that the driver keeps; NULL: it keeps none. */
@@ -318,8 +318,8 @@ static void a_launch_that_the_driver_has_not_yet_is_shown_again(void **state)
     assert_int_equal(forwarded, 1);
 }
 
-static CUresult arguments_end; /* What the driver says behind the last one, */
-static unsigned behind;        /* and how often. */
+static CUresult arguments_end; /* The driver's code behind the last argument, */
+static unsigned behind;        /* and how often it was asked. */
 
 static CUresult CUDAAPI one_word(CUfunction f, size_t index, size_t *offset, size_t *bytes)
 {

@@ -148,7 +148,7 @@ static void in_captures_the_driver_makes_the_copies(void **state)
     each(in_a_capture);
 }
 
-/* What the program relies on when the call returns. */
+/* Promises that the program relies on when the call returns. */
 static void as_the_call_promises(uint32_t facts)
 {
     enum zc_way way = zc_plan(facts);

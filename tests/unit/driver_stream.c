@@ -126,7 +126,7 @@ static int begin(void **state)
     return 0;
 }
 
-/* What is asked changes nothing for the thread. */
+/* Questions change nothing for the thread. */
 static void expect(bool all, bool others)
 {
     assert_int_equal(zc_stream_all_rest(context(0), 0), all);

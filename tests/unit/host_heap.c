@@ -170,7 +170,7 @@ static void alignment_is_kept(void **state)
     assert_null(zc_hostmem_get(&far));
 }
 
-/* What begins at a page is no wider than a quarter more, as what begins anywhere. */
+/* A block at the beginning of a page is no wider than a quarter more, as any other. */
 static void blocks_at_pages_lie_close(void **state)
 {
     const struct zc_hostmem_request ask = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel says of ranges of addresses. */
+/* The kernel's answers about ranges of addresses. */
 #include "host_test.h"
 
 #include <errno.h>

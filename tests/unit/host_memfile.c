@@ -166,7 +166,7 @@ static void a_frozen_block_keeps_its_content_and_shows_no_more_of_it(void **stat
     drop_pool();
 }
 
-/* What is behind the part goes on being shown, and more may part later. */
+/* Memory behind the private part goes on being shown, and more may become private later. */
 static void a_block_parts_from_its_beginning_on(void **state)
 {
     char *p = get(true), *again = alias(p);

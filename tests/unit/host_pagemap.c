@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What /proc/self/pagemap tells of private views of files, with PAGEMAP_SCAN and without it. */
+/* Private views of files by /proc/self/pagemap, with PAGEMAP_SCAN and without it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -382,7 +382,7 @@ static void a_host_that_gets_short_in_the_middle_of_a_block_gets_all_of_it_back(
     available = UINT64_MAX;
 }
 
-static char *next_part; /* Where the next registration must begin. */
+static char *next_part; /* Expected address of the next registration. */
 
 static CUresult CUDAAPI register_next(void *p, size_t bytes, unsigned flags)
 {

@@ -8,14 +8,14 @@
 #include "memory/cgroup.h"
 
 static unsigned registered, unregistered; /* Calls that succeeded. */
-static CUresult answer;                   /* What registering returns. */
+static CUresult answer;                   /* The result of registering. */
 static int node;                          /* That device 3 is next to. */
 static CUcontext current = (CUcontext)0x1000, pushed_over;
 static bool untold; /* Whether the device has nothing to do. */
 
-static uint64_t available = UINT64_MAX; /* What the host and control groups leave. */
+static uint64_t available = UINT64_MAX; /* Left by the host and control groups. */
 
-static bool pool_is_used; /* What the pool keeps is not left. */
+static bool pool_is_used; /* Memory that the pool keeps is not left. */
 
 uint64_t zc_available(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the host heap's test programs share: a policy from text, and a driver of a few functions. */
+/* Shared by the host heap's test programs: a policy from text, and a driver of a few functions. */
 #ifndef TESTS_UNIT_HOST_TEST_H
 #define TESTS_UNIT_HOST_TEST_H
 

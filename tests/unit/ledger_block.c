@@ -249,7 +249,7 @@ static void test_claim_race(void **state)
 
 static volatile sig_atomic_t in_handler_added, in_handler_missed;
 
-/* What a hooked call inside a signal handler does: a request, a transfer, a free. */
+/* A hooked call inside a signal handler: a request, a transfer, a free. */
 static void on_signal(int number)
 {
     const struct zc_block like = {.base = 0xabc000, .size = 0x100};

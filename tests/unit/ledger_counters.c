@@ -124,7 +124,7 @@ static void truncate_own(void)
     waitpid(killed, &status, 0);
     if (status != 0 || !exists("a.counters"))
         _exit(3);
-    /* What the other left is taken over, and protected again. */
+    /* The file that the other one left is taken over, and protected again. */
     zc_counters_open("a.counters");
     if (map_file("a.counters")->header.pid != (uint32_t)getpid() || truncate("a.counters", 0) == 0)
         _exit(4);

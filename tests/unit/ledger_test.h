@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the ledger's test programs share. */
+/* Shared by the ledger's test programs. */
 #ifndef TESTS_UNIT_LEDGER_TEST_H
 #define TESTS_UNIT_LEDGER_TEST_H
 

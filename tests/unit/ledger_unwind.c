@@ -297,7 +297,7 @@ static void assert_found_alike(const void *address)
     assert_ptr_equal(walked.hdr, found.hdr);
 }
 
-/* Where glibc is older than 2.35 there is only the second way. */
+/* With a glibc older than 2.35 there is only the second way. */
 static void test_objects(void **state)
 {
     int local;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the log's tests share: an empty folder for each test, reading files, and judging JSON. */
+/* Shared by the log's tests: an empty folder for each test, reading files, and judging JSON. */
 #ifndef ZC_LOG_TEST_H
 #define ZC_LOG_TEST_H
 

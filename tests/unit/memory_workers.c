@@ -78,7 +78,7 @@ static void every_page_is_touched(void **state)
     }
 }
 
-/* What the caller goes on behind is there; what it does not wait for may not be, and stays so. */
+/* Bytes that the caller waits for are there; others may not be yet, and stay as they are. */
 static void pages_come_in_from_the_first_to_the_last_and_keep_their_content(void **state)
 {
     (void)state;

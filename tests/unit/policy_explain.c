@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What zc_policy_explain() says of each rule: the outcome, the first key that fails, what the file
- * wants there and what the request has.
+ * Answers of zc_policy_explain() about each rule: the outcome, the first key that fails, its value
+ * in the file and in the request.
  */
 #include "policy_test.h"
 

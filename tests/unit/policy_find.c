@@ -9,7 +9,7 @@
 
 #include "policy_test.h"
 
-/* What zc_policy_open() gave. */
+/* The result of zc_policy_open(). */
 struct found {
     enum zc_policy_find_result result;
     int fd; /* -1 where not open */

@@ -95,8 +95,8 @@ static void a_wider_pattern_covers_a_narrower_one(void **state)
     assert_true(covers("*o*", "*foo*"));
 }
 
-/* What zc_glob_covers() affirms must hold for every text, so that no rule is called hidden that can
- * still match. */
+/* Coverage that zc_glob_covers() affirms must hold for every text, so that no rule is called hidden
+ * that can still match. */
 static void a_pattern_is_not_covered_by_a_narrower_one(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of policy/ share: a text parsed into a policy, and the faults that were reported.
+ * Shared by the tests of policy/: a text parsed into a policy, and the faults that were reported.
  */
 #ifndef ZC_POLICY_TEST_H
 #define ZC_POLICY_TEST_H

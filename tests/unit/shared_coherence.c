@@ -27,14 +27,14 @@
 
 #define PAGE 4096u
 #define SPAN ((uint32_t)ZC_HOST_UNIT * 2)
-#define BYTES (SPAN - 100) /* What lies behind it in the last page is nobody's. */
+#define BYTES (SPAN - 100) /* The rest of the last page is nobody's. */
 #define SEEDS 8u
 
 extern const struct zc_module zc_module_hostheap;
 
 enum event { READ, WRITE, COPY_IN, COPY_OUT, KERNEL, FORK, END, AGAIN, EVENTS };
 
-static unsigned char *at, *gpu; /* What the CPU has at h, and everybody at d. */
+static unsigned char *at, *gpu; /* The CPU's bytes at h, and everybody's at d. */
 static struct zc_extent *extent;
 static unsigned char h[SPAN], d[SPAN], child[SPAN]; /* The plain memories. */
 static uint32_t known;                              /* Bytes of d that were written, from 0 on. */

@@ -64,7 +64,7 @@ void *zc_memory_move(void *from, size_t n, size_t to_n, int flags, void *to)
     return (void *)syscall(SYS_mremap, from, n, to_n, flags, to);
 }
 
-/* What the host and control groups leave. */
+/* Left by the host and control groups. */
 static uint64_t available = UINT64_MAX;
 
 uint64_t zc_available(void)
@@ -164,7 +164,7 @@ static void attach(void)
     zc_driver_unlock();
 }
 
-/* What both sides hold, and that the CPU may write its own. */
+/* The content of both sides, and whether the CPU may write its own. */
 static void check_both(void)
 {
     assert_memory_equal(host, want_h, SIZE);

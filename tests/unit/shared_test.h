@@ -93,7 +93,7 @@ static CUresult CUDAAPI reserve(CUdeviceptr *out, size_t n, size_t alignment, CU
 
 static CUdeviceptr mapped[2]; /* A block, and its memory elsewhere while it is filled. */
 
-/* What the driver did not unmap before goes with the addresses. */
+/* Mappings that the driver did not unmap before go with the addresses. */
 static CUresult CUDAAPI give_addresses(CUdeviceptr at, size_t n)
 {
     syscall(SYS_munmap, at, n);

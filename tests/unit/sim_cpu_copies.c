@@ -64,7 +64,7 @@ static void release(char *p)
     munmap(p, PAGE);
 }
 
-/* What came to the device, the same in all `bytes` of it. */
+/* The byte that came to the device, the same in all `bytes` of it. */
 static int arrived(size_t bytes)
 {
     char *got = malloc(bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is left after a kernel has failed: nothing on its device, and no reset helps
+/* The state after a kernel has failed: nothing on its device, and no reset helps
  * (tests/gpu/sticky_facts.h200.txt). Each in a process of its own. */
 #include "sim_views.h"
 

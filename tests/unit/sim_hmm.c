@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* What a preloaded library does to the flags of UVM_INITIALIZE, and whether the driver asked. */
+/* A preloaded library's change to the flags of UVM_INITIALIZE, and whether the driver asked. */
 static uint64_t added_flags;
 static int initialised;
 

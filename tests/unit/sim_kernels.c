@@ -17,7 +17,7 @@ static int store(void *const *args, const struct sim_launch *l)
     return CUDA_SUCCESS;
 }
 
-/* What kill(2) sends may arrive while a thread of the driver's runs a kernel. */
+/* A signal sent by kill(2) may arrive while a thread of the driver's runs a kernel. */
 static int signalled(void *const *args, const struct sim_launch *l)
 {
     (void)args, (void)l;

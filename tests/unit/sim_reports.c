@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the simulated driver reports of a whole run: SIM_TRACE, SIM_COPIES, SIM_LEAKS, SIM_FAIL. The
+/* Reports of the simulated driver on a whole run: SIM_TRACE, SIM_COPIES, SIM_LEAKS, SIM_FAIL. The
  * test runs itself again as the program that is watched. */
 #include "sim_test.h"
 #include <stdio.h>

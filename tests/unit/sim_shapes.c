@@ -88,7 +88,7 @@ static CUresult add_node(const CUDA_MEMCPY3D *c)
     return r;
 }
 
-/* What is said of the fields that two dimensions have as well. */
+/* Errors of the fields that two dimensions have as well. */
 static void refused_in_2d(const CUDA_MEMCPY3D *c)
 {
     CUDA_MEMCPY2D flat = in_2d(c);

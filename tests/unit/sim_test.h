@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the simulated driver share: cmocka, a context, expectations of CUDA codes. */
+/* Shared by the tests of the simulated driver: cmocka, a context, expectations of CUDA codes. */
 #ifndef SIM_TEST_H
 #define SIM_TEST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What becomes of pinned memory that is unregistered, whatever other threads do to it meanwhile. */
+/* Pinned memory that is unregistered, whatever other threads do to it meanwhile. */
 #include "sim_views.h"
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the two views of pinned memory share: memory to pin, and what kernels and
+/* Shared by the tests of the two views of pinned memory: memory to pin, and what kernels and
  * copies find there. */
 #ifndef SIM_VIEWS_H
 #define SIM_VIEWS_H
@@ -53,7 +53,7 @@ static inline CUdeviceptr at(const volatile void *p)
     return (CUdeviceptr)(uintptr_t)p;
 }
 
-/* What a kernel reads at an address. */
+/* A kernel's value at an address. */
 static inline int gpu_reads(const volatile int *p)
 {
     CUdeviceptr from = at(p);
@@ -74,7 +74,7 @@ static inline CUresult gpu_writes(volatile int *p, int value)
     return r == CUDA_SUCCESS ? cuCtxSynchronize() : r;
 }
 
-/* What a copy of so many bytes reads at an address. */
+/* The value at an address by a copy of so many bytes. */
 static inline int copy_reads(const volatile int *p, size_t bytes)
 {
     int value = -1;
@@ -85,7 +85,7 @@ static inline int copy_reads(const volatile int *p, size_t bytes)
     return value;
 }
 
-/* What a copy engine reads there: a copy that is too long for the CPU. */
+/* The same by a copy engine: a copy that is too long for the CPU. */
 static inline int dma_reads(const volatile int *p)
 {
     return copy_reads(p, PAGE / 2);

@@ -29,7 +29,7 @@ ROW_BYTES = 1024
 # Rows of the table: on a GPU, and on the simulated one, where shared-tables takes no smaller table.
 ROWS, SIMULATED_ROWS = 1 << 20, 1 << 18
 TIMES = ("copy_ms", "kernel_ms", "result_ms")
-# What kernels/RESULTS.md has of this program on a table of 1 GiB: copy, kernel and result in
+# Results of this program on a table of 1 GiB in kernels/RESULTS.md: copy, kernel and result in
 # milliseconds, bare and under shared-tables.
 MEASURED = ("157 ms", "5.02 ms")
 
@@ -169,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _counted(stage: Stage, one: Run) -> list[str]:
-    """What libzc counted, for the table.  Raises LogError."""
+    """The counts of libzc, for the table.  Raises LogError."""
     if one.policy is None:
         return ["-"] * 4
     if not os.path.exists(stage.log(one)):
@@ -180,7 +180,7 @@ def _counted(stage: Stage, one: Run) -> list[str]:
 
 
 def _say_sentence(stage: Stage, page: str) -> None:
-    """What the report of the watched run begins with; its page is written."""
+    """The beginning of the watched run's report; its page is written."""
     totals = report.read([stage.log(RUNS[1])], Options(report.page.ROWS, over_time=True))
     content = data.build(totals, Symbols(totals.modules), report.page.ROWS,
                          data.SORTS["bytes"].key, stage.command)

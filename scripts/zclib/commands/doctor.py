@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _look_at_views(facts: dict[str, Any], args: argparse.Namespace) -> None:
-    """What is known of pairs on each device, tried before with --measure."""
+    """Adds the results of pairs on each device that --measure has tried before."""
     devices = range(facts.get("driver.devices", 0) if "driver.error" not in facts else 0)
     reached = any(views.kind(_device_facts(facts, device)) for device in devices)
     if not devices or not (args.measure or reached):
@@ -228,7 +228,7 @@ def _gpu_rows(device: int, gpu: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _trouble_rows(facts: dict[str, Any], kernel: str) -> Iterator[tuple[str, str]]:
-    """What is known to fail where HMM is on, or may be, because the driver does not start."""
+    """The known failures where HMM is on, or may be, because the driver does not start."""
     on = "driver.error" in facts or any(
         views.kind(_device_facts(facts, device)) == "HMM"
         for device in range(facts.get("driver.devices", 0)))
@@ -279,7 +279,7 @@ def _measures(facts: dict[str, Any], width: int | None) -> Iterator[str]:
 
 
 def _steps(device: int, steps: list[dict[str, Any]], width: int | None) -> Iterator[str]:
-    """What was tried of pairs on a device."""
+    """The trials of pairs on a device."""
     results = {True: "exact", False: "NOT EXACT: ", None: "nothing to try: "}
     rows = [(step["name"], step["what"], results[step["exact"]] + step["why"]) for step in steps]
     if rows:

@@ -147,7 +147,7 @@ class Sites:
     caller: dict[str, str] = field(default_factory=dict)
     module: dict[str, str] = field(default_factory=dict)
     native: dict[str, str] = field(default_factory=dict)  # The id that rules match.
-    learned: list[str] = field(default_factory=list)      # What runs decided meanwhile.
+    learned: list[str] = field(default_factory=list)      # Decisions of runs meanwhile.
 
     def frames(self, record: logs.Record) -> None:
         frames = logs.strings(record, "frames")
@@ -231,7 +231,7 @@ def _explain_logs(policy: str | None, arguments: list[str]) -> int:
 
 
 def _judge(policy: str, paths: Iterable[str]) -> Sites:
-    """What the requests of logs would get under a policy, each process from its first request on.
+    """The places of logs' requests under a policy, each process from its first request on.
     Says which rules ask for what the log does not tell."""
     sites = Sites()
     untold: dict[tuple[str, int, str], int] = {}

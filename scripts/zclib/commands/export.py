@@ -117,7 +117,7 @@ def _look_on(exporter: Exporter, interval: float, ended: threading.Event) -> Non
         try:
             exporter.look()
         except (OSError, logs.LogError):
-            pass  # What was named is gone; its counters are no longer told.
+            pass  # Its log is gone; its counters are no longer told.
 
 
 def _send(exporter: Exporter, interval: float) -> int:

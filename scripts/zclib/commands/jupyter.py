@@ -96,8 +96,8 @@ def _has(python: str, module: str) -> bool:
 
 
 def _environment(python: str, policy: str | None) -> dict[str, str]:
-    """What the kernel's process gets.  Logs lie in a folder of this user, because a notebook's own
-    one is for the notebook."""
+    """The environment of the kernel's process.  Logs lie in a folder of this user, because a
+    notebook's own one is for the notebook."""
     library = install.library()
     if any(char in library for char in launch.SEPARATORS):
         raise logs.LogError(f"LD_PRELOAD can't hold a path with blanks or colons: {library}")

@@ -156,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell_files(args: argparse.Namespace) -> None:
-    """What was written, in the place of the report, which the page has as well."""
+    """The names of written files, in the place of the report, which the page has as well."""
     for name, how in ((args.html, "opens offline"), (args.trace, "open it in ui.perfetto.dev")):
         if name and not output.is_stream(name):
             print(f"{names.shown(name)}: {units.size(os.path.getsize(name))}, {how}")

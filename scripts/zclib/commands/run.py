@@ -300,7 +300,7 @@ def _report(command: list[str], paths: list[str], ended: launch.Ended | None) ->
 
 
 def _gained(command: list[str], totals: Totals, ended: launch.Ended) -> str:
-    """What a run under a policy took, beside the last one of the same command without one, which
+    """The time of a run under a policy, beside the last one of the same command without one, which
     is kept for that; "" where there is none."""
     lacking = totals.lacking()
     policies_used = {process.policy for process in totals.processes if process.policy}
@@ -351,7 +351,7 @@ def _compare(args: argparse.Namespace, command: list[str], library: str, folder:
 
 
 def _tell_faults(asked: list[str]) -> None:
-    """What the library says of the policies goes to files that nobody reads; so it is said here."""
+    """Prints the library's messages about the policies: its own go to files that nobody reads."""
     for policy in asked:
         if policy != "off":
             for line in policies.faults(policy).splitlines()[:-1]:
@@ -359,7 +359,7 @@ def _tell_faults(asked: list[str]) -> None:
 
 
 def _name_of(policy: str, plans: list[Plan]) -> str:
-    """What a run is called: its policy's file name, and a number where that is taken."""
+    """The name of a run: its policy's file name, and a number where that is taken."""
     stem = "watched" if policy == "off" else os.path.splitext(os.path.basename(policy))[0]
     taken = {plan.name for plan in plans}
     number = 2

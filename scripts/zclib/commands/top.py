@@ -105,7 +105,7 @@ def _watch(args: argparse.Namespace, views: dict[str, live.View], frames: int | 
 
 
 def _end(views: dict[str, live.View], shown: list[live.View]) -> int:
-    """What was seen last stays on the terminal when its other screen has gone."""
+    """Leaves the last view on the terminal when its other screen has gone."""
     print("\n".join(text.frame(shown, screen.width())))
     return _status(views)
 

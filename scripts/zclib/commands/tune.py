@@ -101,7 +101,7 @@ class Tuning:
 
     @property
     def outcome(self) -> search.Outcome:
-        """What came of it."""
+        """The result, in words."""
         return self._search.outcome
 
     def _first_metric(self) -> metrics.Metric:
@@ -180,14 +180,14 @@ class Tuning:
                 return under
             copies = max(blocked(watched) - blocked(under), 0)
             if prices.pinned_ns is None or gained > prices.pinned_ns:
-                # What copies do not explain is what huge pages gain.
+                # Gains that copies do not explain are those of huge pages.
                 prices.pinned_ns, prices.fill_ns = gained, max(gained - copies, 0)
             if gained >= copies:
                 break
         return under
 
     def _left(self, finder: candidates.Finder) -> list[candidates.Candidate]:
-        """What is to be tried yet, beside what is kept."""
+        """The candidates that are to be tried yet, beside those that are kept."""
         outcome = self._search.outcome
         done = {one.candidate.key for one in outcome.tried}
         probes = sum(one.runs > 0 and not one.on_some for one in outcome.tried

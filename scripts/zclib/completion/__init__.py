@@ -13,7 +13,7 @@ from .. import parser, policies, presets
 
 SHELLS = ("bash", "zsh", "fish")
 
-# What a value is, by the name that the help gives it; values of all other names are the user's.
+# Kinds of values, by the name that the help gives them; values of all other names are the user's.
 KINDS = {
     "POLICY": "policy", "POLICY,...": "policies", "POLICY|LOG": "policy_or_log", "LOG": "log",
     "A": "log", "B": "log", "PID|FILE": "process", "DIR": "folder", "FILE": "file",

@@ -90,7 +90,7 @@ _zc_value() {
     esac
 }
 
-# Where the program's own command line begins; empty where it has not begun.  $1 command
+# The beginning of the program's own command line; empty where it has not begun.  $1 command
 _zc_program_at() {
     local at kind words
     for ((at = 2; at < COMP_CWORD; at++)); do
@@ -128,7 +128,7 @@ _zc() {
     local parted=
     [[ -n $COMP_LINE && $COMP_WORDBREAKS == *@* ]] && parted=1 && _zc_join
     _zc_words
-    # What comes stands in the place of the last @ and what is behind it.
+    # The replacement of the last @ and of all behind it.
     local word=${COMP_WORDS[COMP_CWORD]}
     [[ -z $parted || $word != *@* ]] || COMPREPLY=("${COMPREPLY[@]#"${word%@*}"}")
 }

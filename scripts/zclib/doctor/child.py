@@ -27,7 +27,7 @@ def environment() -> dict[str, str]:
 
 
 class Lines:
-    """What a pipe gives, line by line, as it comes."""
+    """The lines of a pipe, as they come."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe

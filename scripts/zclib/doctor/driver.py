@@ -83,7 +83,7 @@ class Driver:
         return (text.value or b"unknown error").decode("utf-8", "replace")
 
     def integer(self, function: str, *arguments: Any) -> int:
-        """What a function writes to its first argument, an int."""
+        """The int that a function writes to its first argument."""
         value = ctypes.c_int()
         self.call(function, ctypes.byref(value), *arguments)
         return value.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel says of this machine's memory and limits."""
+"""The kernel's answers about this machine's memory and limits."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def look() -> Host:
         overcommit=read("/proc/sys/vm/overcommit_memory"))
 
 
-# What /proc/sys/vm/overcommit_memory means (proc(5)).
+# The meanings of /proc/sys/vm/overcommit_memory (proc(5)).
 OVERCOMMIT = {"0": "heuristic", "1": "always", "2": "never"}
 
 

@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What the verdicts rest on: facts of device 0, the host, and places built into the library."""
+    """The input of the verdicts: facts of device 0, the host, places built into the library."""
 
     gpu: Facts
     host: Host
@@ -35,7 +35,7 @@ def _has(machine: Machine, name: str) -> bool:
 
 
 def _hints(host: Host) -> str:
-    """What makes pinned memory slow or scarce here, though it is possible."""
+    """The reasons why pinned memory is slow or scarce here, though it is possible."""
     hints = []
     if host.huge_pages not in ("always", "madvise"):
         hints.append("pages of 4 KiB make it slow: echo madvise > "

@@ -19,7 +19,7 @@ FORMAT = "1"                 # Another number where other things are tried.
 MOST_MACHINES = 32           # As many kernels and drivers as a file keeps.
 EXACT, WRONG = "exact", "wrong"
 
-# What HMM is known to break, by driver and kernel: issues of NVIDIA's open-gpu-kernel-modules.
+# Breakage of HMM known by driver and kernel: issues of NVIDIA's open-gpu-kernel-modules.
 TROUBLES = (
     (r"57[05]\.", r"\.el9", "CUDA does not start (issue 901)"),
     (r"595\.", r"", "a process that ends can crash the kernel (issue 1082), and kernels that need "
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 class Views(NamedTuple):
-    """What was found of one device."""
+    """The findings about one device."""
 
     machine: str         # GPU, driver and kernel, as the library names them.
     steps: list[Step]
@@ -120,7 +120,7 @@ def kind(gpu: dict[str, Any]) -> str:
 
 
 def trouble(driver: str, kernel: str) -> str:
-    """What HMM is known to break with a driver and a kernel; "" for nothing."""
+    """The known breakage of HMM with a driver and a kernel; "" for nothing."""
     for its_driver, its_kernel, text in TROUBLES:
         if re.match(its_driver, driver) and re.search(its_kernel, kernel):
             return text

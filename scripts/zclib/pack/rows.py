@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What one log comes to as rows of the tables, line by line."""
+"""Rows of the tables from one log, line by line."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MOST_ROWS = 50_000  # Of a row group; so many are held at a time.
 
 
 class Part(NamedTuple):
-    """What the logs of one part came to."""
+    """The rows of one part's logs."""
 
     rows: dict[str, int]
     messages: list[str]
@@ -51,7 +51,7 @@ def _texts(value: Any) -> list[str | None] | None:
     return [_text(item) for item in value] if isinstance(value, list) else None
 
 
-# What a column takes of a record; what a damaged log has in its stead is null.
+# Columns that are taken from a record; what a damaged log has in their stead is null.
 TAKES: dict[str, Callable[[Any], Any]] = {TEXT: _text, WORD: _text, NUMBER: _number, FLAG: _flag,
                                           TEXTS: _texts}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `zc report` and `zc diff` make of logs.
+"""Reports of `zc report` and `zc diff`.
 
 totals reads logs in one streaming pass, process by process, into sums of bounded size: by flow, by
 site, by time, and the top blocks and repeated copies.  findings puts them into words; show, data,

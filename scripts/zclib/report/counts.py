@@ -10,7 +10,7 @@ NOTHING = (0,) * 7
 
 
 class Counts:
-    """What was asked, and what became of it; all fields are sums."""
+    """Copies that were asked for, and their fate; all fields are sums."""
 
     __slots__ = ("moved_calls", "moved_bytes", "cpu_copied_calls", "cpu_copied_bytes",
                  "elided_calls", "elided_bytes", "blocked_ns")

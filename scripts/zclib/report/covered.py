@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the preset `everyday` changes of what a program copies (policy/presets/everyday.conf)."""
+"""Copies that the preset `everyday` changes (policy/presets/everyday.conf)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SCHEMA = 1  # Of the report's own JSON; fields are only ever added.
 
 
 class Sort(NamedTuple):
-    """What --sort orders by."""
+    """Keys of --sort."""
 
     key: str    # An attribute of Counts.
     words: str  # For titles.
@@ -44,7 +44,7 @@ TABLES = ("refused", "flows", "moved_by_kind", "pageable", "places", "sites", "c
 MOST_COMMANDS = 8         # Command lines that the run's head names.
 MOST_SERIES = 20          # Of bytes over time.
 
-# What a cell begins with that a spreadsheet computes; the last four are the wide forms.
+# First characters of a cell that a spreadsheet computes; the last four are the wide forms.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 Data = dict[str, Any]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who reads many logs: this process, others beside it, or an engine that the user has.
+"""Readers of many logs: this process, others beside it, or an engine that the user has.
 
 Each engine does the same: it maps parts of the list of logs to what they come to, and merges that
 (zclib/merge.py).  Dask and Ray are found by their own settings; under MPI every rank runs zc.
@@ -28,7 +28,7 @@ Progress = Callable[[int], None]
 
 def read(paths: Sequence[str], options: Options, progress: Progress | None = None,
          watchers: Sequence[Watcher] = (), engine: str = "local") -> Totals | None:
-    """What logs come to; None on machines of an engine that another one reports for.  Only this
+    """The totals of logs; None on machines of an engine that another one reports for.  Only this
     process shows `watchers` what it reads."""
     if watchers:
         return _here(paths, options, progress, watchers)
@@ -86,7 +86,7 @@ def _need(module: str, engine: str, package: str) -> Any:
 
 
 def _package_folder() -> str:
-    """Where workers find zclib; on other machines, if they see the same files."""
+    """The path by which workers find zclib; on other machines, if they see the same files."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

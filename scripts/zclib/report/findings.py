@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What stands out, in words, with the rule that would change it."""
+"""Findings of a report, in words, with the rule that would change each."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Finding(NamedTuple):
     text: str     # A short sentence or two, without the last full stop.
     rule: str     # Sections of policy.conf to try, or "".
     site: str     # Id of the site that it is about, or "".
-    gain_ns: int = 0  # What the rule saves, by the rates of the machine; 0 where that is not known.
+    gain_ns: int = 0  # The saving of the rule, by the rates of the machine; 0 if unknown.
     command: str = ""  # The command line to try in the place of a rule, or "".
-    # What the command saves by the rates of the machine or, where they were not measured, by the
+    # The saving of the command by the rates of the machine or, where they were not measured, by the
     # defaults of costs.py; 0 where it saves nothing by them.
     estimate_ns: int = 0
-    # What changes under it: bytes of pageable memory that the driver does not move any more, and
+    # Changes under it: bytes of pageable memory that the driver does not move any more, and
     # bytes that nothing moves.
     pageable_bytes: int = 0
     elided_bytes: int = 0
@@ -95,7 +95,7 @@ class Finder:
             costs.of(first.host, first.gpu)
         self._costs = found if found.measured else None
         self._rates = found
-        # What launched several processes no log tells.
+        # No log tells the command that launched several processes.
         self._command = shlex.join(command) or \
             (first.command if first and len(totals.processes) == 1 else "")
 
@@ -292,14 +292,14 @@ class Finder:
                        f"did not get the first place of rule {rules}: {whys}", "", site.id)
 
     def _shared(self, name: str, shared: Shared) -> Iterator[Finding]:
-        """What kept blocks in `shared` from being one with a host block."""
+        """The reasons that kept blocks in `shared` from being one with a host block."""
         site = self._totals.sites.get(name)
         head = f"{self._name(site)}: " if site is not None else ""
         for why, times in by_count(shared.whys).items():
             yield Finding("shared", 0, f"{head}{times} of {shared.blocks} shared blocks had device "
                           f"memory of their own: {why}", "", name)
 
-    # What a preset does without a promise about the program.
+    # Presets that need no promise about the program.
 
     def _everyday(self) -> Iterator[Finding]:
         """The preset everyday, where no policy was in force and it changes something."""
@@ -393,7 +393,7 @@ class Finder:
                           "synchronous ones do. Pinned memory lets them overlap", "", "")
 
     def _by_memory(self) -> Iterator[Finding]:
-        """What the driver moved from or to pageable memory; each kind has its own cure."""
+        """The driver's copies from or to pageable memory; each kind has its own cure."""
         heap, counts = Counts(), Counts()
         large: dict[Side, MemorySum] = {}
         for side, one in sorted(self._totals.memory.items(), key=lambda item: item[0]):
@@ -461,7 +461,7 @@ class Finder:
                 "were measured here")
 
     def _moved_pageable(self) -> Counts:
-        """What the driver moved from or to pageable memory, with the time of just that: by the
+        """The driver's copies from or to pageable memory, with the time of just that: by the
         transfers, or by the flows where nothing else became of them; else without time."""
         flows = Counts()
         for flow, total in self._totals.flows.items():
@@ -485,14 +485,14 @@ class Finder:
                 add_sizes(heap, one.sizes)
         told = self._totals.pageable.sizes
         if not heap and not told.count:
-            # Where a log can tell them and does not, all are smaller than any rule's.
+            # If a log can tell them and does not, all are smaller than any rule's.
             tells = all(process.libzc >= SIZES_SINCE for process in self._totals.processes)
             return [0] if tells and not self._totals.memory else []
         return [holding(heap, share) if heap else told.holding(share) for share in (90, 50)]
 
     def _pageable(self, counts: Counts, whose: str) -> Finding:
         known = self._sizes()
-        # What lies in larger copies than all that was moved is pinned by now.
+        # Memory in larger copies than all that was moved is pinned by now.
         size = next((size for size in known if PINNED_BYTES <= size <= counts.moved_bytes), 0)
         rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
             else ""

@@ -60,7 +60,7 @@ def _best(totals: Totals, findings: Sequence[Finding]) -> str:
 
 
 def _everyday(totals: Totals, finding: Finding, command: str) -> str:
-    """What the preset saves, by the rates of this machine or, where these were not measured, by
+    """The saving of the preset, by the rates of this machine or, where these were not measured, by
     those of one H200 (costs.py)."""
     if not finding.estimate_ns:
         return f"First try `{command}`."

@@ -9,7 +9,7 @@ from .buckets import Buckets
 
 
 class Step(NamedTuple):
-    """What became of a level within a bucket, from what it was before."""
+    """The next value of a level within a bucket, from the last one."""
 
     net: int   # At its end.
     rise: int  # At its highest.

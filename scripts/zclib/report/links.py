@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What went over the links by hardware counter, beside what copies moved."""
+"""Bytes over the links by hardware counter, beside those that copies moved."""
 
 from __future__ import annotations
 

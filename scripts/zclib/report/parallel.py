@@ -70,7 +70,7 @@ def _prepare(parent: int) -> None:
 
 def read_all(work: Iterable[Part], read: Callable[[Part], Result],
              workers: int) -> Iterator[Result]:
-    """What `read`, a function of a module, makes of each part, in their order."""
+    """The results of `read`, a function of a module, for each part, in their order."""
     context = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(workers, context, _prepare,
                                                 (os.getpid(),)) as pool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What logs are summed up into: processes, flows, sites, blocks, repeated copies."""
+"""Sums of logs: processes, flows, sites, blocks, repeated copies."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Pair:
 
 
 class Process:
-    """What one log says of its process as a whole."""
+    """The facts of one log about its process as a whole."""
 
     __slots__ = ("path", "host", "rank", "pid", "exe", "program", "hides_python", "arguments",
                  "command", "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns",
@@ -185,7 +185,7 @@ class Process:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.program = ""                          # What people call it (names.program()).
+        self.program = ""                          # The usual name (names.program()).
         self.host = self.exe = self.arguments = self.policy = self.policy_hash = self.gpu = ""
         self.driver = self.libzc = self.command = ""
         self.hides_python = False
@@ -247,7 +247,7 @@ SERIES = {"cpu_copied": "CPU copied", "elided": "Elided"}
 
 
 class Sums:
-    """What one log comes to.  Of blocks and repeated copies it holds the first `most`."""
+    """The sums of one log.  Of blocks and repeated copies it holds the first `most`."""
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "memory",
                  "sites", "modules", "warns", "blocks", "repeated", "times", "site_times",

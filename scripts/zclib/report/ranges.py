@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was asked in each range that the program names, by NVTX or zc.h."""
+"""Copies in each range that the program names, by NVTX or zc.h."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .counts import Counts
 from .tally import OTHERS, beyond
 
 MOST_RANGES = 1000
-OUTSIDE = ""        # What was asked outside of ranges.
+OUTSIDE = ""        # The range of calls outside of ranges.
 
 
 class RangeSum:

@@ -21,7 +21,7 @@ DEVIATIONS, LEAST_DISTANCE, MOST_SHARE = 6 * 1.4826, 0.25, 0.1
 
 
 class Metric(NamedTuple):
-    """What is compared."""
+    """A quantity to compare."""
 
     key: str
     words: str

@@ -135,11 +135,11 @@ class Text:
     def _findings(self) -> None:
         findings = self._data["findings"]
         if not findings and not self._data["totals"]["asked_calls"]:
-            return  # What it did not do was said first.
+            return  # A first line has said why nothing was recorded.
         self._out += ["", screen.styled("Findings", "bold")]
         if not findings:
             self._say("Nothing stands out.")
-        # What makes all the rest less than it seems takes no other finding's place.
+        # A finding that makes all the rest less than it seems takes no other finding's place.
         most = self._top + sum(finding["kind"] == "ranks" for finding in findings)
         for number, finding in enumerate(findings[:most], 1):
             self._say(f"{number}. {finding['text']}.", 3)

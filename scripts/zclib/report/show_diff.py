@@ -83,6 +83,6 @@ def _change(before: int | None, after: int | None, unit: str) -> str:
     share = ""
     if before:
         percent = round(100 * (after - before) / before)
-        # What is left of it is not nothing.
+        # The rest of it is not nothing.
         share = f" ({max(percent, -99) if after else percent:+d} %)"
     return f"{sign}{_value(after - before, unit)}{share}"

@@ -14,20 +14,20 @@ from .. import helper
 from ..logs import PYTHON_FRAME
 
 TIMEOUT_S = 60  # For one module; the debugging information of a framework may be gigabytes.
-# Where packages put debugging information by build id.  addr2line looks here, too, for a file that
+# Packages put debugging information here by build id.  addr2line looks here, too, for a file that
 # it is given, and follows its .gnu_debuglink.
 DEBUG_FOLDER = "/usr/lib/debug/.build-id"
 # Functions of a statically linked runtime, which is a part of the program's own file, and the
 # templates of its headers.
 RUNTIME = re.compile(r"(void |cudaError )?(libcudart_static_|_*cuda[A-Z])")
-# Where Python keeps what was installed, and its own modules.
+# Folders of installed packages, and of Python's own modules.
 INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|<frozen ")
 BUILD_ID = re.compile(r"[0-9a-f]{4,64}")
 FRAME = re.compile(r"^(.*)\+0x([0-9a-f]+)$")
 
 
 class Place(NamedTuple):
-    """Where a frame is in the source; both empty where that is not known."""
+    """A frame's place in the source; both empty where that is not known."""
 
     function: str
     line: str  # "file.c:81", the file without folders.

@@ -39,11 +39,11 @@ VERSION = 1
 
 
 class Options(NamedTuple):
-    """What is kept of logs."""
+    """The extent of what is kept of logs."""
 
     most: int = 5                # Blocks and repeated copies,
     key: str = "asked_bytes"     # blocks by this attribute of Counts.
-    # What is only known over time takes a third of the time to read, and texts do not show it.
+    # Data that is only known over time takes a third of the time to read, and texts do not show it.
     over_time: bool = False
 
 
@@ -75,7 +75,7 @@ class Totals:
         self.covered = Covered()                   # By the preset everyday.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.ranges = Ranges()                     # That the program names.
-        self.problems: Top[Problem] = Top(MOST_PROBLEMS)  # What is wrong with logs,
+        self.problems: Top[Problem] = Top(MOST_PROBLEMS)  # Faults of logs,
         self.unreadable: Top[str] = Top(MOST_PROBLEMS)    # and with those that can't be read.
         self.odd = 0
         self.times = Timeline()                    # Bytes of transfers, see parts.SERIES; and
@@ -90,7 +90,7 @@ class Totals:
 
     @property
     def relayed_bytes(self) -> int:
-        """What came over the links of other GPUs: libzc's copies between GPUs that passed it on."""
+        """The bytes over the links of other GPUs: libzc's copies between GPUs that passed it on."""
         moved = sum(size for flow, (_, size) in self.moved_by_kind.items() if flow.dir == "PtoP")
         return max(moved - sum(one.counts.moved_bytes for flow, one in self.flows.items()
                                if flow.dir == "PtoP"), 0)
@@ -116,7 +116,7 @@ class Totals:
         return Refusals.of(process.refusals for process in self.processes)
 
     def missed(self) -> str:
-        """What the policy's rules came nearest to, if they took nothing in any process; else ""."""
+        """The nearest misses of the policy's rules, if they took nothing anywhere; else ""."""
         ruled = [process for process in self.processes
                  if process.policy and process.state == "ended"]
         if not ruled or not all(process.missed for process in ruled):
@@ -141,7 +141,7 @@ class Totals:
                    default=0)
 
     def unmet(self) -> str:
-        """What the requests wanted for which the device had no memory; "" where none failed."""
+        """The requests for which the device had no memory; "" where none failed."""
         failed = [process.unmet for process in self.processes if process.unmet]
         if not failed:
             return ""
@@ -159,7 +159,7 @@ class Totals:
         return list(dict.fromkeys(place for process in self.processes for place in process.peaks))
 
     def messages(self) -> list[str]:
-        """What is wrong with logs."""
+        """The faults of logs."""
         found = list(map(str, self.problems.items()))
         if self.problems.offered > len(found):
             found.append(f"and {self.problems.offered - len(found)} more faults of logs")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What happened as a trace for Perfetto and chrome://tracing.
+"""Events as a trace for Perfetto and chrome://tracing.
 
 The format is Chrome's "Trace Event Format", JSON object form.  Every process of the run is a
 process of the trace.  It has one thread (track) a stream and calling thread, whose events (`ph` X)
@@ -34,11 +34,11 @@ MOST_SITES = 20_000
 
 
 class OneProcess:
-    """What is known of one process while its log is read."""
+    """State of one process while its log is read."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.ends: dict[int, int] = {}               # Where the last event of each track ended.
+        self.ends: dict[int, int] = {}               # End of each track's last event.
         self.blocks: dict[int, tuple[int, str, str]] = {}  # Size, place and site of live ones.
         self.places: dict[str, int] = {}
         self._tracks: dict[tuple[str, int], int] = {}

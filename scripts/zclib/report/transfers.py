@@ -55,7 +55,7 @@ def is_issued(record: Record) -> bool:
 
 
 class Shape:
-    """What a transfer's record says beside its time, its duration and its ends."""
+    """The details of a transfer's record beside its time, its duration and its ends."""
 
     __slots__ = ("flow", "size", "outcome", "kind", "waits", "large", "grows", "series", "key",
                  "calls", "blocked_ns")

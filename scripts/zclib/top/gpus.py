@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each GPU of this machine does, by NVML, read by a child process: a driver that crashes or
+"""Activity of each GPU of this machine, by NVML, read by a child process: a driver that crashes or
 hangs must not end zc top.  The child prints one line of JSON a second."""
 
 from __future__ import annotations

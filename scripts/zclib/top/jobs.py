@@ -10,7 +10,7 @@ from .. import live, logs
 
 NO_JOB = "(no job)"
 
-# What tells the rows of a summary's tables apart.
+# Columns that tell the rows of a summary's tables apart.
 KEYS = {"flows": ("dir", "src_kind", "dst_kind"), "moved_by_kind": ("dir", "src_kind", "dst_kind"),
         "pageable": ("memory", "side"), "places": ("place",), "sites": ("site",),
         "traffic": ("dir",)}

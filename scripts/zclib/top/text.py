@@ -22,7 +22,7 @@ def sparkline(rates: Sequence[float], columns: int = SPARK_COLUMNS, sparks: str 
     shown = list(rates)[-columns:]
     most = max(shown, default=0)
     top = len(sparks) - 1
-    # What is not nothing has a bar.
+    # Any value above 0 has a bar.
     bars = [sparks[0 if rate <= 0 else max(1, round(rate / most * top))] for rate in shown]
     return "".join(bars).rjust(columns)
 
@@ -40,7 +40,7 @@ def frame(views: list[live.View], width: int | None) -> Iterator[str]:
 
 
 def errors(views: Iterable[live.View]) -> list[str]:
-    """What could not be read, and why."""
+    """The files that could not be read, and why."""
     return [names.shown(f"zc: {view.path}: {view.error}") for view in views if view.error]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What zc top shows and how: the processes with their last rates, their order, the chosen one."""
+"""State of zc top: the processes with their last rates, their order, the chosen one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .. import live
 
 RATES_KEPT = 120
 
-# What processes are sorted by, in the order in which `s` goes round; names from the smallest on.
+# Sort keys, in the order in which `s` goes round; names from the smallest on.
 SORTS: dict[str, Callable[[live.View, float], object]] = {
     "asked": lambda view, rate: -view.summary["asked_bytes"],
     "moved": lambda view, rate: -view.summary["moved_bytes"],

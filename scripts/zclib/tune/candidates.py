@@ -31,7 +31,7 @@ class Candidate:
     settings: str = ""           # Lines of [defaults].
     where: str = ""              # A line for all rules: which ranks or blocks they are for.
     sites: Sequence[str] = ()    # Call paths that it names.
-    beside_pinned_ns: float | None = None  # What it gains where malloc's blocks are pinned.
+    beside_pinned_ns: float | None = None  # Its gain where malloc's blocks are pinned.
     parts: Sequence[Candidate] = ()  # Those that it joins, where it joins some.
 
     @property
@@ -51,7 +51,7 @@ class Candidate:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from the other candidates of a program."""
+        """The key that tells it from the other candidates of a program."""
         return (self.kind, *self.sites)
 
     @property
@@ -77,8 +77,8 @@ class Prices:
         self.costs = costs
         self._by_bytes = by_bytes
         self._blocked: dict[str, tuple[int, int]] = {}  # Bytes and time of pageable copies.
-        # What a run gained by pinned blocks of malloc, and of that by their huge pages, beside
-        # copies.
+        # The gain of a run by pinned blocks of malloc, and the part of it that is no copy's but
+        # comes by their huge pages.
         self.pinned_ns: float | None = None
         self.fill_ns = 0.0
 
@@ -92,24 +92,24 @@ class Prices:
                         self._blocked[direction] = size + total.bytes, time + total.blocked_ns
 
     def pageable(self, direction: str, size: int) -> float:
-        """What the driver takes for bytes of pageable memory."""
+        """The time that the driver takes for bytes of pageable memory."""
         known, time = self._blocked.get(direction, (0, 0))
         if self._by_bytes or not known:
             return self.costs.copy_ns(direction, True, size)
         return size * time / known
 
     def grow(self, copies: Sum) -> float:
-        """What copies to larger arrays take."""
+        """The time of copies to larger arrays."""
         return self.costs.copy_ns("DtoD", False, copies.bytes) if self._by_bytes \
             else copies.blocked_ns
 
     @property
     def parallel_start(self) -> float:
-        """What the first copy by several threads takes more, which is no copy."""
+        """The time that the first copy by several threads takes more, which is no copy."""
         return 0 if self._by_bytes else PARALLEL_START_NS
 
     def pin(self, size: int) -> float:
-        """What registering takes, which is no copy."""
+        """The time of registering, which is no copy."""
         return 0 if self._by_bytes else self.costs.pin_ns(size)
 
 
@@ -124,8 +124,9 @@ class Finder:
         self._covered: set[str] = set()  # Call paths whose copies are elided by what is kept.
 
     def all(self, kept: Sequence[Candidate]) -> list[Candidate]:
-        """What may gain beside what is kept: what needs no promise first, then what only runs can
-        tell, each by what can be hoped of it.  A gain is that of the rank that gains most."""
+        """The candidates that may gain beside those kept: first those that need no promise, then
+        those that only runs can tell, each by what can be hoped of it.  A gain is that of the
+        rank that gains most."""
         kinds = {kind for one in kept for kind in one.kinds}
         self._covered = {one.sites[0] for one in kept if one.is_probe}
         sure = sorted([*self._host(kinds), *self._grown(kinds)], key=lambda one: -one.gain_ns)
@@ -151,7 +152,7 @@ class Finder:
                         yield direction, total
 
     def _time(self, way: str, name: str, total: Sum, kept: Collection[str]) -> float:
-        """What the copies take under the kinds that are kept.  `name` is the host's side."""
+        """The time of the copies under the kinds that are kept.  `name` is the host's side."""
         costs = self._prices.costs
         if name == PINNED or name != OTHER and "pinned" in kept:
             return costs.copy_ns(way, False, total.bytes)
@@ -237,7 +238,7 @@ class Finder:
 
 
 def _together(sure: Sequence[Candidate]) -> Iterator[Candidate]:
-    """What needs no promise, all at once: one race tells it, and mostly all of it pays."""
+    """The candidates that need no promise, as one: a race tells it, and mostly all of it pays."""
     pinned = any(one.kind == "pinned" for one in sure)
     gains = [(one, one.beside_pinned_ns if pinned and one.beside_pinned_ns is not None
               else one.gain_ns) for one in sure if one.hope_ns > 0]

@@ -56,11 +56,11 @@ class Copies:
     """Those of one call, size and call path of the device's block, in a process."""
 
     size: int
-    placed: dict[int, list[float]] = field(default_factory=dict)  # What they took, by block,
+    placed: dict[int, list[float]] = field(default_factory=dict)  # Time of copies, by block,
     others: list[float] = field(default_factory=list)             # which these may not have.
 
     def halves(self) -> tuple[list[float], list[float]]:
-        """What all copies of a block took: placed ones, and others."""
+        """The time of all copies of a block: placed ones, and others."""
         usual = statistics.mode(map(len, self.placed.values()))
         return [sum(one) for one in self.placed.values() if len(one) == usual], [
             sum(self.others[at:at + usual])
@@ -74,8 +74,8 @@ class Copies:
 
 def compare(paths: Iterable[str], rules: Collection[str],
             cost: Callable[[Record], float]) -> tuple[spread.Ratio, float] | None:
-    """What copies of blocks that the rules placed take of what the others do, and what is gained
-    where all are placed.  None where not enough of them are alike.  `cost`: of a transfer."""
+    """The ratio of the time of copies of placed blocks to that of the others', and the gain where
+    all are placed.  None where not enough of them are alike.  `cost`: of a transfer."""
     groups = [one for path in paths for one in _groups(path, rules, cost) if one.placed]
     alike, compared = [], 0.0
     for one in groups:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is to become less: a number of each run."""
+"""Numbers of each run that are to become less."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _blocked_ns(transfer: Record) -> float:
 
 
 def driver_ns(run: Run) -> float | None:
-    """What the driver took to start in a run, and to end: from the end of libzc's log to that of
-    the run.  None where another process than the command's own used CUDA, because the command may
-    have gone on after that, and where the log does not tell."""
+    """The time that the driver took to start in a run, and to end: from the end of libzc's log
+    to that of the run.  None where another process than the command's own used CUDA, because the
+    command may have gone on after that, and where the log does not tell."""
     processes = run.totals.processes if run.ended.pid else []
     if len(processes) != 1 or processes[0].pid != run.ended.pid or not processes[0].end_ns:
         return None
@@ -78,7 +78,7 @@ def blocked() -> Metric:
 
 
 def copied(costs: Costs) -> Metric:
-    """What the copies would take at the machine's rates, from the bytes alone."""
+    """The time of the copies at the machine's rates, from the bytes alone."""
     def value(run: Run) -> float:
         moved = sum(costs.copy_ns(flow.dir, flow.pageable, size)
                     for flow, (_, size) in run.totals.moved_by_kind.items())

@@ -19,7 +19,7 @@ ALIKE_EXACT = 0.01  # and what has no noise.
 
 @dataclass(frozen=True)
 class Group:
-    """What has one candidate at a time: a rank, or those of a host."""
+    """A member that has one candidate at a time: a rank, or those of a host."""
 
     key: str               # The match key of rules that takes it,
     name: str              # and its value.
@@ -71,7 +71,7 @@ class Arms:
                              max(race.LEAST_ROUNDS, len(self._values)))
 
     def _arm(self, member: int) -> int:
-        """Who is on a group in the next job; 0 is no candidate."""
+        """The index of a member's candidate in the next job; 0 is no candidate."""
         return (member + self.jobs) % len(self._values)
 
     def placed(self) -> list[Candidate]:

@@ -27,7 +27,7 @@ MANY_SECONDS = 60.0    # The same where a run is enough for a rule.
 MOST_RUNS = 15         # Of the time of a bare run, where no time is given.
 ROUNDS = 7             # Of a race, at most.
 MORE_ROUNDS = race.LEAST_ROUNDS - 1  # Of plans that have had a run each.
-# What a search has at least: bare, watched, the base, a run of a rule, and its race.
+# The fewest runs of a search: bare, watched, the base, a run of a rule, and its race.
 LEAST_SEARCH = 6 + 2 * MORE_ROUNDS
 
 
@@ -41,7 +41,7 @@ class Stopped(Exception):
 
 @dataclass
 class Tried:
-    """What came of a candidate."""
+    """The result of a candidate."""
 
     candidate: Candidate
     kept: bool = False
@@ -56,7 +56,7 @@ class Tried:
 
 @dataclass
 class Rung:
-    """What was kept, with one candidate more: they are raced all together in the end."""
+    """The candidates that were kept, and one more: they are raced all together in the end."""
 
     tried: Tried
     plan: Plan
@@ -70,7 +70,7 @@ class Rung:
 
 @dataclass
 class Options:
-    """What the caller wants."""
+    """The caller's wishes."""
 
     metric: Metric
     seconds: float | None = None
@@ -233,7 +233,7 @@ class Search:
         return options.metric.exact and (not options.spares_memory or self._simulated)
 
     def not_counted(self, seconds: float) -> None:
-        """What was spent on something else than the search."""
+        """Does not count so many seconds, which went into something else than the search."""
         self._start += seconds
 
     def _seconds(self) -> float:
@@ -257,7 +257,7 @@ class Search:
 
     @staticmethod
     def _after_s(rungs: int, last: float) -> float:
-        """Where a step is not kept, below one that is, all the others have runs of their own."""
+        """If a step is not kept, below one that is, all the others have runs of their own."""
         return race.LEAST_ROUNDS * last * (rungs > 1)
 
     # Within one run.
@@ -318,7 +318,7 @@ class Search:
     # Races.
 
     def share(self, candidate: Candidate) -> float:
-        """What can be hoped of a candidate, of the metric."""
+        """The gain that can be hoped of a candidate, of the metric."""
         if not self._known or not self._options.metric.is_time:
             return 1.0
         return candidate.hope_ns / max(statistics.median(self._known), 1)
@@ -369,7 +369,7 @@ class Search:
         return self._sort_out(arms)
 
     def _sort_out(self, arms: ranks.Arms) -> list[Candidate]:
-        """Where no candidate makes a difference, ranks may wait for each other, and nothing is
+        """If no candidate makes a difference, ranks may wait for each other, and nothing is
         known."""
         results = arms.results() if arms.enough else []
         if not any(ratio.differs for _, ratio, _ in results):
@@ -412,7 +412,7 @@ class Search:
         return f"more {self._options.metric.words}{worse}"
 
     def _judge(self, tried: Tried, plan: Plan, probe: Run) -> None:
-        """What a right run of a candidate tells: all, or that it may gain."""
+        """Judges a candidate by a right run: for good, or that it may gain."""
         value, before = self._value(probe), statistics.median(self._known)
         tried.why = self._worse(value)
         if self._options.spares_memory and not self._simulated and not tried.why:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a program copies, by the call paths of the blocks at both ends.
+"""Copies of a program, by the call paths of the blocks at both ends.
 
 Read from logs of the level events.  Blocks of malloc are only in them where a rule takes them, so
 the run is one under WATCH: then pageable memory that is no block is not malloc's.

@@ -35,7 +35,7 @@ def digest(path: str) -> str:
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    """What changes when a file is written."""
+    """Numbers of a file that change when it is written."""
     try:
         now = os.stat(path)
     except OSError:
@@ -82,7 +82,7 @@ class Verifier:
         self._output.any_order |= len(watched.processes) > 1
 
     def proof(self) -> str:
-        """What all runs did that were right, as `passed --check`; "" where nothing is known of
+        """The outcome of all right runs, as `passed --check`; "" where nothing is known of
         their results."""
         if self._check is not None:
             return "passed --check"
@@ -96,7 +96,7 @@ class Verifier:
         return self._output.nothing(self._bare.output) if self._bare is not None else ""
 
     def fault(self, run: Run) -> str:
-        """What is wrong with a run under libzc that has just ended; "" where nothing is."""
+        """The fault of a run under libzc that has just ended; "" where there is none."""
         return self.fault_of_bare(run) or self._lost_rank(run)
 
     def fault_of_bare(self, run: Run) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a search came to, as the policy's comments and as a table."""
+"""Result of a search, as the policy's comments and as a table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lines(tried: Sequence[Tried], metric: Metric, width: int | None) -> list[str
 
 
 def _link(run: Run) -> str:
-    """What went over the link of a run, kernels' reads and writes included."""
+    """The bytes over the link in a run, kernels' reads and writes included."""
     sums = run.totals.links.as_dict(run.totals.moved_by_kind)
     if sums is None:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the applications have in common: their options, their clock, their digest, what they print.
+"""Shared by the applications: their options, their clock, their digest, what they print.
 
 Each prints `digest:`, the same in every run with the same options; `main_s:`, the seconds of its
 main part, which are the sum of its steps; `steps_s:`, the seconds of each; and `peak_mib:`, the

@@ -15,7 +15,7 @@ WITHOUT_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 
 
 class UniqueId(ctypes.Structure):
-    """What the ranks of a communicator find each other by."""
+    """The id by which the ranks of a communicator find each other."""
 
     _fields_ = [("internal", ctypes.c_char * 128)]
 
@@ -108,7 +108,7 @@ def symmetric(torch, device, count):
 
 
 def rank(number, world, store, chosen):
-    """What one process does; the first prints the result."""
+    """The work of one process; the first prints the result."""
     torch, device = app.torch_for(chosen, number)
     torch.cuda.set_device(device)
     dist = torch.distributed

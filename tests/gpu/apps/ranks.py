@@ -7,7 +7,7 @@ import app
 
 
 def rank(number, world, store, chosen):
-    """What one process does; the first prints the result."""
+    """The work of one process; the first prints the result."""
     torch, device = app.torch_for(chosen, number)
     dist = torch.distributed
     if device.type == "cuda":

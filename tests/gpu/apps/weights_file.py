@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the programs that load weights from a file share: the file, which stays for the next run."""
+"""Shared by the programs that load weights from a file: the file, which stays for the next run."""
 
 import os
 import tempfile

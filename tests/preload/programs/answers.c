@@ -175,7 +175,7 @@ static void show_pinned_bounds(CUdeviceptr at, size_t bytes)
     SHOW(cuMemFreeHost(small));
 }
 
-/* What another device than the block's may do with it, where there is one. */
+/* Access of another device than the block's, if there is one. */
 static void show_access_elsewhere(CUdeviceptr at)
 {
     int devices, own, flags = 77;

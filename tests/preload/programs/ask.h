@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program can ask about a block, printed with addresses made relative: the output must not
+/* Questions of a program about a block, printed with addresses made relative: the output must not
  * depend on where blocks really are. */
 #ifndef ASK_H
 #define ASK_H
@@ -109,7 +109,7 @@ static inline void show_range(CUdeviceptr at, CUdeviceptr base)
     SHOW(cuMemGetAddressRange(&start, NULL, at));
 }
 
-/* Where managed memory would be advised to be; cuda.h changed the type with version 13. */
+/* The advised location of managed memory; cuda.h changed the type with version 13. */
 #if CUDA_VERSION >= 13000
 #define FIRST_DEVICE ((CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE})
 #define PREFETCH(at, bytes) cuMemPrefetchAsync(at, bytes, FIRST_DEVICE, 0, stream)

@@ -60,7 +60,7 @@ static void other_stream(void)
     CHECK(cuMemFreeAsync(copy, first));
 }
 
-/* What is freed is gone for every call, whether its stream has passed or not. */
+/* A freed block is gone for every call, whether its stream has passed or not. */
 static void misuse(void)
 {
     struct gate gate;

@@ -327,7 +327,7 @@ static void pool(void)
     CHECK(cuCtxSynchronize());
 }
 
-/* What the driver refuses in managed memory alone. */
+/* Calls that the driver refuses in managed memory alone. */
 static void value(void)
 {
     CUstreamBatchMemOpParams op = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};

@@ -351,7 +351,7 @@ static void generic_updates(void)
     CHECK(cuStreamSynchronize(stream));
 }
 
-/* Where device requests lie by now. */
+/* The location of device requests by now. */
 static void show_place(void)
 {
     size_t before = sim_leaks(SIM_LEAK_DEVICE);
@@ -403,7 +403,7 @@ static void lost(void)
     show_place();
 }
 
-/* What waits, what is for the legacy stream, and what comes when the capture is invalid. */
+/* Waiting calls, calls for the legacy stream, and those after the capture is invalid. */
 static void forbidden_copies(void)
 {
     CUstream blocking;

@@ -30,7 +30,7 @@ typedef struct user_regs_struct registers;
 #define MARK() __asm__ volatile("int3" ::: "memory")
 #define MARK_CODE 0xccul
 #define MARK_MASK 0xfful
-#define MARK_PASSED 1 /* Where the processor stands when it has met a mark. */
+#define MARK_PASSED 1 /* The processor stands here when it has met a mark. */
 #define SYSTEM_CALL_CODE 0x050ful
 #define SYSTEM_CALL_MASK 0xfffful
 #define PC(r) ((r)->rip)

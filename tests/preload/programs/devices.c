@@ -107,7 +107,7 @@ static void leave(CUdeviceptr p)
     end_gpu(1);
 }
 
-/* What a kernel of the current device that writes a block of another one ends with. */
+/* The result of a kernel of the current device that writes a block of another one. */
 static void show_kernel(CUdeviceptr p)
 {
     fill(p, 9, LARGE, NULL);
@@ -169,7 +169,7 @@ static void peer_disabled_for_freed(void)
     show_kernel(p);
 }
 
-/* What a context was let to use ends with it, whether or not there was a block then. */
+/* Access that a context was given ends with it, whether or not there was a block then. */
 static void peer_context_again(void)
 {
     CUdeviceptr p;
@@ -195,7 +195,7 @@ static void peer_copied_before(void)
     CHECK(cuMemAlloc(&more, LARGE));
     CHECK(cuMemcpyDtoD(more, p, LARGE));
     CHECK(cuMemFree(p));
-    CHECK(cuMemAlloc(&p, LARGE)); /* Where the freed one was. */
+    CHECK(cuMemAlloc(&p, LARGE)); /* At the freed one's addresses. */
     CHECK(cuMemsetD8(p, 1, LARGE));
     CHECK(cuCtxSynchronize());
     CHECK(cuCtxSetCurrent(second));
@@ -351,7 +351,7 @@ static void apart(void)
     leave(near);
 }
 
-/* What one device has is no less free, and can be had, on another. */
+/* Memory that one device has is no less free, and can be had, on another. */
 static void free_apart(void)
 {
     CUdeviceptr near, far;

@@ -20,7 +20,7 @@ static inline bool one_in(unsigned n)
     return below(n) == 0;
 }
 
-/* What a step may do, and how often it does so among the others. */
+/* The actions that a step may take, and how often it takes each among the others. */
 struct choice {
     void (*run)(void);
     unsigned weight;

@@ -263,7 +263,7 @@ static bool gives_back(const char *name)
            strstr(name, "Unregister");
 }
 
-/* What is free with no block is always the same, but where the driver took nothing back. */
+/* Free memory with no block is always the same, but where the driver took nothing back. */
 static void must_be_free(void)
 {
     static size_t before;
@@ -303,7 +303,7 @@ static void everything(void)
     end_gpu(0);
     if (second)
         end_gpu(1);
-    static size_t refused; /* What is live because the driver itself refused to take it back. */
+    static size_t refused; /* Live because the driver itself refused to take it back. */
     size_t live = sim_leaks(SIM_LEAK_CLASSES);
     if (failing && gives_back(failing))
         refused = live;

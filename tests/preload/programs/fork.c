@@ -66,7 +66,7 @@ static void by_clone(void)
     use_gpu(PARENT);
 }
 
-/* What a child gets whose parent has used CUDA: the driver's own codes, for blocks of the parent
+/* In a child whose parent has used CUDA: the driver's own codes, for blocks of the parent
  * too. */
 static void ask_in_child(CUdeviceptr p)
 {

@@ -57,7 +57,7 @@ static void free_and_tell(CUdeviceptr p)
     EXPECT(cuMemFree(p) == CUDA_ERROR_INVALID_VALUE);
 }
 
-/* What is freed behind a kernel is nobody else's before the kernel has ended. */
+/* Memory freed behind a kernel is nobody else's before the kernel has ended. */
 static void one(void)
 {
     start_gpu(0);
@@ -109,7 +109,7 @@ static void destroyed_in_capture(void)
     free_beside(true, true);
 }
 
-/* What only a stream still has that waits for the program is not waited for. */
+/* A free does not wait for memory that only a stream still has which waits for the program. */
 static void held_memory(void)
 {
     CUstream stream;
@@ -158,7 +158,7 @@ static size_t free_memory(void)
     return available;
 }
 
-/* What was freed is free once the work has ended, also in the order of a stream. */
+/* Freed memory is free once the work has ended, also in the order of a stream. */
 static void figures(void)
 {
     CUstream stream;

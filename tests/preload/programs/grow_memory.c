@@ -129,7 +129,7 @@ static void no_memory_to_copy(void)
     finish(to);
 }
 
-/* What the program is told is free does not depend on when memory is attached. */
+/* The free memory that the program is told does not depend on when memory is attached. */
 static void free_memory(void)
 {
     size_t before, promised, attached, after, total;

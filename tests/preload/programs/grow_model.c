@@ -142,7 +142,7 @@ static void grow(void)
         old->last = NULL;
     }
     do_act(&a, any_space(new));
-    if (one_in(3)) { /* What a pending copy must not show. */
+    if (one_in(3)) { /* Bytes that a pending copy must not show. */
         a = (struct act){.kind = one_in(2) ? SET : IN, .to = one_in(2) ? old : new, .value = 1};
         any_part(a.to, &a.at, &a.pages);
         a.pages = a.pages < MOST ? a.pages : MOST;
@@ -209,7 +209,7 @@ static void wait_or_query(void)
     leave();
 }
 
-/* What the device has, and what the model has of it; granules and what is ahead beside. */
+/* Free memory by the device and by the model; granules and memory attached early are apart. */
 static void ask_memory(void)
 {
     size_t available, total, least = 0, most = 0;
@@ -416,7 +416,7 @@ static int run(int argc, char **argv)
         CUdeviceptr last;
         CHECK(cuCtxSetCurrent(primary[i]));
         CHECK(cuMemAlloc(&last, 1));
-        CHECK(cuMemFree(last)); /* What was freed in order, and has to wait, goes now. */
+        CHECK(cuMemFree(last)); /* Memory freed in order, which has to wait, goes now. */
         CHECK(cuCtxSynchronize());
         CHECK(cuMemGetInfo(&after, &total));
         EXPECT(unmaps || after == before[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the random model of growing arrays is made of: contexts and their streams, blocks, and what
+/* Parts of the random model of growing arrays: contexts and their streams, blocks, and what
  * each page of a block must hold. */
 #ifndef TESTS_PRELOAD_GROW_MODEL_H
 #define TESTS_PRELOAD_GROW_MODEL_H
@@ -18,7 +18,7 @@
 #define MOST 512 /* Pages of the host buffer. */
 #define UNKNOWN (-1)
 
-/* What a driver says that does not unmap; a block that it does not unmap at its free is lost. */
+/* Codes of a driver that does not unmap; a block that it does not unmap at its free is lost. */
 #define UNMAP_REFUSED CUDA_ERROR_OPERATING_SYSTEM
 
 struct stream {
@@ -91,8 +91,8 @@ static inline void leave(void)
     CHECK(cuCtxPopCurrent(&popped));
 }
 
-/* What went through; the model is left as it is where a call was refused, which is no fault where
- * memory runs out or calls are let fail. */
+/* False for a call that was refused, which leaves the model as it is, and is no fault where memory
+ * runs out or calls are let fail. */
 static inline bool went(const char *what, CUresult code)
 {
     if (code == CUDA_SUCCESS)

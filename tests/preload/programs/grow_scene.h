@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs of growing arrays share: blocks, their bytes, and the driver's copies. */
+/* Shared by the programs of growing arrays: blocks, their bytes, and the driver's copies. */
 #ifndef TESTS_PRELOAD_GROW_SCENE_H
 #define TESTS_PRELOAD_GROW_SCENE_H
 

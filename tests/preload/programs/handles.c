@@ -52,7 +52,7 @@ static void use(CUdeviceptr at, size_t bytes, int value)
     EXPECT(all_are(host + part / 2, value + 1, part / 2));
 }
 
-/* What a program can ask about an address of a mapping. */
+/* Questions of a program about an address of a mapping. */
 static void ask(CUdeviceptr at)
 {
     unsigned type = 99, managed = 99, many_type = 99;

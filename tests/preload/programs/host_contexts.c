@@ -51,7 +51,7 @@ static void copy_behind_work(unsigned char *p)
     CHECK(cuStreamSynchronize, stream);
 }
 
-/* What marks the end of an asynchronous copy goes with the context, too, and is not asked about
+/* The mark of the end of an asynchronous copy goes with the context, too, and is not asked about
  * any more. */
 static void staged(void)
 {

@@ -38,7 +38,7 @@ static int scene_roundtrip(void)
     return 0;
 }
 
-/* What every program may do with pageable memory: overwrite the source once the call returned. */
+/* Every program may do this with pageable memory: overwrite the source once the call returned. */
 static int scene_overwrite(void)
 {
     CUstream stream;

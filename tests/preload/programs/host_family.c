@@ -283,7 +283,7 @@ static void test_fork(void)
     free(q);
 }
 
-/* What libc itself allocates on the way arrives through the same functions. */
+/* Allocations of libc itself on the way arrive through the same functions. */
 static void test_libc(void)
 {
     char *line = NULL, *text = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program can do with pinned host memory that it asks the driver for, one scenario a run:
+/* A program and pinned host memory that it asks the driver for, one scenario a run:
  * the output must not depend on who made the memory. */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -428,7 +428,7 @@ static void words(void)
     end_gpu(0);
 }
 
-/* What host memory takes of the device's free memory is never counted twice. */
+/* The share of the device's free memory that host memory takes is never counted twice. */
 static void figures(void)
 {
     size_t before, after, total;

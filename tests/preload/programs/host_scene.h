@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What scenes with the driver API share: its functions as libcudart finds them, patterns, a busy
+/* Shared by scenes with the driver API: its functions as libcudart finds them, patterns, a busy
  * stream. */
 #ifndef TESTS_PRELOAD_HOST_SCENE_H
 #define TESTS_PRELOAD_HOST_SCENE_H
@@ -95,7 +95,7 @@ __attribute__((constructor)) static void make_ramp(void)
         ramp[i] = (unsigned char)i;
 }
 
-/* What filled() puts into 256 bytes of a block from i on, a multiple of 256. */
+/* The bytes that filled() puts into 256 bytes of a block from i on, a multiple of 256. */
 static inline const unsigned char *pattern(size_t i, unsigned seed)
 {
     return ramp + (((i >> 12) * 31 + i + seed) & 255);

@@ -125,7 +125,7 @@ static void staged(void)
     }
 }
 
-/* What comes before and behind a copy in its stream. */
+/* Work before and behind a copy in its stream. */
 static void order(void)
 {
     struct gate gate;
@@ -185,7 +185,7 @@ static void apart(void)
     end_pair(&b);
 }
 
-/* What waits for the program's work on the other device waits for no stream of this one that in
+/* Work that waits for the program's on the other device waits for no stream of this one that in
  * turn waits for the program. */
 static void freed_there(void)
 {

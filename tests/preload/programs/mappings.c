@@ -99,7 +99,7 @@ static void sources(void)
     free(block);
 }
 
-/* What is left of a mapping, and what came in the place of its pages. */
+/* The rest of a mapping, and what came in the place of its pages. */
 static void parts(void)
 {
     unsigned char *a = anonymous(4 * MIB);
@@ -157,7 +157,7 @@ static void malloced(void)
     free(aligned);
 }
 
-/* What a large file and a large block are copied by, until the process is killed. */
+/* A process that copies a large file and a large block, until it is killed. */
 static void killed(void)
 {
     unsigned char *block = malloc(8 * MIB);

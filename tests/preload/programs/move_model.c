@@ -19,10 +19,10 @@
 struct block {
     CUdeviceptr at;
     size_t bytes;
-    unsigned char *holds; /* What it must hold. */
+    unsigned char *holds; /* The expected bytes. */
 };
 
-/* What a kernel is given, beside numbers: blocks by addresses in a structure, the second one by an
+/* Arguments of a kernel, besides numbers: blocks by addresses in a structure, the second one by an
  * address in memory where `table` is not 0. */
 struct work {
     unsigned k;
@@ -272,7 +272,7 @@ static void graph(void)
     CUgraph made;
     CUgraphExec exec;
     CUstream s = streams[3];
-    if (reads && !one_in(4)) /* What a graph names stays. */
+    if (reads && !one_in(4)) /* A block that a graph names stays. */
         return;
     CHECK(cuStreamSynchronize(last));
     last = s;

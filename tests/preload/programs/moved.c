@@ -71,7 +71,7 @@ static void room_again(void)
     end();
 }
 
-/* What a block has left in host memory counts there until another one needs the room. */
+/* Host memory that a block has left counts there until another one needs the room. */
 static void spare(void)
 {
     start_gpu(0);
@@ -111,7 +111,7 @@ static size_t show_free(const char *when)
     return available;
 }
 
-/* What is free does not change where blocks move, and can be had. */
+/* Free memory does not change where blocks move, and can be had. */
 static void told(void)
 {
     CUdeviceptr all;
@@ -508,8 +508,8 @@ static void graph_uses(void)
     end_launched(exec, s);
 }
 
-/* What a graph uses at each step is not what leaves for other kernels, though the launches that
- * named it are the oldest. */
+/* Blocks that a graph uses at each step do not leave for other kernels, though the launches that
+ * named them are the oldest. */
 static void graph_keeps(void)
 {
     CUstream s = begin_with_two(1);

@@ -252,7 +252,7 @@ static void disorder(void)
     finish();
 }
 
-/* What the driver says of blocks that are mapped nowhere. */
+/* The driver's answers about blocks that are mapped nowhere. */
 static void questions(void)
 {
     start(6);

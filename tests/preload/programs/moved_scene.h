@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the scenes with blocks that move share: blocks of known bytes, a kernel that uses them, and
+/* Shared by the scenes with blocks that move: blocks of known bytes, a kernel that uses them, and
  * where they are. */
 #ifndef MOVED_SCENE_H
 #define MOVED_SCENE_H
@@ -12,7 +12,7 @@
 #define MOST 6
 
 static CUdeviceptr blocks[MOST];
-static unsigned char value[MOST]; /* What each byte of a block is. */
+static unsigned char value[MOST]; /* Each byte of a block. */
 static unsigned count;
 static size_t more; /* Bytes that the third block and those after it are larger. */
 static unsigned char out[BLOCK];

@@ -16,7 +16,7 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(cuuint64_t *handle, CUgraph grap
                                                 CUcontext context, unsigned initial,
                                                 unsigned flags);
 
-#define PART (64u << 10) /* What a graph copies. */
+#define PART (64u << 10) /* Bytes that a graph copies. */
 
 static unsigned char plain[SIZE]; /* Memory that no rule can place. */
 static CUstream stream;

@@ -80,7 +80,7 @@ static void to_device(void)
     free(h);
 }
 
-/* What was copied to pageable memory behind a busy stream is there when the call returns. */
+/* Bytes copied to pageable memory behind a busy stream are there when the call returns. */
 static void to_pageable(void)
 {
     unsigned char *h = host_block(SIZE);
@@ -223,7 +223,7 @@ static void host_function(void)
     free(h);
 }
 
-/* Where memory lies can be asked of managed and pageable memory alone. */
+/* The location can be asked of managed and pageable memory alone. */
 static void locations(void)
 {
     unsigned char *h = host_block(SIZE);
@@ -278,7 +278,7 @@ static void unpack(void)
     CHECK(cuMemFree(count));
 }
 
-/* What the driver refuses in any memory. */
+/* Calls that the driver refuses in any memory. */
 static void malformed(void)
 {
     unsigned char *h = host_block(SIZE);

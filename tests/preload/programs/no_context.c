@@ -31,7 +31,7 @@ static CUresult in_a_thread(void *(*body)(void *), void *argument)
     return code;
 }
 
-/* What is left of a block once it was freed. */
+/* The rest of a block once it was freed. */
 static void must_be_gone(CUdeviceptr d)
 {
     char byte = 0;
@@ -217,7 +217,7 @@ static void refused_wait(void)
     end_gpu(0);
 }
 
-/* Who releases a context that others have retained, too, destroys nothing. */
+/* Releasing a context that others have retained, too, destroys nothing. */
 static void released(void)
 {
     CUcontext again;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What programs do to the pages of their own host blocks: give them back, put others there, move
+/* Changes of programs to the pages of their own host blocks: give them back, put others there, move
  * them, take rights from them and catch the faults. */
 #include <errno.h>
 #include <pthread.h>
@@ -321,7 +321,7 @@ static void barriers(void)
     again();
 }
 
-/* What a copy of pageable memory would touch with the CPU it touches, once a page. */
+/* Pages that a copy of pageable memory would touch with the CPU it touches, once a page. */
 static void barriers_and_copies(void)
 {
     struct pair p = copied_pair(SIZE, 1);

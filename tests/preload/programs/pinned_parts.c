@@ -22,7 +22,7 @@
 #define ACROSS (4 * MIB)
 
 static char *block;
-static size_t behind = SIZE_MAX; /* Where registered memory begins, behind a border; none if so. */
+static size_t behind = SIZE_MAX; /* Offset of registered memory behind a border; none if so. */
 static bool copied;              /* It is a block of malloc's that was copied before. */
 static CUdeviceptr device;       /* ACROSS bytes. */
 
@@ -98,7 +98,7 @@ static void answers(void)
     end();
 }
 
-/* What the device has of the range, and the range of the device, after a call. */
+/* The device's bytes of the range, and the range of the device, after a call. */
 static void show_both(const char *what, CUresult result, const char *at, size_t bytes)
 {
     static char back[ACROSS];

@@ -415,7 +415,7 @@ static int assert_grid(void *const *args, const struct sim_launch *launch)
     return CUDA_ERROR_ASSERT;
 }
 
-/* What calls give that name blocks, one of them requested behind the launch, once a kernel has
+/* Results of calls that name blocks, one of them requested behind the launch, once a kernel has
  * failed. */
 static void failed_kernel(void)
 {
@@ -623,7 +623,7 @@ static void CUDA_CB calls(void *data)
     free(memory);
 }
 
-/* What a host function may not do leaves every block whole. */
+/* Calls that a host function may not make leave every block whole. */
 static void host_function(void)
 {
     void *copied = memset(malloc(4 * MIB), 2, 4 * MIB);
@@ -647,8 +647,8 @@ static void host_function(void)
     CHECK(cuMemFreeHost(registered_of_host_function));
 }
 
-/* What the driver does not unmap is the program's yet, with its bytes: two parts of a block of 16
- * MiB, which `commit = lazy` maps one by one. */
+/* Memory that the driver does not unmap is still the program's, with its bytes: two parts of a
+ * block of 16 MiB, which `commit = lazy` maps one by one. */
 static void refused_free(void)
 {
     for (unsigned nth = 1; nth <= 2; nth++) {

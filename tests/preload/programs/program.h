@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the test programs share: scenarios by name, checked calls, a context, and a gate that holds
+/* Shared by the test programs: scenarios by name, checked calls, a context, and a gate that holds
  * a stream until the program opens it. */
 #ifndef PROGRAM_H
 #define PROGRAM_H

@@ -78,7 +78,7 @@ static void show_sync_memops(CUdeviceptr at)
     }
 }
 
-/* What is asked of other kinds of memory. */
+/* Questions about other kinds of memory. */
 static void show_others(CUdeviceptr at, size_t bytes)
 {
     CUmem_range_attribute mostly = CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY;

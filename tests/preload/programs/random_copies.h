@@ -8,7 +8,7 @@
 #define MOST_ROWS 9
 #define MOST_PLANES 3
 
-/* What one copy is between. */
+/* The two ends of a copy. */
 struct copy {
     struct block *to, *from;
     size_t to_at, from_at, bytes;

@@ -52,7 +52,7 @@ static inline size_t smaller(const struct block *a, const struct block *b)
     return a->bytes < b->bytes ? a->bytes : b->bytes;
 }
 
-/* What a launch of the graph would do in a stream: a copy, a set or a kernel. */
+/* The effect of a launch of the graph in a stream: a copy, a set or a kernel. */
 static inline CUresult captured_step(const struct parts *parts, CUstream s)
 {
     struct block *a = part(parts), *b = part(parts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the CPU does to host blocks of the random program by other ways than its own instructions:
+/* Ways of the CPU to use host blocks of the random program besides its own instructions:
  * host functions in the order of a stream, and system calls. */
 #ifndef RANDOM_HOST_H
 #define RANDOM_HOST_H

@@ -123,7 +123,7 @@ static inline bool large_heap(const struct block *b)
     return b->kind == HEAP && b->bytes > (size_t)1 << 20;
 }
 
-/* What a program makes on the device and brings to the host. */
+/* Memory that a program makes on the device and brings to the host. */
 static inline void make_and_copy(const struct block *b, const struct block *twin, struct stream *s)
 {
     CUdeviceptr to = address(b, 0);

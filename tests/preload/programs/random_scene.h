@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the random program is made of: dice, blocks, streams, and the order that keeps every one of
+/* Parts of the random program: dice, blocks, streams, and the order that keeps every one of
  * its steps defined: before a stream touches a block it waits for the stream that touched it last,
  * and the CPU waits before it touches memory that a stream may use. */
 #ifndef RANDOM_SCENE_H
@@ -95,7 +95,7 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char *format,
     va_end(list);
 }
 
-/* What calls may have borrowed of a thread, and not given back. */
+/* State of a thread that calls may have borrowed and not given back. */
 static inline void tell_thread(void)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;

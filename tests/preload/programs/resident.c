@@ -25,7 +25,7 @@ static long resident_of(pid_t pid)
     return kib / 1024;
 }
 
-/* What the process has once libzc has had the chance to give something back: as soon as that is not
+/* Resident memory once libzc has had the chance to give something back: as soon as that is not
  * more than `enough`, or at last. */
 static long settled(CUdeviceptr d, long enough)
 {
@@ -87,7 +87,8 @@ static void fill_and_free(char **blocks, CUdeviceptr d)
         free(blocks[i]);
 }
 
-/* What a program copied once and freed, as a model's weights, is given back while it goes on. */
+/* Memory that a program copied once and freed, as a model's weights, is given back while it goes
+ * on. */
 static void copied_once(void)
 {
     char *blocks[BLOCKS];
@@ -199,7 +200,7 @@ static void keep(int n)
     EXPECT(p[n] == 1);
 }
 
-/* What was copied and freed just before the workers start. */
+/* Memory copied and freed just before the workers start. */
 static void workers_after(void)
 {
     char *blocks[BLOCKS];

@@ -68,7 +68,7 @@ static int run_rounds(int argc, char **argv, int (*run)(int argc, char **argv))
             status = run(count, words);
         if (status != 0)
             return status;
-        malloc_trim(0); /* What stays resident is what is in use. */
+        malloc_trim(0); /* So that resident memory is memory in use. */
         printf("round over\n");
         fflush(stdout);
     }

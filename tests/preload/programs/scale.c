@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
+/* The cost of a call among many blocks; argv[1] is their number.  A child makes them; its parent
  * then lets it request, copy, launch and free a few step by step, and prints how many instructions
  * libzc took for each, for a question about a pool after as many were destroyed, and for telling of
  * a kernel that failed before; with "deferred" among blocks that were freed.  With
@@ -54,7 +54,7 @@ static void after_frees(size_t count)
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     for (size_t i = 0; i < count; i++)
         CHECK(cuMemAlloc(&all[i], size + 512 * i));
-    fill(all[0], 1, 8, NULL); /* What waits for the first launch is done. */
+    fill(all[0], 1, 8, NULL); /* Does all that waits for the first launch. */
     gate_close(&gate, stream);
     for (size_t i = 0; i < count; i++)
         CHECK(cuMemFreeAsync(all[i], stream));
@@ -114,7 +114,7 @@ static void child(size_t count)
     start_gpu(0);
     for (size_t i = 0; i < count; i++)
         CHECK(cuMemAlloc(&all[i], size_of_nth(i)));
-    fill(all[0], 1, 8, NULL); /* What waits for the first launch is done. */
+    fill(all[0], 1, 8, NULL); /* Does all that waits for the first launch. */
     for (size_t i = 0; i <= FEW; i++) {
         if (i == 1)
             stop();
@@ -206,7 +206,7 @@ static int staged(size_t count)
     return 0;
 }
 
-/* Where libzc's code is in a process. */
+/* Finds libzc's code in a process. */
 static void find_code(pid_t pid, unsigned long long *from, unsigned long long *to)
 {
     char path[64], line[512];
@@ -387,7 +387,7 @@ int main(int argc, char **argv)
     to_stop(pid);
     find_code(pid, &from, &to);
     for (size_t i = 0; i < (argc > 2 ? 4 : sizeof(phases) / sizeof(phases[0])); i++) {
-        if (i > 0) /* What comes first is not counted. */
+        if (i > 0) /* The first ones are not counted. */
             go_on(pid);
         printf("%s %zu\n", phases[i], count_steps(pid, from, to));
     }

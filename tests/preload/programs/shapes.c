@@ -9,7 +9,7 @@
 #include "program.h"
 
 #define SIZE (((size_t)1 << 18) - 300)
-#define MIDDLE ((size_t)64 << 10) /* Where copies begin in a block. */
+#define MIDDLE ((size_t)64 << 10) /* Offset of copies in a block. */
 
 static const size_t pitch = 512, rows = 8, endless = SIZE_MAX, widest = INT32_MAX;
 static CUcontext context;

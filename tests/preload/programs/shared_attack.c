@@ -49,7 +49,7 @@ static void emptied(void)
     free(alone);
 }
 
-/* What can't be mapped over a block leaves its content. */
+/* A mapping over a block that fails leaves its content. */
 static void unmappable(void)
 {
     struct pair p = aligned_pair(SIZE, UNIT, 1);

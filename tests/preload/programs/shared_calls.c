@@ -25,7 +25,7 @@ static void sets(void)
     give_back(p);
 }
 
-/* What no memory takes: elements and rows that overlap, and addresses of nobody's. */
+/* Calls that no memory takes: elements and rows that overlap, and addresses of nobody's. */
 static void malformed(void)
 {
     struct pair p = filled_pair(SIZE, 1);
@@ -224,7 +224,7 @@ static void waiting_set(void)
     give_back(p);
 }
 
-/* What other streams copy while one captures.  It is not for them to end the capture. */
+/* Copies of other streams while one captures.  It is not for them to end the capture. */
 static void beside_a_capture(void)
 {
     struct pair p = filled_pair(SIZE, 1);
@@ -414,7 +414,7 @@ static void reached(void)
     free(h);
 }
 
-/* What the driver reads and writes by itself lies in h, in pages that both sides show. */
+/* Memory that the driver reads and writes by itself lies in h, in pages that both sides show. */
 static void driver_in_h(void)
 {
     struct parameters {

@@ -44,7 +44,7 @@ static void copied(CUdeviceptr d, const unsigned char *h, unsigned seed)
     EXPECT(sees(d, 0, SIZE, seed));
 }
 
-/* What the driver says of a device block. */
+/* The driver's answers about a device block. */
 static void asked(CUdeviceptr d)
 {
     unsigned type = 0, mapped = 0;
@@ -223,7 +223,7 @@ static void captured(void)
     free(h);
 }
 
-/* What the pool can't hold goes in a call that waits anyway. */
+/* Blocks that the pool can't hold go in a call that waits anyway. */
 static void too_much(void)
 {
     CUdeviceptr other;

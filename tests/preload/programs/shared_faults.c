@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the CPU does to host blocks of pairs without a call of CUDA's: reading, writing, signals,
+/* Uses of host blocks of pairs by the CPU without a call of CUDA's: reading, writing, signals,
  * system calls, threads. */
 #include <fcntl.h>
 #include <pthread.h>

@@ -140,7 +140,7 @@ static bool readable(const void *page)
 static const struct job {
     const char *name;
     void (*run)(void);
-    enum { NOTHING, ALONE, PAIR } before; /* What the host block is at first. */
+    enum { NOTHING, ALONE, PAIR } before; /* The host block at first. */
 } jobs[] = {{"get", get, NOTHING},
             {"free", put_back, ALONE},
             {"realloc", resize, ALONE},

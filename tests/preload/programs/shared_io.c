@@ -12,7 +12,7 @@
 
 #define N ((size_t)8192) /* Bytes of a transfer, half of them in each of two pages of the pair. */
 
-/* What calls take for their buffer: two parts, a message of them, a stream on a copy of fd. */
+/* Buffers of calls: two parts, a message of them, a stream on a copy of fd. */
 struct means {
     struct iovec parts[2];
     struct mmsghdr many;
@@ -140,7 +140,7 @@ static void reads(void)
     }
 }
 
-/* What else the kernel fills: the sender's name and its length, in two pages. */
+/* Other memory that the kernel fills: the sender's name and its length, in two pages. */
 static void names(void)
 {
     struct pair p = new_pair(SIZE);

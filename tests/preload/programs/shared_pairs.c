@@ -44,7 +44,7 @@ static void kept(void)
     give_back(p);
 }
 
-/* What the CPU wrote to h is thrown away, and d copied back. */
+/* Writes of the CPU to h are thrown away, and d is copied back. */
 static void copied_back(void)
 {
     struct pair p = filled_pair(SIZE, 1);

@@ -67,7 +67,7 @@ static void behind(void)
     give_back(p);
 }
 
-/* What kernels write into h is there for the copies behind them, and for the CPU. */
+/* Writes of kernels into h are there for the copies behind them, and for the CPU. */
 static void written(void)
 {
     struct pair p = filled_pair(SIZE, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the scenes with pairs share: blocks with patterns, and kernels that read and write them. */
+/* Shared by the scenes with pairs: blocks with patterns, and kernels that read and write them. */
 #ifndef SHARED_SCENE_H
 #define SHARED_SCENE_H
 
@@ -140,7 +140,7 @@ static inline void gpu_paint(CUdeviceptr d, size_t from, size_t n, unsigned seed
     CHECK(try_kernel(PAINT, d, from, n, seed, NULL, NULL));
 }
 
-/* What a kernel sees in d. */
+/* A kernel's view of d. */
 static inline bool gpu_sees(CUdeviceptr d, size_t from, size_t n, unsigned seed)
 {
     int result = -1;
@@ -149,7 +149,7 @@ static inline bool gpu_sees(CUdeviceptr d, size_t from, size_t n, unsigned seed)
     return result == 1;
 }
 
-/* What a copy brings from d, to memory that no rule can place. */
+/* The bytes that a copy brings from d, to memory that no rule can place. */
 static inline bool copy_sees(CUdeviceptr d, size_t from, size_t n, unsigned seed)
 {
     static unsigned char seen[16 * MIB];

@@ -13,7 +13,7 @@ static void *pinned;
 static char *pages;
 static char bytes[4096];
 
-/* Where calls put what nobody wants. */
+/* Output of calls that nobody wants. */
 static union {
     float ms;
     size_t size;

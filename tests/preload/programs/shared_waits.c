@@ -18,7 +18,7 @@
 #define BUFFER ((size_t)200) /* Bytes that a call may fill. */
 #define LINK "/proc/self/cwd"
 
-/* What the calls are given, all of it in the pair. */
+/* Arguments of the calls, all of them in the pair. */
 struct waits {
     struct pollfd *fds; /* In two pages. */
     fd_set *set;

@@ -161,7 +161,7 @@ static void other_ptrace(pid_t parent, unsigned char *to)
     _exit(done ? 0 : 1);
 }
 
-/* Where the host allows no process to write another's memory, all is written here. */
+/* On a host that allows no process to write another's memory, all is written here. */
 static bool by_other(unsigned char *to, void (*write_to)(pid_t parent, unsigned char *to))
 {
     int status = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the programs that time something have in common: the driver's functions that they call, a
+ * Shared by the programs that time something: the driver's functions that they call, a
  * clock, and medians.
  *
  * DRIVER(X), which the program defines first, lists these functions; COMMON_CALLS is part of it.

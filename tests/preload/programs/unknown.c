@@ -133,7 +133,7 @@ static void *open_later(void *gate)
     return NULL;
 }
 
-/* What is in front of the call in its stream takes its time, and no call tells what it waits for.
+/* Work in front of the call in its stream takes its time, and no call tells what it waits for.
  */
 static void make_busy(struct gate *gate, CUstream stream)
 {

@@ -50,7 +50,7 @@ static void keep_view(struct sim_view *view, const struct sim_mapping *m)
     sim_maps_free(&maps);
 }
 
-/* What is removed from a file is gone for everybody who maps it, wherever, but the GPU, which keeps
+/* Bytes removed from a file are gone for everybody who maps it, wherever, but the GPU, which keeps
  * the pages (measured on an H200). */
 static void keep_registered(const struct sim_mapping *m)
 {

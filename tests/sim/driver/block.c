@@ -205,7 +205,7 @@ static CUresult resolve_cpu_only(const struct sim_block *b, CUdeviceptr va, size
     return CUDA_SUCCESS;
 }
 
-/* Where the GPU finds a byte of a block. */
+/* The GPU's address of a byte of a block. */
 static char *storage_of(const struct sim_block *b, CUdeviceptr va, int device)
 {
     if (b->kind != SIM_VMM)
@@ -261,7 +261,7 @@ static struct sim_block *page_mate(CUdeviceptr va)
     return b && (b->kind == SIM_DEVICE || b->kind == SIM_POOLED) ? b : NULL;
 }
 
-/* What the kernel of `device` finds behind an address; NULL is a page fault. */
+/* The memory of a kernel of `device` behind an address; NULL is a page fault. */
 static void *gpu_view(CUdeviceptr va, int device, bool write)
 {
     struct sim_block *b = sim_block_find(va);

@@ -56,7 +56,7 @@ int sim_driver_version(void);
 #define SIM_FUTURE_NODE 99   /* CUgraphNodeType: as a copy. */
 #define SIM_FUTURE_FLAG 256u /* Of cuStreamWriteValue: means nothing. */
 
-/* What a NULL stream means in the call that the thread is in. */
+/* The meaning of a NULL stream in the call that the thread is in. */
 CUstream sim_default_stream(void);
 
 #define SIM_ENTRY(symbol, body, when_, stream_, params, args)                                      \

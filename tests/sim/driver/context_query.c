@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program asks of its context, and peer access between contexts. */
+/* Questions of a program about its context, and peer access between contexts. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -24,7 +24,7 @@ struct failure {
     char name[];          /* entry point */
 };
 
-/* What is to happen before a call. */
+/* Actions before a call. */
 static const char *_Atomic awaited;
 static void (*then)(void);
 

@@ -432,7 +432,7 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
     return r;
 }
 
-/* What the legacy stream of another context has to do now comes before what `stream` is given from
+/* Work of the legacy stream of another context comes before what `stream` is given from
  * here on; `back`: the other way round. */
 static void join(struct sim_stream *stream, struct sim_stream *legacy, bool back)
 {

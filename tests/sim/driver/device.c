@@ -104,7 +104,7 @@ static int environment(const char *name, int fallback, int low, int high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* What all processes have of each device, in the file of that name; NULL without one. */
+/* Memory that all processes have of each device, in the file of that name; NULL without one. */
 static size_t *devices_beside(const char *name)
 {
     const size_t bytes = SIM_MAX_DEVICES * sizeof(size_t);

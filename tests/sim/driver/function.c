@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program asks about kernels: attributes, names, parameters, occupancy. */
+/* Questions of a program about kernels: attributes, names, parameters, occupancy. */
 #include "launch.h"
 
 static CUresult attribute(int *value, CUfunction_attribute attr, const void *handle)

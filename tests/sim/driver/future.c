@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the driver of the next CUDA may have that libzc does not know: functions that no header
+ * Parts of the next CUDA's driver that libzc does not know: functions that no header
  * names, found by all routes.  Here those that no body could tell from others; the rest are
  * cuMemcpyFutureAsync, cuLaunchFutureFunc and cuStreamBeginFutureCapture, beside what they do.
  */

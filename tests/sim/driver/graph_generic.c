@@ -181,6 +181,6 @@ SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     CUresult r = work_of(&work, p);
     if (r != CUDA_SUCCESS)
         return r;
-    sim_device_wait(-1); /* What was launched keeps what it had. */
+    sim_device_wait(-1); /* Launched work keeps its arguments. */
     return sim_node_set_work(n, &work);
 }

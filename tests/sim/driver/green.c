@@ -11,7 +11,7 @@
 
 #define PART 8 /* multiprocessors that a part of an H200 is a multiple of */
 
-/* What CUdevResourceDesc points to. Never freed: no call ends one. */
+/* The target of CUdevResourceDesc. Never freed: no call ends one. */
 struct desc {
     int device;
     unsigned count; /* multiprocessors */

@@ -9,7 +9,7 @@
 /* Device mappings switch ATS off for all of so many bytes (uvm_mmu.h of the kernel's driver). */
 #define SIM_ATS_GRANULE ((size_t)512 << 20)
 
-/* What a machine does wrong: words of SIM_WRONG (sim.h). */
+/* Faults of a machine: words of SIM_WRONG (sim.h). */
 enum sim_wrong { SIM_PARTED, SIM_UPGRADE, SIM_SERVED, SIM_FLAG, SIM_REFUSED, SIM_WRONGS };
 
 bool sim_wrong(enum sim_wrong what);
@@ -24,7 +24,7 @@ bool sim_hmm_attribute(int attribute, int *value);
 /* Whether kernels and copies of a device reach memory that nobody gave to the driver. */
 bool sim_reaches_all(int device);
 
-/* Where they find such memory, by the CPU's page table and with its rights; NULL where the GPU
+/* Their address of such memory, by the CPU's page table and with its rights; NULL where the GPU
  * looks into its own table instead (a granule of ATS in which it has mappings). */
 char *sim_system_view(CUdeviceptr va, int device);
 

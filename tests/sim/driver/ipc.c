@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a handle holds. */
+/* The content of a handle. */
 struct ipc {
     char mark[16];  /* "simulated GPU" */
     long pid;       /* process that made it */

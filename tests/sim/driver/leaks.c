@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is still live, by class: sim_leaks, and SIM_LEAKS, the file that gets "class count" lines at
+/* Live objects, by class: sim_leaks, and SIM_LEAKS, the file that gets "class count" lines at
  * exit. */
 #include "../sim.h"
 #include "array.h"

@@ -250,7 +250,7 @@ SIM_API_PTSZ(cuMemDiscardBatchAsync,
 }
 #endif
 
-/* Where a managed block was sent, or a page of the host. */
+/* The last destination of a managed block or of a page of the host. */
 static CUresult location_at(CUdeviceptr va, size_t count, CUmemLocation *out)
 {
     const struct sim_block *b = managed(va, count);

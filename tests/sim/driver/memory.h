@@ -7,7 +7,7 @@
 #include "driver.h"
 #include "view.h"
 
-/* What a block is. */
+/* Kinds of blocks. */
 enum sim_kind {
     SIM_DEVICE,     /* cuMemAlloc, cuMemAllocPitch */
     SIM_POOLED,     /* cuMemAllocAsync, cuMemAllocFromPoolAsync, graph allocation nodes */
@@ -135,7 +135,7 @@ void sim_block_free(struct sim_block *block);
 /* Frees all memory of a context. */
 void sim_memory_context_end(struct sim_context *ctx);
 
-/* What a copy may do at an address. */
+/* The rights of a copy at an address. */
 struct sim_place {
     char *pointer;              /* where the bytes are for the CPU */
     enum sim_traffic_kind kind; /* as CUPTI would say */

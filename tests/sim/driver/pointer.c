@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program asks about an address: cuPointerGetAttribute and friends (CUDA driver API,
+/* Questions of a program about an address: cuPointerGetAttribute and friends (CUDA driver API,
  * "Unified Addressing"). */
 #include "memory.h"
 #include "host_slab.h"
@@ -95,7 +95,7 @@ static struct sim_range mapping_of(const struct sim_block *b)
     return (struct sim_range){base, (b->va + b->size - base + page - 1) / page * page};
 }
 
-/* What was allocated: a mapping's reservation, else the block. */
+/* The allocation: a mapping's reservation, else the block. */
 static struct sim_range range_of(const struct sim_block *b)
 {
     return b->kind == SIM_VMM ? sim_reservation_of(b->va) : (struct sim_range){b->va, b->size};

@@ -47,7 +47,7 @@ CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *s, int device)
     return is_empty(s) ? CUDA_SUCCESS : find_target(s, device, &place);
 }
 
-/* What a guarded fill needs. */
+/* Needs of a guarded fill. */
 struct fill {
     const CUDA_MEMSET_NODE_PARAMS *shape; /* extent and value */
     char *bytes;                          /* first byte */

@@ -237,7 +237,7 @@ SIM_API_PTSZ(cuStreamQuery, (CUstream handle), (handle))
     return s == s->ctx->legacy && blocking_pending(s->ctx) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-/* What a stream is may be asked while another one captures, but the question ends a capture that
+/* Questions about a stream are allowed while another one captures, but they end a capture that
  * the stream itself is in (measured on an H200). */
 static CUresult find_to_ask(CUstream handle, struct sim_stream **out)
 {

@@ -16,7 +16,7 @@ struct sim_node;
 struct sim_bodies;
 struct sim_batch;
 
-/* What one operation does. The first values equal CUgraphNodeType, because captured work becomes
+/* Kinds of operations. The first values equal CUgraphNodeType, because captured work becomes
  * nodes. */
 enum sim_work_kind {
     SIM_WORK_KERNEL = CU_GRAPH_NODE_TYPE_KERNEL,

@@ -29,7 +29,7 @@ static char *va_base;
 static char *alias_base[SIM_MAX_DEVICES];
 static bool left_open; /* the CPU may have pages at addresses that are free again */
 
-/* What mapped device memory switches ATS off for is the driver's alone. */
+/* Only the driver has the memory that mapped device memory switches ATS off for. */
 static char *reserve(void)
 {
     size_t bytes = VA_SIZE + SIM_ATS_GRANULE;
@@ -51,7 +51,7 @@ CUresult sim_memory_start(void)
     if (!base)
         return CUDA_ERROR_OUT_OF_MEMORY;
     va_base = base;
-    /* What lies just before the first block is the driver's as well. */
+    /* Memory just before the first block is the driver's as well. */
     sim_ranges_give(&va_free, (uint64_t)(uintptr_t)base + SIM_PAGE, VA_SIZE - SIM_PAGE);
     return CUDA_SUCCESS;
 }

@@ -50,7 +50,7 @@ void sim_view_fork_prepare(void);
 void sim_view_fork_parent(void);
 void sim_view_fork_child(void);
 
-/* What a swap, or the making of a child, may need of the caller's stack. */
+/* Bytes of the caller's stack that a swap, or the making of a child, may need. */
 #define SIM_STACK_BYTES ((size_t)64 << 10)
 
 /* Pages that change from private to shared or back. */

@@ -116,7 +116,7 @@ static void swap_steps(struct sim_swap *s)
     }
 }
 
-/* Where the caller's own stack lies in the range, the swap runs on this one. Guarded by sim_lock.
+/* If the caller's own stack lies in the range, the swap runs on this one. Guarded by sim_lock.
  */
 static struct sim_swap *job;
 static ucontext_t caller, worker;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What each kind of queued operation does, and what it owns. */
+/* The kinds of queued operations: their effects, and what they own. */
 #include "copy.h"
 #include "event.h"
 #include "graph.h"

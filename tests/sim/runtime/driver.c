@@ -11,7 +11,7 @@
 struct rt_driver rt_driver;
 struct rt_streams rt_streams[2];
 
-/* Where one request's answer goes; NULL for a request whose answer is not used. */
+/* Destination of one request's answer; NULL for a request whose answer is not used. */
 struct request {
     const char *name;
     int version;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What nvcc's generated constructors register: binaries, their kernels and their variables.  A
+ * Registrations by nvcc's generated constructors: binaries, their kernels and their variables.  A
  * binary is loaded when one of its symbols is first needed, as with CUDA_MODULE_LOADING=LAZY.
  */
 #include "runtime.h"

@@ -125,7 +125,7 @@ struct rt_side {
     size_t x, y, z;
 };
 
-/* What a copy's kind says about its two sides; false for a value that is no kind. */
+/* The two sides that a copy's kind names; false for a value that is no kind. */
 bool rt_sides_of(enum cudaMemcpyKind kind, CUmemorytype *source_out, CUmemorytype *target_out);
 
 /* Describes a copy of width bytes x height rows x depth slices for the driver. */
