@@ -62,14 +62,14 @@ struct signature {
     unsigned count; /* Its arguments, ARGUMENTS + 1 while that is unknown. */
 };
 
-static uint64_t *slot_of(CUfunction f)
+static uint64_t *count_slot(CUfunction f)
 {
     return &launches.known[((uintptr_t)f >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 }
 
 static struct signature signature_of(CUfunction f)
 {
-    uint64_t known = __atomic_load_n(slot_of(f), __ATOMIC_RELAXED);
+    uint64_t known = __atomic_load_n(count_slot(f), __ATOMIC_RELAXED);
     if (known >> 8 != (uintptr_t)f)
         return (struct signature){f, false, ARGUMENTS + 1};
     return (struct signature){f, known & 128, known & 127};
@@ -78,7 +78,7 @@ static struct signature signature_of(CUfunction f)
 static void remember(const struct signature *s)
 {
     if (!((uintptr_t)s->f >> 56))
-        __atomic_store_n(slot_of(s->f), (uintptr_t)s->f << 8 | s->kernel * 128u | s->count,
+        __atomic_store_n(count_slot(s->f), (uintptr_t)s->f << 8 | s->kernel * 128u | s->count,
                          __ATOMIC_RELAXED);
 }
 

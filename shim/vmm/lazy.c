@@ -35,7 +35,7 @@ static ZC_OWN struct {
         int device;
         uint64_t ticks; /* When it came; 0: there is none. */
         uint64_t free;  /* Bytes. */
-        uint64_t taken; /* What the program held then: when that grows, less is free. */
+        uint64_t taken; /* Bytes that the program held then: when they grow, less is free. */
     } answer;           /* The driver's last one about free memory.  With the driver lock. */
 } lazy;
 

@@ -81,7 +81,8 @@ share_gpus() {
 beside() {
     mkdir -p "$BATS_TEST_TMPDIR/$1" # A policy of its own, which no other process overwrites.
     SIM_BESIDE=$BATS_TEST_TMPDIR/device ZC_LOG=$BATS_TEST_TMPDIR/$1.jsonl \
-        BATS_TEST_TMPDIR=$BATS_TEST_TMPDIR/$1 under_policy "$2" timeout 60 "$program" "${@:3}" >"$BATS_TEST_TMPDIR/$1.out" \
+        BATS_TEST_TMPDIR=$BATS_TEST_TMPDIR/$1 under_policy "$2" \
+            timeout 60 "$program" "${@:3}" >"$BATS_TEST_TMPDIR/$1.out" \
         2>"$BATS_TEST_TMPDIR/$1.err" &
 }
 

@@ -445,7 +445,7 @@ static bool is_readable(const void *p)
     return can;
 }
 
-/* What lies in an extent moves with its pages, and what is given back is gone. */
+/* Bytes of an extent move with its pages, and what is given back is gone. */
 static void memory_is_backed_moved_and_given_back(void **state)
 {
     (void)state;
@@ -472,7 +472,7 @@ static void memory_is_backed_moved_and_given_back(void **state)
     zc_heap_bury(b);
 }
 
-/* Where the kernel has unmapped the target, and another thread maps something there, it is lost. */
+/* Once the kernel has unmapped the target, and another thread maps something there, it is lost. */
 static void pages_that_do_not_move_stay_and_their_target_is_whole_or_said_lost(void **state)
 {
     static const struct {

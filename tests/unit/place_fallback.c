@@ -484,7 +484,7 @@ static void requests_for_host_memory_get_what_they_may_be(void **state)
     }
 }
 
-/* What the driver refuses to take back stays, and counts. */
+/* A block that the driver refuses to take back stays, and counts. */
 static void a_block_is_given_back_in_its_context_unless_that_is_gone(void **state)
 {
     static const struct {
