@@ -18,7 +18,7 @@ static struct {
     zc_launch_fn party[ZC_LAUNCH_PARTIES];
     uint32_t drains;           /* Calls of zc_launch_drain() and zc_launch_recheck().  Atomic. */
     uint32_t under_way;        /* Launches that the driver is being given.  Atomic. */
-    uint64_t known[FUNCTIONS]; /* struct signature of functions.  Atomic. */
+    uint64_t known[FUNCTIONS]; /* See known_of().  Atomic. */
 } launches;
 
 /* The calling thread's launch. */
@@ -54,33 +54,13 @@ CUresult zc_launch_prepare(const struct zc_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/* A function, as it is remembered: behind its last argument the driver writes a log of its own for
- * each question. */
-struct signature {
-    CUfunction f;
-    bool kernel;    /* It is a CUkernel. */
-    unsigned count; /* Its arguments, ARGUMENTS + 1 while that is unknown. */
-};
-
-static uint64_t *count_slot(CUfunction f)
+/* Of a function: its address, whether it is a CUkernel, and the number of its arguments.  Behind
+ * the last one the driver writes an error log of its own for each question. */
+static uint64_t *known_of(CUfunction f)
 {
     return &launches.known[((uintptr_t)f >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 }
-
-static struct signature signature_of(CUfunction f)
-{
-    uint64_t known = __atomic_load_n(count_slot(f), __ATOMIC_RELAXED);
-    if (known >> 8 != (uintptr_t)f)
-        return (struct signature){f, false, ARGUMENTS + 1};
-    return (struct signature){f, known & 128, known & 127};
-}
-
-static void remember(const struct signature *s)
-{
-    if (!((uintptr_t)s->f >> 56))
-        __atomic_store_n(count_slot(s->f), (uintptr_t)s->f << 8 | s->kernel * 128u | s->count,
-                         __ATOMIC_RELAXED);
-}
+#define IS_KERNEL 128u
 
 void zc_launch_forget(void)
 {
@@ -90,16 +70,18 @@ void zc_launch_forget(void)
 
 /* CUDA_ERROR_INVALID_VALUE behind the last argument, NOT_SUPPORTED where the driver tells nothing.
  */
-static CUresult argument_size(struct signature *s, size_t i, size_t *bytes_out)
+static CUresult argument_size(CUfunction f, size_t i, uint64_t *kernel, size_t *bytes_out)
 {
     size_t offset;
-    CUresult result = s->kernel ? CUDA_ERROR_INVALID_VALUE
-                                : zc_real.cuFuncGetParamInfo(s->f, i, &offset, bytes_out);
+    CUresult result =
+        *kernel ? CUDA_ERROR_INVALID_VALUE : zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_SUPPORTED)
         return result;
-    result = zc_real.cuKernelGetParamInfo((CUkernel)s->f, i, &offset, bytes_out);
-    s->kernel |= result == CUDA_SUCCESS;
-    return result == CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+    result = zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out);
+    if (result != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    *kernel = IS_KERNEL;
+    return result;
 }
 
 static void words_in(const char *memory, size_t bytes, void (*word)(uint64_t, void *), void *arg)
@@ -137,17 +119,19 @@ bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void
         return false;
     if (!launch->arguments && launch->extra)
         return words_of_extra(launch->extra, word, arg);
-    struct signature s = signature_of(launch->function);
-    unsigned i = 0;
-    for (; i < s.count && (result = argument_size(&s, i, &bytes)) == CUDA_SUCCESS; i++) {
+    uint64_t *slot = known_of(launch->function), known = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    known = known >> 8 == (uintptr_t)launch->function ? known : IS_KERNEL - 1;
+    uint64_t i = 0, count = known % IS_KERNEL, kernel = known & IS_KERNEL;
+    for (; i < count &&
+           (result = argument_size(launch->function, i, &kernel, &bytes)) == CUDA_SUCCESS;
+         i++) {
         if (i == ARGUMENTS || bytes > left || !launch->arguments)
             return false;
         words_in(launch->arguments[i], bytes, word, arg);
         left -= bytes;
     }
-    s.count = i;
     if (result == CUDA_ERROR_INVALID_VALUE)
-        remember(&s);
+        __atomic_store_n(slot, (uintptr_t)launch->function << 8 | kernel | i, __ATOMIC_RELAXED);
     return result != CUDA_ERROR_NOT_SUPPORTED;
 }
 
