@@ -146,24 +146,19 @@ static CUresult vmm_retreat(const struct zc_block *block, enum zc_fn fn, bool ke
     return result == CUDA_SUCCESS ? zc_grow_materialize(block, fn) : result;
 }
 
-#define NAMED 4 /* Most blocks in a message. */
-
-/* Blocks of a rule whose last launches have not ended. */
 struct given {
     int rule;
     uint64_t ended;
-    unsigned count;
     struct zc_text text;
 };
 
+/* Adds a block of a rule, if its last launch has not ended. */
 static void list_given(struct zc_block *b, void *arg)
 {
     struct given *g = arg;
     const struct zc_vmm *v = b->place == ZC_PLACE_VMM && b->rule == g->rule ? zc_move_of(b) : NULL;
-    if (!v || __atomic_load_n(&zc_movable(v)->mark, __ATOMIC_RELAXED) <= g->ended)
-        return;
-    if (g->count++ < NAMED)
-        zc_text_fmt(&g->text, "%sblock %U (%B at %x), site %X", g->count > 1 ? ", " : "", b->id,
+    if (v && __atomic_load_n(&zc_movable(v)->mark, __ATOMIC_RELAXED) > g->ended)
+        zc_text_fmt(&g->text, "%sblock %U (%B at %x), site %X", g->text.len ? ", " : "", b->id,
                     b->size, b->base, zc_site_id(b->site));
 }
 
@@ -181,10 +176,8 @@ static void vmm_diagnose(void)
         const struct zc_rule *rule = &policy->rules[i];
         if (rule->spill != ZC_SPILL_FETCH)
             continue;
-        struct given g = {(int)i, zc_mark_ended(), 0, zc_text_on(list, sizeof(list))};
+        struct given g = {(int)i, zc_mark_ended(), zc_text_on(list, sizeof(list))};
         zc_block_each(list_given, &g);
-        if (g.count > NAMED)
-            zc_text_fmt(&g.text, " and %u more", g.count - NAMED);
         zc_refusal_count(policy, rule);
         zc_message(
             ZC_ERROR, "refused",
@@ -192,8 +185,8 @@ static void vmm_diagnose(void)
             "rule %s (%s:%u), or reaches one by other addresses than the arguments of its "
             "launch: 'spill = fetch' is the promise that none does; say 'spill = move' there; %s%s",
             rule->name, policy->file, rule->line,
-            g.count ? "launches that have not ended were given "
-                    : "no launch that has not ended was given one",
+            g.text.len ? "launches that have not ended were given "
+                       : "no launch that has not ended was given one",
             zc_text_cstr(&g.text));
     }
 }
