@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libzc's own memory.  It never comes from malloc, so it can be used inside malloc and in signal
- * handlers. */
+/* libzc's own memory, never from malloc: it can be used inside malloc and in signal handlers. */
 #pragma once
 
 #include <stdbool.h>

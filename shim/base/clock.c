@@ -73,8 +73,7 @@ uint64_t zc_ticks_slow(void)
     return counter ? read_counter() : clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Takes the best of a few readings: a thread preempted between the two clocks reads a wrong
- * pair. */
+/* Takes the best of a few readings: a thread preempted between both clocks misreads. */
 static struct pair read_pair(void)
 {
     struct pair best = {0, 0};

@@ -5,8 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The order of locks: a thread may only take a later one than those it holds.  Each lock has its
- * own rank. */
+/* The order of locks, one rank each: a thread may only take a later one than those it holds. */
 enum zc_lock_rank {
     ZC_RANK_DRIVER, /* driver/lock.h.  Held while the driver is called. */
     ZC_RANK_ACCESS, /* Address ranges and their rights.  Held while the driver is called. */
@@ -54,8 +53,7 @@ void zc_lock_drop(struct zc_lock *lock);
 /* Whether the calling thread holds a lock, or is taking one. */
 bool zc_lock_held(void);
 
-/* Forgets the holders of all locks.  For the child of fork(2), whose other threads no longer
- * exist. */
+/* Forgets the holders of all locks, for the child of fork(2), which has no other threads. */
 void zc_lock_reset_all(void);
 
 /* The same without a rank, on a word that is 0 while it is free.  Only where no handler can

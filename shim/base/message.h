@@ -21,8 +21,7 @@ void zc_message(enum zc_severity severity, const char *code, const char *fmt, ..
 /* The same at once, as an error, also without a sink. */
 void zc_message_urgent(const char *code, const char *fmt, ...);
 
-/* True for the first caller with a code, false for all others: for messages that appear once a
- * process. */
+/* True for the first caller with a code only: for messages that appear once a process. */
 bool zc_message_first(const char *code);
 
 /* Checks whether descriptor 2 is open.  Called when libzc is loaded. */

@@ -11,8 +11,7 @@
 #include "host/pinned.h"
 #include "memory/workers.h"
 
-/* Sends one part of the copy through a slot.  Without a slot the driver copies it, and the call
- * waits. */
+/* Sends one part of the copy through a slot.  Without a slot the driver copies it. */
 static CUresult staged_send_part(const struct zc_copy *c, size_t at, size_t n)
 {
     unsigned slot = zc_ring_take();

@@ -26,8 +26,7 @@ CUresult zc_context_enter(CUcontext context, bool *entered);
 /* A device's primary context; NULL unless it is active. */
 CUcontext zc_context_primary(int device);
 
-/* Returns an event recorded on the stream now, which the caller destroys; NULL if the driver
- * refuses. */
+/* Records an event on the stream, which the caller destroys; NULL if the driver refuses. */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
 
 /* The same for a stream of the current context. */

@@ -78,8 +78,7 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
     return result;
 }
 
-/* The live block that libzc made and that contains an address, if it is host memory to the
- * program. */
+/* The live block of libzc's that contains an address, if the program takes it for host memory. */
 static struct zc_block *hosted(const void *p)
 {
     struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
@@ -198,8 +197,7 @@ ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int
     return CUDA_SUCCESS;
 }
 
-/* With unified addressing all pinned memory of the driver is mapped, and reports that
- * (measured). */
+/* With unified addressing all pinned memory is mapped, and reports that (measured). */
 ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
 {
     const struct zc_block *block = hosted(p);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Starts libzc at the first CUDA call, ends it with the process, and starts it anew in a forked
- * child. */
+/* Starts libzc at the first CUDA call and anew in a forked child; ends it with the process. */
 #include "hook/process.h"
 
 #include <dlfcn.h>

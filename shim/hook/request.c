@@ -85,8 +85,7 @@ static void log_alloc(const struct zc_block *block, const struct zc_request *req
     zc_log_alloc(block, &line);
 }
 
-/* Pages that the place has mapped from the last byte of a block on; 0 if the block uses all of
- * them. */
+/* Pages that the place has mapped from a block's last byte on; 0 if the block uses them all. */
 static uint32_t pages_behind(const struct zc_backing *b, size_t size)
 {
     CUdeviceptr end = b->base + b->room + ZC_BLOCK_PAGE - 1;

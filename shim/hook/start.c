@@ -5,8 +5,8 @@
 #include "driver/unknown.h"
 #include "ledger/counters.h"
 
-/* The first successful cuInit starts libzc; processes that only look for a driver are not
- * affected. */
+/* The first successful cuInit starts libzc; a process that only looks for a driver is left alone.
+ */
 ZC_BODY(cuInit, (unsigned int flags))
 {
     uint64_t begun = zc_counters_begin_start();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Extents of the host heap: carved out of the reserved range, pooled, given back.  Used only by the
- * heap. */
+/* Extents of the host heap, which alone uses them: carved out of its range, pooled, given back. */
 #pragma once
 
 #include "host/heap.h"
@@ -35,8 +34,7 @@ static inline uint64_t zc_extent_units(uint64_t bytes)
 
 /* The functions below are called with the heap's lock held, unless they say otherwise. */
 
-/* Addresses for `units` units, with use NONE and a record of its own.  NULL if the range is
- * full. */
+/* Addresses for `units` units, with use NONE and an own record.  NULL if the range is full. */
 struct zc_extent *zc_extent_carve(uint32_t units);
 
 /* Takes back addresses without memory. */
@@ -70,8 +68,7 @@ struct zc_extent *zc_extent_oldest(bool pinned, bool no_reuse);
  * False if the kernel refuses. */
 bool zc_extent_back(const struct zc_extent *extent, uint32_t first);
 
-/* Chooses 4 KiB or huge pages for memory of the extent that is not touched yet.  Without the
- * lock. */
+/* Chooses 4 KiB or huge pages for untouched memory of the extent.  Without the lock. */
 void zc_extent_pages(struct zc_extent *extent, bool small);
 
 /* Touches the bytes [from, to) of fresh memory, if they are many enough to be worth starting

@@ -147,8 +147,7 @@ static uint64_t pool_most(void)
     return room < most ? room : most;
 }
 
-/* True if the host, or a control group, is short of the memory that the pool keeps.  Under the
- * lock. */
+/* True if the host, or a control group, lacks the memory that the pool keeps.  Under the lock. */
 static bool short_of_memory(void)
 {
     static uint64_t asked, spare;

@@ -29,8 +29,7 @@ struct zc_maps_mapping {
     char name[ZC_MAPS_NAME]; /* As in proc_pid_maps(5); "?" if it is longer, "" for none. */
 };
 
-/* The mapping that contains an address.  False if there is none, and without /proc.  Keeps
- * errno. */
+/* The mapping that contains an address.  False without one, or without /proc.  Keeps errno. */
 bool zc_maps_find(uint64_t address, struct zc_maps_mapping *out);
 
 /* True if zc_maps_find() reads the text of /proc/self/maps, which takes up to some milliseconds,

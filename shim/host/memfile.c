@@ -125,8 +125,7 @@ static bool map_private(const struct zc_extent *e, char *view, size_t from, size
     return false;
 }
 
-/* Under the heap's lock.  A private view is not mapped again: that would drop the pages that were
- * written. */
+/* Under the heap's lock.  A private view is not mapped again, which would drop written pages. */
 static bool make_private(struct zc_extent *e, size_t bytes)
 {
     size_t had = e->private_bytes, now = (bytes + ZC_HOST_UNIT - 1) & ~(ZC_HOST_UNIT - 1);

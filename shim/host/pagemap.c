@@ -157,8 +157,7 @@ static void pagemap_note(uintptr_t from, uintptr_t to, void *arg)
     p->others |= from != p->own;
 }
 
-/* A file of three pages, mapped privately as host/memfile.c does: read, written, and never
- * touched. */
+/* A file of three pages, mapped privately as in host/memfile.c: read, written, never touched. */
 static void pagemap_probe(void *arg)
 {
     size_t page = zc_page_end(1), n = 3 * page;

@@ -80,8 +80,7 @@ static uint64_t cfi_uleb(struct cursor *c)
     return cfi_leb(c, false);
 }
 
-/* The instructions of the CIE or FDE at an address, behind its length; none in the 64-bit
- * format. */
+/* The instructions of the CIE or FDE at an address, behind its length; none if in 64 bits. */
 static struct cursor entry_at(const uint8_t *at)
 {
     uint32_t length;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traffic: totals by flow, in one slot for each thread, and the recording of a transfer in all
- * counters. */
+/* Traffic: totals by flow, in a slot for each thread; records a transfer in all counters. */
 #include "ledger/traffic.h"
 
 #include <string.h>

@@ -75,8 +75,7 @@ static bool address_of(struct zc_walk *walk, const struct zc_cfi_place *place, u
     return true;
 }
 
-/* Removes AArch64's pointer authentication code; the instruction does nothing on CPUs without
- * it. */
+/* Removes AArch64's pointer authentication code; CPUs without it ignore the instruction. */
 static uint64_t strip_signature(uint64_t pc, bool is_signed)
 {
 #if defined(__aarch64__)

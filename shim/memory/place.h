@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places: where a block's pages are.  Each place has one row; place/fallback.c tries a rule's
- * list. */
+/* Places of blocks' pages, a row each; place/fallback.c tries those of a rule, in order. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives memory back that libzc keeps after the program freed it, when the driver is out of
- * memory. */
+/* Gives back memory that libzc kept when the program freed it, where the driver has none left. */
 #pragma once
 
 #include <stdbool.h>

@@ -7,8 +7,7 @@
 #include "shared/transfer.h"
 #include "vmm/grow.h"
 
-/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
- * open. */
+/* Looks both sides up in the ledger; asks the driver about addresses that the call leaves open. */
 void zc_copy_resolve(struct zc_copy *c);
 
 /* The driver refuses a side: pageable memory that the call names as device memory, though libzc has
