@@ -128,6 +128,52 @@ diagnose() {
     grep -q '^ZC_LEND_' shim/driver.def
 }
 
+@test "the page of limits names each request that no rule can place" {
+    tr -d '\n' <policy/api.def | grep -oE 'ZC_API\([^)]*(\([A-Z]+\)[^)]*)*ZC_FIT_LATER[^)]*\)' |
+        grep -oE '"[^)]*' | tr -d '" ' |
+        while read -r names; do
+            grep -qE "${names//,/|}" docs/limits.md || echo "$names"
+        done | no_findings "not in docs/limits.md:"
+    [[ $(grep -c ZC_FIT_LATER policy/api.def) -ge 7 ]]
+}
+
+# Each function of the library that may report a refused call, and words of its row on the page.
+refusals() {
+    cat <<'END'
+batch_diagnose the driver refuses them; a message names the rule
+batch_leave that can't be divided: batches
+copy_refused the driver refuses them; a message names the rule
+cuMemFreeAsync a free that the driver refuses
+cuMemGetHandleForAddressRange cuMemGetHandleForAddressRange
+diagnose_one A kernel that writes a block with `access = read` gets error 700
+name_rule cuStreamWriteValue, cuStreamWaitValue on `managed`
+unless_stuck ending the registration would wait for that stream for ever
+vmm_diagnose kernels that write a block of `spill = fetch`
+zc_diagnose_border two parts of registered memory (256 MiB each)
+zc_free_placed a free that the driver refuses
+zc_lazy_diagnose learning in the request that the device is full
+zc_pinned_forgo A call of a newer CUDA that may use such a block is refused
+zc_pinned_refuse the rest is refused with 801 and a message
+zc_pinned_yield or registering a part of a block, while a stream waits
+zc_shared_refused `spill = move` or `fetch`, or `shared`
+END
+}
+
+@test "the page of limits has a row for each kind of call that libzc may refuse" {
+    find shim -name '*.c' ! -path shim/hook/wrap.c | xargs awk '
+        /^ZC_BODY\(/ { name = $0; sub(/^[^(]*\(/, "", name); sub(/,.*/, "", name) }
+        /^[a-zA-Z].*\(.*[^;]$/ && !/^ZC_/ {
+            name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name)
+        }
+        /^ .*(zc_refusal_count|zc_diagnose|zc_diagnose_border|zc_pinned_refuse)\(/ {
+            print name
+        }' | sort -u | diff - <(refusals | cut -d ' ' -f 1 | sort) |
+        no_findings "functions that refuse calls (<), and those of refusals() here (>):"
+    while read -r function row; do
+        grep -qF "$row" docs/limits.md || echo "$function: $row"
+    done < <(refusals) | no_findings "rows that docs/limits.md lacks:"
+}
+
 @test "links and names of files in the pages lead to a file, and to a heading in it" {
     python3 - README.md ./*.md docs/*.md docs/*/*.md kernels/*.md tests/*/*.md <<'PYTHON' |
 import os, re, sys
