@@ -13,7 +13,7 @@
  */
 bool zc_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
-/* Waits for a thread that is about to end.  It spins, because waking up takes longer. */
+/* Waits for a thread that is about to end.  No cancellation point. */
 void zc_thread_end(pthread_t thread);
 
 /*
