@@ -27,7 +27,6 @@ void zc_life_close(void)
 void zc_life_child(void)
 {
     int state = __atomic_load_n(&zc_life_state, __ATOMIC_RELAXED);
-    life.starter = 0;
     life.inherited = life.inherited || state != ZC_LIFE_OFF;
     if (state != ZC_LIFE_PASS)
         __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);

@@ -60,11 +60,11 @@ const char *zc_log_program(void)
 
 const char *zc_log_script(char *text, size_t size)
 {
-    static const char *const interpreters[] = {"python", "pypy", "java", "julia",
-                                               "node",   "perl", "ruby", "lua"};
+    static const char *const interpreters[] = {"python", "pypy", "java", "julia", "node",
+                                               "perl",   "ruby", "lua",  NULL};
     bool interprets = false;
-    for (size_t i = 0; i < sizeof(interpreters) / sizeof(interpreters[0]); i++)
-        interprets |= strncmp(zc_log_program(), interpreters[i], strlen(interpreters[i])) == 0;
+    for (const char *const *name = interpreters; *name; name++)
+        interprets |= strncmp(zc_log_program(), *name, strlen(*name)) == 0;
     size_t n = zc_file_text("/proc/self/cmdline", text, size);
     const char *word = text, *end = text + n;
     do

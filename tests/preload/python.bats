@@ -93,6 +93,9 @@ END
     run -0 grep -ho '"file":"[^"]*"' on/*.jsonl
     [[ $output == *"\"file\":\"$SCENE\""* && $output == *'"file":"<made>"'* ]]
     [ "$(values meta python on/*.jsonl | sort -u)" = "$("$PYTHON" -V | cut -d ' ' -f 2)" ]
+    # Readers put the functions in place of the interpreter's frames.
+    [ "$(values site python on/*.jsonl | wc -l)" = \
+        "$(values site before_python on/*.jsonl | wc -l)" ]
 }
 
 @test "where nobody asks, sites are those without functions, which rules match in any case" {

@@ -109,6 +109,24 @@ static void a_code_is_printed_sixteen_times(void **state)
     assert_non_null(strstr(printed, "libzc: other\n"));
 }
 
+static void say_many_kinds(void)
+{
+    static char names[70][4];
+
+    for (int i = 0; i < 70; i++) {
+        snprintf(names[i], sizeof(names[i]), "%d", i);
+        for (int n = 0; n < 16; n++)
+            zc_message(ZC_WARN, names[i], "of kind %d", i);
+    }
+}
+
+static void sixty_three_codes_count_for_themselves_and_all_others_together(void **state)
+{
+    (void)state;
+    run_with_stderr(say_many_kinds);
+    assert_int_equal(lines(), 64 * 16);
+}
+
 static void say_long(void)
 {
     char *text = malloc(5001);
@@ -149,7 +167,10 @@ static void say_after_close(void)
     int fd;
 
     close(STDERR_FILENO);
+    errno = 4711;
     zc_message_init();
+    if (errno != 4711)
+        _exit(2);
     fd = mkstemp(name);
     unlink(name);
     zc_message(ZC_WARN, "test", "text");
@@ -243,6 +264,7 @@ static void say_to_what_takes_nothing(void)
     setrlimit(RLIMIT_CPU, &second);
     if (!forbid_from(SYS_write, 0, 0))
         _exit(77);
+    errno = EINTR; /* Of an earlier call. */
     zc_message(ZC_WARN, "test", "text");
     _exit(0);
 }
@@ -305,6 +327,7 @@ int main(void)
         cmocka_unit_test(a_message_is_one_line_with_the_librarys_name),
         cmocka_unit_test(terminal_escapes_and_newlines_of_a_name_are_not_printed),
         cmocka_unit_test(a_code_is_printed_sixteen_times),
+        cmocka_unit_test(sixty_three_codes_count_for_themselves_and_all_others_together),
         cmocka_unit_test(a_long_message_is_cut_and_still_a_line),
         cmocka_unit_test(first_is_true_once_a_code),
         cmocka_unit_test(nothing_is_written_when_stderr_was_closed_at_load),

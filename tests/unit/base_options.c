@@ -88,6 +88,21 @@ static void a_value_of_the_longest_path_is_kept(void **state)
     assert_string_equal(zc_options()->log, value);
 }
 
+static void values_are_kept_up_to_the_last_byte_of_their_store(void **state)
+{
+    static char value[16384 + 1];
+
+    (void)state;
+    memset(value, 'x', sizeof(value) - 1);
+    setenv("ZC_POLICY", value, 1);
+    assert_string_equal(zc_options_read()->policy, "");
+    value[sizeof(value) - 2] = 0;
+    setenv("ZC_POLICY", value, 1);
+    setenv("ZC_LOG", "x", 1);
+    assert_string_equal(zc_options_read()->policy, value);
+    assert_string_equal(zc_options()->log, "");
+}
+
 static void switches_know_four_words(void **state)
 {
     (void)state;
@@ -110,6 +125,8 @@ int main(void)
                                clean_environment),
         cmocka_unit_test_setup(a_value_that_no_path_can_have_is_ignored, clean_environment),
         cmocka_unit_test_setup(a_value_of_the_longest_path_is_kept, clean_environment),
+        cmocka_unit_test_setup(values_are_kept_up_to_the_last_byte_of_their_store,
+                               clean_environment),
         cmocka_unit_test_setup(switches_know_four_words, clean_environment),
     };
 

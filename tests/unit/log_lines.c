@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 
+#include "base/job.h"
 #include "base/path.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
@@ -71,6 +72,35 @@ static void a_gpu_has_its_uuid_as_nvidia_smi_prints_it(void **state)
     zc_log_meta(&one);
     assert_holds(log_text(1), "\"gpus\":[{\"pci\":\"0000:01:00.0\","
                               "\"uuid\":\"GPU-10111213-1415-1617-1819-1a1b1c1d1e1f\"}]");
+}
+
+static void a_gpu_beyond_the_last_that_is_listed_is_counted(void **state)
+{
+    struct zc_log_meta many = {.devices = ZC_LOG_GPUS + 1};
+    const char *text;
+    int listed = 0;
+
+    (void)state;
+    zc_log_meta(&many);
+    text = log_text(1);
+    assert_holds(text, "\"devices\":17,");
+    for (const char *p = text; (p = strstr(p, "{\"pci\":")) != NULL; p++)
+        listed++;
+    assert_int_equal(listed, ZC_LOG_GPUS);
+}
+
+static void the_first_rank_of_a_host_has_its_number(void **state)
+{
+    (void)state;
+    setenv("SLURM_PROCID", "4", 1);
+    setenv("SLURM_LOCALID", "0", 1);
+    setenv("SLURM_STEP_NUM_TASKS", "8", 1);
+    setenv("SLURM_JOB_ID", "77", 1);
+    zc_job_read();
+    zc_log_meta(&meta);
+    unsetenv("SLURM_PROCID");
+    zc_job_read();
+    assert_holds(log_text(1), "\"rank\":4,\"rank_source\":\"slurm\",\"local_rank\":0,\"world\":8,");
 }
 
 static void unknown_facts_are_null(void **state)
@@ -271,6 +301,27 @@ static void the_files_of_frames_are_told_once(void **state)
     assert_holds(log_text(5), "\"module\":\"not-loaded.so\",\"build_id\":null,\"path\":null}\n");
 }
 
+/* As many as are told apart, and more. */
+static void files_of_frames_beyond_those_that_are_told_apart_are_not_told(void **state)
+{
+    struct zc_site *site = &zc_counters()->site[0];
+    const char *text;
+    int told = 0;
+
+    (void)state;
+    site->nframes = 1;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 300; i++) {
+            snprintf(site->frame[0].module, ZC_SITE_MODULE, "module-%d.so", i);
+            zc_log_site(0);
+        }
+    }
+    text = text_of("a.jsonl");
+    for (const char *p = text; (p = strstr(p, "{\"type\":\"module\",")) != NULL; p++)
+        told++;
+    assert_int_equal(told, 256);
+}
+
 /* Frames hold the first 39 bytes of a name: here all but the last of them are the same. */
 static void long_names_are_told_apart_by_all_that_frames_hold(void **state)
 {
@@ -388,6 +439,8 @@ int main(void)
         LOG_TEST(meta_tells_the_run),
         LOG_TEST(unknown_facts_are_null),
         LOG_TEST(a_gpu_has_its_uuid_as_nvidia_smi_prints_it),
+        LOG_TEST(a_gpu_beyond_the_last_that_is_listed_is_counted),
+        LOG_TEST(the_first_rank_of_a_host_has_its_number),
         LOG_TEST(a_driver_without_devices_has_none),
         LOG_TEST(messages_said_before_the_log_follow_its_first_line),
         LOG_TEST(an_allocation_tells_request_place_and_rule),
@@ -398,6 +451,7 @@ int main(void)
         LOG_TEST(a_transfer_names_its_stream_as_policies_do_and_its_handle),
         LOG_TEST(a_site_tells_its_frames),
         LOG_TEST(the_files_of_frames_are_told_once),
+        LOG_TEST(files_of_frames_beyond_those_that_are_told_apart_are_not_told),
         LOG_TEST(long_names_are_told_apart_by_all_that_frames_hold),
         LOG_TEST(the_counters_lie_beside_the_log_under_its_name),
         LOG_TEST(levels_leave_lines_out),

@@ -135,6 +135,34 @@ static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **stat
                               "\"dst_kind\":\"Pinned\",\"calls\":3,\"bytes\":5}]");
 }
 
+static void copies_between_other_kinds_than_pageable_are_told_apart(void **state)
+{
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    transfer(zc_flow(ZC_DIR_DTOD, ZC_KIND_DEVICE, ZC_KIND_DEVICE), ZC_MOVED, 3, NULL);
+    transfer(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), ZC_MOVED, 5, NULL);
+    transfer(zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PAGEABLE), ZC_MOVED, 7, NULL);
+    summarize();
+    assert_holds(last_line(), "\"asked_calls\":6,\"asked_bytes\":14680079,");
+    assert_holds(last_line(), "\"pageable_asked_bytes\":14680071,");
+    assert_holds(last_line(), "\"pageable_moved_bytes\":4194311,");
+}
+
+static void a_site_has_what_was_registered_of_its_blocks(void **state)
+{
+    (void)state;
+    uint32_t site = zc_site_here(__builtin_frame_address(0), __builtin_return_address(0));
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    add_block(0x10000000, site, ZC_PLACE_DEVICE);
+    zc_log_count_registered(site, 5 << 20);
+    zc_log_count_registered(site, 1);
+    zc_log_count_far(site, 7, 3);
+    summarize();
+    assert_holds(last_line(), "\"frees\":0,\"registered_bytes\":5242881,\"far_bytes\":7,"
+                              "\"near_node\":3,\"rule\":");
+}
+
 static void refused_calls_are_counted_by_rule_and_told_last(void **state)
 {
     const struct zc_policy policy = {.file = "p.conf"};
@@ -313,6 +341,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SUMMARY_TEST(the_last_line_sums_copies_by_outcome),
         SUMMARY_TEST(the_last_line_has_flows_and_what_was_moved_by_real_kinds),
+        SUMMARY_TEST(copies_between_other_kinds_than_pageable_are_told_apart),
+        SUMMARY_TEST(a_site_has_what_was_registered_of_its_blocks),
         SUMMARY_TEST(refused_calls_are_counted_by_rule_and_told_last),
         SUMMARY_TEST(people_are_told_how_much_freed_memory_was_kept),
         SUMMARY_TEST(the_last_line_has_what_moved_was_shared_and_was_kept),
