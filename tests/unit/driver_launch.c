@@ -409,6 +409,39 @@ static void how_many_arguments_a_function_has_is_asked_once_until_code_goes(void
     assert_int_equal(sum, 8 * 7);
 }
 
+static void words_of_a_launch_are_read_from_a_buffer_in_either_order(void **state)
+{
+    uint64_t words[] = {3, 4, 5};
+    size_t bytes = sizeof(words) - 1, many = 1 << 20;
+    void *by_name[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, words, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                       CU_LAUNCH_PARAM_END};
+    void *by_size[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_BUFFER_POINTER, words,
+                       CU_LAUNCH_PARAM_END};
+    void *no_buffer[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    void *no_size[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, words, CU_LAUNCH_PARAM_END};
+    void *unknown[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, words, (void *)7, &bytes,
+                       CU_LAUNCH_PARAM_END};
+    void *too_many[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, words, CU_LAUNCH_PARAM_BUFFER_SIZE, &many,
+                        CU_LAUNCH_PARAM_END};
+    struct {
+        void **extra;
+        bool known;
+        uint64_t sum;
+    } cases[] = {{by_name, true, 7}, {by_size, true, 7},  {no_buffer, false, 0},
+                 {no_size, true, 0}, {unknown, false, 0}, {too_many, false, 0}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct zc_launch launch = {.function = (CUfunction)1, .extra = cases[i].extra};
+        uint64_t sum = 0;
+        assert_int_equal(zc_launch_words(&launch, add_up, &sum), cases[i].known);
+        assert_int_equal(sum, cases[i].sum);
+        launch.function = NULL;
+        assert_false(zc_launch_words(&launch, add_up, &sum));
+        assert_int_equal(sum, cases[i].sum);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +456,7 @@ int main(void)
         cmocka_unit_test_setup(a_launch_that_the_driver_has_not_yet_is_shown_again, fresh),
         cmocka_unit_test(words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them),
         cmocka_unit_test(how_many_arguments_a_function_has_is_asked_once_until_code_goes),
+        cmocka_unit_test(words_of_a_launch_are_read_from_a_buffer_in_either_order),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* The count of captures in progress: which calls begin and end one. */
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
+                                     */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "driver/capture.h"
+#include "real_test.h"
+
+static char streams[2]; /* True: it captures. */
+#define FIRST ((CUstream)&streams[0])
+#define SECOND ((CUstream)&streams[1])
+
+static CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    *status = *(char *)stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI begin(CUstream stream, CUstreamCaptureMode mode)
+{
+    (void)mode;
+    if (*(char *)stream)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    *(char *)stream = 1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI end(CUstream stream, CUgraph *graph)
+{
+    if (!*(char *)stream)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    *(char *)stream = 0;
+    *graph = NULL;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI invalidated(CUstream stream, CUgraph *graph)
+{
+    end(stream, graph);
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+}
+
+/* As where the capture goes on in other streams, which were not joined. */
+static CUresult CUDAAPI unjoined(CUstream stream, CUgraph *graph)
+{
+    (void)stream, (void)graph;
+    return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+}
+
+static CUresult CUDAAPI destroy(CUstream stream)
+{
+    (void)stream;
+    return CUDA_SUCCESS;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    setenv("ZC_LOG", "off", 1);
+    real_without_driver();
+    zc_real.cuStreamIsCapturing = is_capturing;
+    zc_real.cuStreamBeginCapture_v2 = begin;
+    zc_real.cuStreamEndCapture = end;
+    zc_real.cuStreamDestroy_v2 = destroy;
+    streams[0] = streams[1] = 0;
+    zc_captures = 0;
+    return 0;
+}
+
+static CUresult begin_in(CUstream stream)
+{
+    return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+static void each_capture_counts_from_its_beginning_to_its_end(void **state)
+{
+    CUgraph graph;
+
+    (void)state;
+    assert_int_equal(begin_in(FIRST), CUDA_SUCCESS);
+    assert_int_equal(begin_in(SECOND), CUDA_SUCCESS);
+    assert_int_equal(zc_captures, 2);
+    assert_int_equal(begin_in(FIRST), CUDA_ERROR_ILLEGAL_STATE);
+    assert_int_equal(zc_captures, 2);
+    assert_int_equal(cuStreamEndCapture(SECOND, &graph), CUDA_SUCCESS);
+    assert_int_equal(zc_captures, 1);
+    assert_int_equal(cuStreamEndCapture(SECOND, &graph), CUDA_ERROR_ILLEGAL_STATE);
+    assert_int_equal(zc_captures, 1);
+    assert_true(zc_capture_holds(FIRST, ZC_LEGACY) && !zc_capture_holds(SECOND, ZC_LEGACY));
+    zc_real.cuStreamEndCapture = unjoined;
+    assert_int_equal(cuStreamEndCapture(FIRST, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    assert_int_equal(zc_captures, 1);
+    zc_real.cuStreamEndCapture = invalidated;
+    assert_int_equal(cuStreamEndCapture(FIRST, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    assert_int_equal(zc_captures, 0);
+}
+
+static void a_capture_ends_with_its_stream_where_no_other_goes_on(void **state)
+{
+    CUgraph graph;
+
+    (void)state;
+    begin_in(FIRST);
+    assert_int_equal(cuStreamDestroy_v2(SECOND), CUDA_SUCCESS);
+    assert_int_equal(zc_captures, 1);
+    assert_int_equal(cuStreamDestroy_v2(FIRST), CUDA_SUCCESS);
+    assert_int_equal(zc_captures, 0);
+    streams[0] = 0;
+    begin_in(FIRST);
+    begin_in(SECOND);
+    assert_int_equal(cuStreamDestroy_v2(FIRST), CUDA_SUCCESS);
+    assert_int_equal(zc_captures, 2); /* Nobody knows whose it was. */
+    assert_int_equal(cuStreamEndCapture(SECOND, &graph), CUDA_SUCCESS);
+    assert_int_equal(zc_captures, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(each_capture_counts_from_its_beginning_to_its_end, setup),
+        cmocka_unit_test_setup(a_capture_ends_with_its_stream_where_no_other_goes_on, setup),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
