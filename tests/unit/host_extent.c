@@ -136,7 +136,7 @@ static void carve(void)
         assert_int_equal(first, before);
     model.top = fits ? before : before + units;
     assert_true(e->units == units && e->use == ZC_EXTENT_NONE && e->pin == ZC_PIN_NONE);
-    assert_true(!e->owner && !e->context && !e->inode && !e->odd && !e->live && !e->era);
+    assert_true(!e->owner && !e->context && !e->inode && !e->no_reuse && !e->live && !e->era);
     fill(first, units, e);
     e->use = ZC_EXTENT_BLOCK;
     e->era = zc_extent_era;
@@ -199,7 +199,7 @@ static void pool(struct zc_extent *e)
     if (e->use != ZC_EXTENT_BLOCK)
         return;
     unsigned kind = below(8);
-    e->odd = kind == 0;
+    e->no_reuse = kind == 0;
     e->inode = kind == 1;
     e->owner = kind == 2 ? contexts : NULL;
     e->pin = below(2) ? ZC_PIN_DONE : ZC_PIN_NONE;
@@ -218,7 +218,7 @@ static bool is_registered(const struct zc_extent *e)
 
 static bool may_take(const struct zc_extent *e, unsigned units, const struct zc_host_want *want)
 {
-    if (e->use != ZC_EXTENT_FREE || e->units < units || e->odd)
+    if (e->use != ZC_EXTENT_FREE || e->units < units || e->no_reuse)
         return false;
     if (!e->inode != !want->shareable || !e->owner != !want->owner)
         return false;
@@ -257,22 +257,22 @@ static void reuse(void)
     e->use = ZC_EXTENT_BLOCK;
     e->pin = ZC_PIN_NONE;
     e->owner = NULL;
-    e->odd = false;
+    e->no_reuse = false;
     e->inode = 0;
     put(e, units * ZC_HOST_UNIT);
     forget(e);
     add(e);
 }
 
-static void check_oldest(bool pinned, bool odd)
+static void check_oldest(bool pinned, bool no_reuse)
 {
     struct zc_extent *oldest = NULL;
     for (unsigned i = 0; i < model.count && !oldest; i++) {
         struct zc_extent *e = model.live[i];
-        if (e->use == ZC_EXTENT_FREE && is_registered(e) == pinned && (e->odd || !odd))
+        if (e->use == ZC_EXTENT_FREE && is_registered(e) == pinned && (e->no_reuse || !no_reuse))
             oldest = e;
     }
-    assert_ptr_equal(zc_extent_oldest(pinned, odd), oldest);
+    assert_ptr_equal(zc_extent_oldest(pinned, no_reuse), oldest);
 }
 
 /* One that was registered, or is no more, while it was in the pool is the oldest. */

@@ -14,7 +14,7 @@
 #include "vmm/lazy.h"
 
 static struct {
-    uint64_t budget, left, most, promised, device, idle, managed, mapped;
+    uint64_t budget, left, most, promised, device, managed, mapped;
     bool bound, holds;
     CUresult answers;
     unsigned asked, before;
@@ -59,11 +59,6 @@ static uint64_t fake_free(int device)
     return has.device;
 }
 
-static uint64_t fake_idle(void)
-{
-    return has.idle;
-}
-
 static bool fake_bound(void)
 {
     return has.bound;
@@ -96,7 +91,6 @@ static CUresult get_total(size_t *total, CUdevice device)
 #define zc_lazy_promised fake_promised
 #define zc_lazy_before_request fake_before
 #define zc_device_free fake_free
-#define zc_modules_idle_bytes fake_idle
 #include "../../shim/place/room.c"
 
 static void least_blocks_move_where_the_rule_says_so(void **state)
@@ -129,9 +123,8 @@ static void a_block_has_the_least_of_what_is_left(void **state)
     has.budget = 5000;
     has.left = 6000;
     has.device = 3000;
-    has.idle = 400;
     has.promised = 50;
-    assert_int_equal(zc_room_left(&rule, 3, true), 3400 - 50 - 100);
+    assert_int_equal(zc_room_left(&rule, 3, true), 3000 - 50 - 100);
     has.device = 9000;
     assert_int_equal(zc_room_left(&rule, 3, true), 5000);
     assert_int_equal(zc_room_left(&rule, 3, false), 6000);
@@ -153,21 +146,19 @@ static void a_program_is_told_what_it_would_have_without_libzc(void **state)
 {
     static const struct {
         bool bound;
-        uint64_t device, idle, left, most, managed, mapped, promised;
+        uint64_t device, left, most, managed, mapped, promised;
         size_t free, total, told_free, told_total;
-    } rows[] = {{0, 0, 0, UINT64_MAX, UINT64_MAX, 0, 0, 0, 700, 900, 700, 900},
-                {0, 1, 50, UINT64_MAX, UINT64_MAX, 0, 0, 0, 700, 900, 750, 900},
-                {0, 1, 50, UINT64_MAX, UINT64_MAX, 100, 200, 300, 700, 900, 150, 900},
-                {0, 1, 0, UINT64_MAX, UINT64_MAX, 500, 200, 300, 700, 900, 0, 900},
-                {1, 600, 50, 500, 800, 0, 0, 0, 700, 900, 500, 800},
-                {1, 400, 50, 500, 800, 1, 2, 3, 700, 900, 444, 800}};
+    } rows[] = {{0, 1, UINT64_MAX, UINT64_MAX, 0, 0, 0, 700, 900, 700, 900},
+                {0, 1, UINT64_MAX, UINT64_MAX, 100, 200, 300, 700, 900, 100, 900},
+                {0, 1, UINT64_MAX, UINT64_MAX, 500, 200, 300, 700, 900, 0, 900},
+                {1, 600, 500, 800, 0, 0, 0, 700, 900, 500, 800},
+                {1, 450, 500, 800, 1, 2, 3, 700, 900, 444, 800}};
     (void)state;
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t free = rows[i].free, total = rows[i].total;
         memset(&has, 0, sizeof(has));
         has.bound = rows[i].bound;
         has.device = rows[i].device;
-        has.idle = rows[i].idle;
         has.left = rows[i].left;
         has.most = rows[i].most;
         has.managed = rows[i].managed;

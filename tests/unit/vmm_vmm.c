@@ -430,13 +430,13 @@ static void what_moves_is_counted_and_its_host_memory_goes_with_it(void **state)
     v->moves = true;
     v->va.host.to = 1;
     zc_vmm_count_movable(v, 1);
-    assert_true(zc_vmm_counts.movable == 1 && zc_vmm_counts.hosted == 1);
+    assert_true(zc_vmm_counts.movable == 1 && zc_vmm_counts.spilled == 1);
     assert_int_equal(zc_vmm_counts.fetched, 1);
-    zc_vmm_count_home(v, 700);
-    zc_vmm_count_home(v, 500);
+    zc_vmm_count_host_copy(v, 700);
+    zc_vmm_count_host_copy(v, 500);
     assert_int_equal(has.kept, 500);
-    assert_int_equal(zc_movable(v)->home_bytes, 500);
-    struct zc_backed *b = &zc_movable(v)->home;
+    assert_int_equal(zc_movable(v)->host_copy_bytes, 500);
+    struct zc_backed *b = &zc_movable(v)->host_copy;
     for (unsigned i = 0; i < 4; i++) {
         CUmemGenericAllocationHandle h;
         assert_int_equal(zc_vmm_handle(v, true, false, GRANULE, &h), CUDA_SUCCESS);
@@ -445,20 +445,20 @@ static void what_moves_is_counted_and_its_host_memory_goes_with_it(void **state)
         b->chunks.list[b->chunks.count++] = (struct zc_chunk){h, GRANULE};
     }
     b->guard = true;
-    b->beside = &home;
-    zc_movable(v)->beside = &beside;
+    b->alias = &home;
+    zc_movable(v)->alias = &beside;
     zc_vmm_drop(v);
     assert_int_equal(has.dropped, 2);
     assert_int_equal(has.given, 500);
     assert_int_equal(has.puts, 2);
     assert_true(has.live[1] && !has.live[2] && !has.live[3] && has.live[4]); /* Both guards stay. */
-    assert_true(zc_vmm_counts.movable == 0 && zc_vmm_counts.hosted == 0);
+    assert_true(zc_vmm_counts.movable == 0 && zc_vmm_counts.spilled == 0);
     assert_int_equal(zc_vmm_counts.fetched, 0);
     rule.spill = ZC_SPILL_MOVE;
     v = block(2);
     v->moves = true;
     zc_vmm_count_movable(v, 1);
-    assert_true(zc_vmm_counts.movable == 1 && zc_vmm_counts.hosted == 0);
+    assert_true(zc_vmm_counts.movable == 1 && zc_vmm_counts.spilled == 0);
     assert_int_equal(zc_vmm_counts.fetched, 0);
     zc_vmm_drop(v);
 }
