@@ -107,47 +107,16 @@ struct zc_copy {
     uint64_t part[ZC_OUTCOME_COUNT]; /* `shared`: bytes by outcome; set if `way` is PAIR. */
 };
 
-static inline void zc_operand_init(struct zc_operand *b)
-{
-    b->side = ZC_SIDE_NONE;
-    b->asked = b->real = ZC_KIND_PAGEABLE;
-    b->staged = b->in_margin = false;
-    b->address = 0;
-    b->span = 0;
-    b->block = NULL;
-    b->extent = b->visited = NULL;
-    b->context = NULL;
-}
-
-/* Begins a description: sets every field that a description need not set, and starts the clock.  It
- * is inline, as are the most common shapes, because a hooked call must be cheap.  It sets field by
- * field, in their order, because compilers clear a struct of this size with a string instruction
- * that takes longer than all the rest. */
+/* Begins a description, and starts the clock. */
 static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour)
 {
     bool on = zc_life_on();
-    c->fn = fn;
-    c->flavour = flavour;
-    c->frame = c->pc = NULL;
-    c->start = on ? zc_ticks() : 0;
-    c->stream = NULL;
-    c->bytes = 0;
-    c->shape = ZC_SHAPE_NONE;
-    c->result = CUDA_SUCCESS;
-    c->on = on;
-    c->async = c->sync = c->word = c->continues = c->answered = c->made = c->flat = c->unknown =
-        false;
-    c->unit = 0;
-    zc_operand_init(&c->dst);
-    zc_operand_init(&c->src);
-    c->behind = NULL;
-    c->given = NULL;
-    c->order = 0;
-    c->way = ZC_WAY_FORWARD;
-    c->facts = 0;
-    c->planned = c->first = c->kept = c->held = false;
-    c->links = 1;
-    c->copies = 1;
+    *c = (struct zc_copy){.fn = fn,
+                          .flavour = flavour,
+                          .start = on ? zc_ticks() : 0,
+                          .on = on,
+                          .links = 1,
+                          .copies = 1};
 }
 
 /* The call has a stream and need not wait. */
@@ -268,16 +237,21 @@ static inline bool zc_operand_on_device(const struct zc_operand *b, uint64_t byt
            bytes <= b->block->base + b->block->size - b->address;
 }
 
-/* The flow of a transfer, if its sides were of these kinds.  Copies between blocks of two devices
- * are peer copies, whatever function is called; CUPTI counts them so. */
+/* The direction of a copy.  Those between blocks of two devices are peer copies, whatever function
+ * is called; CUPTI counts them so. */
+static inline enum zc_dir zc_copy_dir(enum zc_kind src, enum zc_kind dst,
+                                      const struct zc_block *from, const struct zc_block *to)
+{
+    enum zc_dir dir = zc_dir_of(src, dst);
+    return dir == ZC_DIR_DTOD && from && to && from->device != to->device ? ZC_DIR_PTOP : dir;
+}
+
+/* The flow of a transfer, if its sides were of these kinds. */
 static inline unsigned zc_copy_flow(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
 {
     if (c->shape == ZC_SHAPE_SET || c->shape == ZC_SHAPE_PREFETCH)
         return zc_flow(c->shape == ZC_SHAPE_SET ? ZC_DIR_MEMSET : ZC_DIR_PREFETCH, dst, dst);
-    enum zc_dir dir = zc_dir_of(src, dst);
-    bool peers = dir == ZC_DIR_DTOD && c->src.block && c->dst.block &&
-                 c->src.block->device != c->dst.block->device;
-    return zc_flow(peers ? ZC_DIR_PTOP : dir, src, dst);
+    return zc_flow(zc_copy_dir(src, dst, c->src.block, c->dst.block), src, dst);
 }
 
 /* By requested kinds, and by actual kinds. */

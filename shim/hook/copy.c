@@ -39,7 +39,7 @@ static bool is_no_range(const struct zc_operand *b)
     return b->in_margin || leaves_block(b) || zc_side_refused(b);
 }
 
-/* False for memory of the driver's or the program's own, whose copies are only counted. */
+/* False for memory of the driver's or the program's own. */
 static inline bool is_ours(const struct zc_operand *b)
 {
     return zc_operand_converted(b) || b->extent || b->in_margin;
@@ -103,8 +103,7 @@ static void copy_plan(struct zc_copy *c, bool ours, bool large)
         c->facts |= zc_sides_answer(c, c->way);
 }
 
-/* Not inlined: most copies need no plan. */
-__attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool large)
+static bool begin_planned(struct zc_copy *c, bool large)
 {
     c->planned = true;
     if (c->unknown) {
@@ -131,16 +130,50 @@ __attribute__((noinline)) static bool begin_planned(struct zc_copy *c, bool larg
     return answered;
 }
 
+/* Memory that is what the program asked for, and the driver's or the program's own.  What lies at a
+ * device address of no block is left to zc_copy_resolve(). */
+static inline bool is_plain(const struct zc_block *block, enum zc_side side)
+{
+    return !block ? side == ZC_SIDE_HOST
+                  : !(block->flags & (ZC_BLOCK_KNOWN | ZC_BLOCK_HOST)) &&
+                        __atomic_load_n(&block->real, __ATOMIC_RELAXED) == block->asked;
+}
+
+bool zc_copy_quick(struct zc_transfer *t, enum zc_side dst_side, CUdeviceptr dst,
+                   enum zc_side src_side, CUdeviceptr src, uint64_t bytes)
+{
+    bool set = src_side == ZC_SIDE_NONE;
+    if (!zc_life_on() || !bytes || bytes >= ZC_SOURCE_LEAST || zc_log_level() >= ZC_LOG_ALLOCS ||
+        zc_capture_any() || zc_rules()->links == ZC_LINKS_IDLE)
+        return false;
+    struct zc_block *to = zc_block_find(dst), *from = set ? NULL : zc_block_find(src);
+    if (!is_plain(to, dst_side) || !(set || is_plain(from, src_side)))
+        return false;
+    enum zc_kind dst_kind = to ? (enum zc_kind)to->asked : ZC_KIND_PAGEABLE;
+    enum zc_kind src_kind = from ? (enum zc_kind)from->asked : ZC_KIND_PAGEABLE;
+    enum zc_dir dir = set ? ZC_DIR_MEMSET : zc_copy_dir(src_kind, dst_kind, from, to);
+    t->asked = t->real = zc_flow(dir, set ? dst_kind : src_kind, dst_kind);
+    t->outcome = ZC_MOVED;
+    t->bytes = bytes;
+    t->copies = 1;
+    t->dst = to;
+    t->src = from;
+    t->dst_source = t->src_source = ZC_SOURCE_NONE;
+    t->call = 0;
+    t->continues = false;
+    return true;
+}
+
 bool zc_copy_begin(struct zc_copy *c)
 {
     if (!c->on)
         return false;
     zc_copy_resolve(c);
     bool large = zc_parallel_large(c);
-    if (__builtin_expect(zc_rules()->links == ZC_LINKS_IDLE, 0) && c->bytes < ZC_LINKS_LEAST)
+    if (zc_rules()->links == ZC_LINKS_IDLE && c->bytes < ZC_LINKS_LEAST)
         zc_links_small();
     bool any = large || c->unknown || is_ours(&c->dst) || is_ours(&c->src);
-    return __builtin_expect(any, 0) && begin_planned(c, large);
+    return any && begin_planned(c, large);
 }
 
 /* Not inlined: used only from the level `events` on. */
@@ -323,7 +356,7 @@ static inline bool copy_counts(const struct zc_copy *c)
 }
 
 /* Records a copy or set that was made. */
-__attribute__((noinline)) static void count(const struct zc_copy *c)
+static void count(const struct zc_copy *c)
 {
     zc_sides_note(c);
     bool by_cpu = c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED;
@@ -343,7 +376,7 @@ static bool is_staged_late(const struct zc_copy *c)
            !(c->facts & ZC_FACT_CAPTURED);
 }
 
-__attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
+static CUresult end_planned(struct zc_copy *c)
 {
     zc_sides_release(c);
     if (c->result == CUDA_SUCCESS && (c->way == ZC_WAY_FORWARD_WAIT || is_staged_late(c)))
@@ -357,29 +390,17 @@ __attribute__((noinline)) static CUresult end_planned(struct zc_copy *c)
     return c->result;
 }
 
-/* Nothing but the counters wants to know of a copy that the driver made as it was asked for. */
-static inline bool only_counted(const struct zc_copy *c)
-{
-    return c->dst.real == c->dst.asked && c->src.real == c->src.asked && !c->continues &&
-           zc_log_level() < ZC_LOG_ALLOCS && !has_source(c) &&
-           !(c->src.block && c->dst.block && zc_sides_learn());
-}
-
 CUresult zc_copy_end(struct zc_copy *c)
 {
     if (!c->on)
         return c->result;
-    if (__builtin_expect(c->planned, 0))
+    if (c->planned)
         return end_planned(c);
-    if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
+    if (c->result != CUDA_SUCCESS)
         return copy_refused(c);
-    if (__builtin_expect(!copy_counts(c), 0))
+    if (!copy_counts(c))
         return CUDA_SUCCESS;
-    if (__builtin_expect(only_counted(c), 1))
-        zc_traffic_moved(zc_copy_asked(c), c->bytes, zc_ticks() - c->start, c->dst.block,
-                         c->src.block);
-    else
-        count(c);
+    count(c);
     zc_place_tidy();
     return CUDA_SUCCESS;
 }

@@ -127,11 +127,11 @@ static inline bool zc_block_recall(const struct zc_index_seen *seen, uint64_t ad
 {
     uint64_t now = __atomic_load_n(&zc_index_sequence, __ATOMIC_ACQUIRE);
     uint64_t base = seen->base, bytes = seen->bytes;
-    bool held = seen->sequence == now;
+    bool held = (seen->sequence == now) & (address - base < bytes);
     *block_out = (struct zc_block *)seen->node;
     /* A handler may have used the record in between: then it is another one, or of now. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return held && seen->sequence == now && seen->base == base && address - base < bytes;
+    return held & (seen->sequence == now) & (seen->base == base);
 }
 
 /* zc_block_find() for what the calling thread did not see last. */

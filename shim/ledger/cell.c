@@ -68,15 +68,6 @@ static void cell_put(struct zc_cell *cell)
     zc_counters_unlock();
 }
 
-__attribute__((always_inline)) static inline void cell_add(struct zc_cell *cell,
-                                                           const struct zc_transfer *t,
-                                                           void (*add)(uint64_t *count, uint64_t n))
-{
-    add(&cell->by[t->outcome].calls, !t->continues);
-    add(&cell->by[t->outcome].bytes, t->bytes);
-    add(&cell->ticks, t->ticks);
-}
-
 /* The cell of a direction that a thread may write, allocated at its first transfer; NULL if there
  * is none. */
 static struct zc_cell *cell_of(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_t id,
@@ -109,7 +100,7 @@ static struct zc_cell *cell_of(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t s
 
 void zc_cell_count_call(const struct zc_transfer *t)
 {
-    cell_add(&zc_counters()->call[t->call][zc_flow_dir(t->asked)], t, zc_add_shared);
+    zc_cell_add(&zc_counters()->call[t->call][zc_flow_dir(t->asked)], t, zc_add_shared);
 }
 
 void zc_cell_count(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_t id,
@@ -117,11 +108,11 @@ void zc_cell_count(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_
 {
     struct zc_cell *cell = cell_of(cells, site, id, dir, slot);
     if (cell == NULL)
-        cell_add(zc_site_total(site, dir), t, zc_add_shared);
+        zc_cell_add(zc_site_total(site, dir), t, zc_add_shared);
     else if (cell->writer != 0)
-        cell_add(cell, t, zc_add_own);
+        zc_cell_add(cell, t, zc_add_own);
     else
-        cell_add(cell, t, zc_add_shared);
+        zc_cell_add(cell, t, zc_add_shared);
 }
 
 void zc_cell_sum(struct zc_cell *sum, const struct zc_cell *cell)

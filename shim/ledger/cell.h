@@ -40,11 +40,20 @@ void zc_cell_sum_all(struct zc_cell sum[ZC_DIR_COUNT], struct zc_cell *const cel
 /* Counts one transfer by the site of its call.  Threads share these counts. */
 void zc_cell_count_call(const struct zc_transfer *t);
 
-/* The cell that the thread with this slot writes alone, NULL if it has none. */
+__attribute__((always_inline)) static inline void
+zc_cell_add(struct zc_cell *cell, const struct zc_transfer *t,
+            void (*add)(uint64_t *count, uint64_t n))
+{
+    add(&cell->by[t->outcome].calls, !t->continues);
+    add(&cell->by[t->outcome].bytes, t->bytes);
+    add(&cell->ticks, t->ticks);
+}
+
+/* The cell that the thread with this slot writes alone; NULL if it has none, or no slot. */
 static inline struct zc_cell *zc_cell_own(struct zc_cell *const cells[ZC_BLOCK_CELLS],
                                           enum zc_dir dir, uint32_t slot)
 {
-    for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
+    for (size_t i = 0; i < ZC_BLOCK_CELLS && slot != 0; i++) {
         struct zc_cell *cell = __atomic_load_n(&cells[i], __ATOMIC_ACQUIRE);
         if (!cell || (__atomic_load_n(&cell->dir, __ATOMIC_RELAXED) == (uint8_t)dir &&
                       __atomic_load_n(&cell->writer, __ATOMIC_RELAXED) == slot))

@@ -28,15 +28,10 @@ static ZC_LOCK(rules_lock, ZC_RANK_RULES);
 static struct {
     uint32_t state; /* enum load_state; atomic. */
     int errors;
-    struct zc_policy policy;
     char path[4096]; /* Of the file whose rules are in force, or "". */
 } rules;
+struct zc_policy zc_rules_read;
 static ZC_OWN bool grown; /* An array on the device has.  Atomic. */
-
-const struct zc_policy *zc_rules(void)
-{
-    return &rules.policy;
-}
 
 const char *zc_rules_path(void)
 {
@@ -72,8 +67,8 @@ static void policy_parse(const char *text, size_t bytes, zc_policy_report_fn rep
     memory.base = map_memory(memory.size);
     if (!memory.base)
         return;
-    rules.errors = zc_policy_parse(rules.path, text, bytes, &memory, report, NULL, &rules.policy);
-    if (rules.policy.needs & ZC_NEED_JOB)
+    rules.errors = zc_policy_parse(rules.path, text, bytes, &memory, report, NULL, &zc_rules_read);
+    if (zc_rules_read.needs & ZC_NEED_JOB)
         zc_log_host(); /* So that threads only read it. */
 }
 
@@ -95,15 +90,15 @@ static void policy_read(int fd, zc_policy_report_fn report)
 static void say_verdict(void)
 {
     if (zc_option_on(zc_options()->strict)) {
-        memset(&rules.policy, 0, sizeof(rules.policy));
+        memset(&zc_rules_read, 0, sizeof(zc_rules_read));
         zc_message(ZC_ERROR, "rules", "%s: refused whole because of %d error%s (ZC_STRICT)",
                    rules.path, rules.errors, rules.errors == 1 ? "" : "s");
     } else {
         zc_message(ZC_ERROR, "rules",
                    "%s: going on without what is at fault: %U rule%s of the file %s used",
-                   rules.path, (uint64_t)rules.policy.rule_count,
-                   rules.policy.rule_count == 1 ? "" : "s",
-                   rules.policy.rule_count == 1 ? "is" : "are");
+                   rules.path, (uint64_t)zc_rules_read.rule_count,
+                   zc_rules_read.rule_count == 1 ? "" : "s",
+                   zc_rules_read.rule_count == 1 ? "is" : "are");
     }
 }
 
@@ -170,15 +165,15 @@ bool zc_rules_load(void)
 bool zc_rules_in_use(void)
 {
     uint32_t state = __atomic_load_n(&rules.state, __ATOMIC_ACQUIRE);
-    return state == READING || (state == READ && rules.policy.rule_count > 0);
+    return state == READING || (state == READ && zc_rules_read.rule_count > 0);
 }
 
 static void rules_child(void)
 {
     if (rules.state == READING) /* The parent's text may be unmapped already. */
         memset(&rules, 0, sizeof(rules));
-    for (size_t i = 0; i < rules.policy.rule_count; i++)
-        atomic_store_explicit(&rules.policy.rules[i].counters->fits, 0, memory_order_relaxed);
+    for (size_t i = 0; i < zc_rules_read.rule_count; i++)
+        atomic_store_explicit(&zc_rules_read.rules[i].counters->fits, 0, memory_order_relaxed);
 }
 
 /* Without a launcher the process is rank 0 of its own job, also in the log. */
@@ -198,19 +193,19 @@ void zc_rules_grown(void)
 const struct zc_rule *zc_rules_match(struct zc_match *request, uint32_t site)
 {
     char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
-    if (rules.policy.needs & ZC_NEED_SITE)
+    if (zc_rules_read.needs & ZC_NEED_SITE)
         request->site = zc_site_native(site);
-    if (rules.policy.needs & ZC_NEED_MODULE)
+    if (zc_rules_read.needs & ZC_NEED_MODULE)
         request->module = zc_site_module(site);
-    if (rules.policy.needs & ZC_NEED_EXE)
+    if (zc_rules_read.needs & ZC_NEED_EXE)
         request->exe = zc_log_program();
-    if ((rules.policy.needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
+    if ((zc_rules_read.needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
         request->thread = thread;
-    if (rules.policy.needs & ZC_NEED_JOB)
+    if (zc_rules_read.needs & ZC_NEED_JOB)
         add_job(request);
     request->grown = __atomic_load_n(&grown, __ATOMIC_RELAXED);
-    const struct zc_rule *rule = zc_policy_match(&rules.policy, request);
-    zc_missed_note(&rules.policy, request, site, rule != NULL);
+    const struct zc_rule *rule = zc_policy_match(&zc_rules_read, request);
+    zc_missed_note(&zc_rules_read, request, site, rule != NULL);
     request->thread = NULL;
     return rule;
 }

@@ -15,7 +15,11 @@
 bool zc_rules_load(void);
 
 /* The policy; without a file one without rules.  Constant once zc_rules_load() was true. */
-const struct zc_policy *zc_rules(void);
+extern struct zc_policy zc_rules_read; /* Only rules.c writes it. */
+static inline const struct zc_policy *zc_rules(void)
+{
+    return &zc_rules_read;
+}
 
 /* Path of the policy file; NULL if there is none or it was refused. */
 const char *zc_rules_path(void);

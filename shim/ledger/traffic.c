@@ -44,13 +44,14 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
     }
 }
 
-static inline void count_blocks(const struct zc_transfer *t, uint32_t slot)
+static inline void count_block(struct zc_block *block, const struct zc_transfer *t, uint32_t slot)
 {
     enum zc_dir dir = zc_flow_dir(t->asked);
-    if (t->dst != NULL)
-        zc_cell_count(t->dst->cell, t->dst->site, (uint32_t)t->dst->id, dir, t, slot);
-    if (t->src != NULL && t->src != t->dst)
-        zc_cell_count(t->src->cell, t->src->site, (uint32_t)t->src->id, dir, t, slot);
+    struct zc_cell *own = zc_cell_own(block->cell, dir, slot);
+    if (__builtin_expect(own != NULL, 1))
+        zc_cell_add(own, t, zc_add_own);
+    else
+        zc_cell_count(block->cell, block->site, (uint32_t)block->id, dir, t, slot);
 }
 
 /* One side that is pageable to the program.  Such copies take microseconds, so all threads share
@@ -94,54 +95,12 @@ void zc_traffic_record(const struct zc_transfer *t)
         totals_add(&counters->slot[slot], t, zc_add_own);
     else
         totals_add(&counters->slot[0], t, zc_add_shared);
-    count_blocks(t, slot);
+    if (t->dst != NULL)
+        count_block(t->dst, t, slot);
+    if (t->src != NULL && t->src != t->dst)
+        count_block(t->src, t, slot);
     if (t->call != 0)
         zc_cell_count_call(t);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    mine.slot = slot;
-}
-
-static inline void add_own(struct zc_count *count, uint64_t bytes)
-{
-    zc_add_own(&count->calls, 1);
-    zc_add_own(&count->bytes, bytes);
-}
-
-static inline void cell_add_own(struct zc_cell *cell, uint64_t bytes, uint64_t ticks)
-{
-    if (cell == NULL)
-        return;
-    add_own(&cell->by[ZC_MOVED], bytes);
-    zc_add_own(&cell->ticks, ticks);
-}
-
-void zc_traffic_moved(unsigned flow, uint64_t bytes, uint64_t ticks, struct zc_block *dst,
-                      struct zc_block *src)
-{
-    enum zc_dir dir = zc_flow_dir(flow);
-    uint32_t slot = mine.slot;
-    struct zc_cell *to = dst != NULL ? zc_cell_own(dst->cell, dir, slot) : NULL;
-    struct zc_cell *from = src != NULL && src != dst ? zc_cell_own(src->cell, dir, slot) : NULL;
-    if (__builtin_expect(slot == 0 || (dst && !to) || (src && src != dst && !from), 0)) {
-        const struct zc_transfer t = {.asked = flow,
-                                      .real = flow,
-                                      .outcome = ZC_MOVED,
-                                      .bytes = bytes,
-                                      .copies = 1,
-                                      .ticks = ticks,
-                                      .dst = dst,
-                                      .src = src};
-        zc_traffic_record(&t);
-        return;
-    }
-    struct zc_totals *own = &zc_counters()->slot[slot];
-    mine.slot = 0;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    add_own(&own->asked[flow][ZC_MOVED], bytes);
-    add_own(&own->moved[flow], bytes);
-    zc_add_own(&own->ticks[flow], ticks);
-    cell_add_own(to, bytes, ticks);
-    cell_add_own(from, bytes, ticks);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     mine.slot = slot;
 }

@@ -8,10 +8,6 @@
  * allocates only a block's first cell of a direction; safe in signal handlers. */
 void zc_traffic_record(const struct zc_transfer *t);
 
-/* The same for one transfer that the driver made as it was asked for, as most are. */
-void zc_traffic_moved(unsigned flow, uint64_t bytes, uint64_t ticks, struct zc_block *dst,
-                      struct zc_block *src);
-
 /* A copy that libzc had the driver make for itself: nobody asked for it, and no block's cells count
  * it. */
 void zc_traffic_own(unsigned real, uint64_t bytes);

@@ -58,14 +58,10 @@ static inline bool zc_sides_copy(struct zc_copy *c)
     return zc_shared_copy(c);
 }
 
-/* True while rules learn from copies, as those with `grown` do; and of one that was made. */
-static inline bool zc_sides_learn(void)
-{
-    return __atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED);
-}
+/* A copy was made: rules may learn from large ones, as those with `grown` do. */
 static inline void zc_sides_note(const struct zc_copy *c)
 {
-    if (__builtin_expect(zc_sides_learn(), 0))
+    if (__atomic_load_n(&zc_grown_asked, __ATOMIC_RELAXED))
         zc_grown_note(c);
 }
 

@@ -50,28 +50,28 @@ within_bounds() {
 
 @test "a library that watches adds no more instructions and system calls to a call than before" {
     within_bounds off <<-'END'
-	500 0 HtoD stack
-	500 0 DtoH stack
-	500 0 HtoDAsync stack
-	510 0 DtoHAsync stack
-	500 0 HtoD malloc
-	500 0 DtoH malloc
-	500 0 HtoDAsync malloc
-	510 0 DtoHAsync malloc
-	500 0 HtoD large
-	500 0 DtoH large
-	500 0 HtoDAsync large
-	510 0 DtoHAsync large
-	520 0 HtoD pinned
-	540 0 DtoH pinned
-	530 0 HtoDAsync pinned
-	550 0 DtoHAsync pinned
-	530 0 DtoD
-	460 0 Memset
-	470 0 MemsetAsync
+	390 0 HtoD stack
+	400 0 DtoH stack
+	390 0 HtoDAsync stack
+	400 0 DtoHAsync stack
+	390 0 HtoD malloc
+	400 0 DtoH malloc
+	390 0 HtoDAsync malloc
+	400 0 DtoHAsync malloc
+	390 0 HtoD large
+	400 0 DtoH large
+	390 0 HtoDAsync large
+	400 0 DtoHAsync large
+	450 0 HtoD pinned
+	470 0 DtoH pinned
+	450 0 HtoDAsync pinned
+	470 0 DtoHAsync pinned
+	420 0 DtoD
+	350 0 Memset
+	350 0 MemsetAsync
 	30 0 Launch
-	220 0 attribute of device memory
-	220 0 attribute of host memory
+	180 0 attribute of device memory
+	180 0 attribute of host memory
 	910 0 cuMemAlloc 4 KiB
 	760 0 cuMemFree 4 KiB
 	10 0 malloc 100 B
@@ -87,25 +87,25 @@ within_bounds() {
 
 @test "the preset everyday adds no more instructions and system calls to a call than before" {
     within_bounds "$PWD/policy/presets/everyday.conf" <<-'END'
-	500 0 HtoD stack
-	500 0 DtoH stack
-	500 0 HtoDAsync stack
-	510 0 DtoHAsync stack
-	500 0 HtoD malloc
-	500 0 DtoH malloc
-	500 0 HtoDAsync malloc
-	510 0 DtoHAsync malloc
+	390 0 HtoD stack
+	400 0 DtoH stack
+	390 0 HtoDAsync stack
+	400 0 DtoHAsync stack
+	390 0 HtoD malloc
+	400 0 DtoH malloc
+	390 0 HtoDAsync malloc
+	400 0 DtoHAsync malloc
 	1860 0 HtoD large
 	1850 0 DtoH large
 	1870 0 HtoDAsync large
 	1860 0 DtoHAsync large
-	720 0 HtoD pinned
-	740 0 DtoH pinned
-	730 0 HtoDAsync pinned
-	750 0 DtoHAsync pinned
-	740 0 DtoD
-	460 0 Memset
-	470 0 MemsetAsync
+	450 0 HtoD pinned
+	470 0 DtoH pinned
+	450 0 HtoDAsync pinned
+	470 0 DtoHAsync pinned
+	480 0 DtoD
+	390 0 Memset
+	390 0 MemsetAsync
 	30 0 Launch
 	220 0 attribute of device memory
 	220 0 attribute of host memory
