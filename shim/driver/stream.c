@@ -228,7 +228,7 @@ bool zc_stream_others_rest(CUcontext but, unsigned most_ms)
     return rest;
 }
 
-bool zc_stream_may_wait(CUcontext waited, unsigned most_ms)
+bool zc_stream_may_wait(unsigned most_ms)
 {
-    return !zc_await_any() || zc_stream_others_rest(waited, most_ms);
+    return !zc_await_any() || zc_stream_others_rest(NULL, most_ms);
 }

@@ -61,10 +61,9 @@ bool zc_stream_all_rest(CUcontext first, unsigned most_ms);
  * tell.  Takes driver/lock.h. */
 bool zc_stream_others_rest(CUcontext but, unsigned most_ms);
 
-/* True if a call may wait for all devices, in a call of the program's that waits for `waited`
- * alone, or with NULL for none: no other stream has work that may wait for the program, or all come
- * to rest in `most_ms`.  In doubt false.  Takes driver/lock.h. */
-bool zc_stream_may_wait(CUcontext waited, unsigned most_ms);
+/* True if a call may wait for all devices: no stream has work that may wait for the program, or all
+ * come to rest in `most_ms`.  In doubt false.  Takes driver/lock.h. */
+bool zc_stream_may_wait(unsigned most_ms);
 
 /* The driver's number for a stream, which no other one has in the process.  0 where it tells none,
  * and during captures: the question ends the one that its stream is in (seen on an H200). */

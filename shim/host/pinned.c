@@ -330,7 +330,7 @@ void zc_pinned_end_stale(struct zc_extent *e, bool needed)
     uint64_t now = zc_ticks(), last = __atomic_load_n(&vain, __ATOMIC_RELAXED);
     bool soon = last && zc_ticks_to_ns(now - last) < VAIN_NS;
     unsigned most_ms = soon ? 0 : IDLE_MS;
-    bool rests = needed || zc_capture_any() ? zc_stream_may_wait(NULL, most_ms)
+    bool rests = needed || zc_capture_any() ? zc_stream_may_wait(most_ms)
                                             : zc_stream_others_rest(NULL, most_ms);
     if (!rests) {
         __atomic_store_n(&vain, now, __ATOMIC_RELAXED);
@@ -570,7 +570,7 @@ CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc
     for (struct zc_extent *e; (e = next_in(&at, end));)
         if (!e->owner && pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) &&
             !adoptable(e, address, bytes, flags) &&
-            (zc_pinned_lasts(e) || !zc_stream_may_wait(NULL, RESTS_MS)))
+            (zc_pinned_lasts(e) || !zc_stream_may_wait(RESTS_MS)))
             return zc_pinned_refuse(e, fn, "the program registers them itself");
     zc_hostblock_hide(address);
     at = address;
@@ -642,7 +642,7 @@ CUresult zc_pinned_forgo(enum zc_fn fn)
     if (!__atomic_load_n(&pinned.registrations, __ATOMIC_SEQ_CST))
         return CUDA_SUCCESS;
     for (struct zc_extent *e; result == CUDA_SUCCESS && (e = zc_hostheap_next(from, is_staged));) {
-        bool may_end = !zc_pinned_lasts(e) && zc_stream_may_wait(NULL, RESTS_MS);
+        bool may_end = !zc_pinned_lasts(e) && zc_stream_may_wait(RESTS_MS);
         enum zc_extent_pin pin = zc_pinned_hold(e);
         bool ended = pin == ZC_PIN_DONE && may_end && zc_pinned_unregister(e);
         if (pin == ZC_PIN_DONE && !ended && rule_in(e, true))
