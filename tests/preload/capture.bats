@@ -53,6 +53,11 @@ shared=("$host_rule$device_rule"'access = read')
     done
 }
 
+@test "a copy beside a capture waits for no stream that waits for the program" {
+    same_in_every_place ordered
+    [[ $output == *': 1'*'-> 0' ]]
+}
+
 @test "a capture goes with the stream that it began in, and not with one that has joined it" {
     [[ $ZC_BUILD != *emulated* ]] || skip "the emulator's mremap maps nothing a second time"
     for place in mapped managed vmm; do

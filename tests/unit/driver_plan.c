@@ -134,8 +134,14 @@ static void nothing_is_asked_twice(void **state)
 static void in_a_capture(uint32_t facts)
 {
     enum zc_way way = zc_plan(facts);
-    if (!(facts & F(CAPTURE)) || facts & (F(CPU) | F(THREADS) | F(LINKS)))
-        return; /* These are gathered outside captures. */
+    if (!(facts & F(CAPTURE)) || facts & (F(THREADS) | F(LINKS)))
+        return; /* These are gathered outside captures, */
+    if (facts & F(CPU) && (facts & F(CAPTURED) || !(facts & F(ASYNC))))
+        return; /* and so is this, but for calls that need not wait in streams beside them. */
+    if (way == ZC_WAY_ASK_CPU || by_cpu(way)) {
+        assert_true(facts & F(ASYNC) && !(facts & F(CAPTURED)));
+        return;
+    }
     assert_true(way == ZC_WAY_FORWARD || way == ZC_WAY_FORWARD_WAIT || way == ZC_WAY_REFUSE ||
                 way == ZC_WAY_PAIR || way == ZC_WAY_REMAP || way == ZC_WAY_SPLIT ||
                 way == ZC_WAY_ASK_PAIR || way == ZC_WAY_ASK_READY);
@@ -240,6 +246,9 @@ static void known_copies_go_their_known_ways(void **state)
     } known[] = {
         {base, ZC_WAY_FORWARD},
         {base | F(MAPPED) | F(CAPTURE), ZC_WAY_FORWARD},
+        {base | F(MAPPED) | F(CAPTURE) | F(ASYNC), ZC_WAY_ASK_CPU},
+        {base | F(MAPPED) | F(CAPTURE) | F(CAPTURED) | F(ASYNC), ZC_WAY_FORWARD},
+        {cpu | F(CAPTURE) | F(ASYNC), ZC_WAY_CPU_ORDERED},
         {cpu, ZC_WAY_CPU_WAIT},
         {cpu | busy | F(IDLE), ZC_WAY_CPU},
         {cpu | busy, ZC_WAY_CPU_ORDERED},

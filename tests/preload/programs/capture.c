@@ -499,6 +499,26 @@ static void changed(void)
     }
 }
 
+/* Beside a capture copies are put into a stream that waits for what the program does next. */
+static void ordered(void)
+{
+    static struct gate gate;
+    CUstream captured;
+    CUgraph graph;
+    make_blocks();
+    CHECK(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    gate_close(&gate, stream);
+    CHECK(cuMemcpyHtoDAsync(a, in, SIZE, stream));
+    CHECK(cuMemcpyDtoDAsync(b, a, SIZE, stream));
+    CHECK(cuMemcpyDtoHAsync(out, b, SIZE, stream));
+    memset(in, 7, SIZE);
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(stream));
+    printf("as it was when the stream went on: %d\n", all_are(out, 7, SIZE));
+    SHOW(cuStreamEndCapture(captured, &graph));
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"thread_local", thread_local_mode},
@@ -511,6 +531,7 @@ int main(int argc, char **argv)
                                           {"allowed", allowed},
                                           {"launches", launches},
                                           {"lost", lost},
+                                          {"ordered", ordered},
                                           {"refilled", refilled},
                                           {"refilled_batch", refilled_batch},
                                           {"changed", changed},
