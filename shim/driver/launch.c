@@ -73,14 +73,15 @@ void zc_launch_forget(void)
 static CUresult argument_size(CUfunction f, size_t i, uint64_t *kernel, size_t *bytes_out)
 {
     size_t offset;
-    CUresult result =
-        *kernel ? CUDA_ERROR_INVALID_VALUE : zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out);
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_SUPPORTED)
-        return result;
-    result = zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out);
-    if (result != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_VALUE;
-    *kernel = IS_KERNEL;
+    CUresult of_function =
+        *kernel ? CUDA_ERROR_INVALID_HANDLE : zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out);
+    if (of_function == CUDA_SUCCESS || of_function == CUDA_ERROR_NOT_SUPPORTED)
+        return of_function;
+    CUresult result = zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out);
+    if (result == CUDA_SUCCESS)
+        *kernel = IS_KERNEL;
+    else if (result != CUDA_ERROR_INVALID_VALUE)
+        result = of_function == CUDA_ERROR_INVALID_VALUE ? of_function : CUDA_ERROR_NOT_SUPPORTED;
     return result;
 }
 

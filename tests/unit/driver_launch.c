@@ -409,6 +409,24 @@ static void how_many_arguments_a_function_has_is_asked_once_until_code_goes(void
     assert_int_equal(sum, 8 * 7);
 }
 
+/* Blocks that no argument names are not looked after, so an error is not taken for the last one. */
+static void an_error_says_nothing_of_how_many_arguments_there_are(void **state)
+{
+    uint64_t word = 7, sum = 0;
+    void *arguments[] = {&word};
+    const struct zc_launch launch = {.function = (CUfunction)0x7890, .arguments = arguments};
+    (void)state;
+    zc_real.cuFuncGetParamInfo = no_function;
+    zc_real.cuKernelGetParamInfo = no_kernel;
+    assert_false(zc_launch_words(&launch, add_up, &sum));
+    zc_real.cuFuncGetParamInfo = one_word;
+    arguments_end = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_false(zc_launch_words(&launch, add_up, &sum));
+    arguments_end = CUDA_ERROR_INVALID_VALUE;
+    assert_true(zc_launch_words(&launch, add_up, &sum));
+    assert_int_equal(sum, 2 * 7);
+}
+
 static void words_of_a_launch_are_read_from_a_buffer_in_either_order(void **state)
 {
     uint64_t words[] = {3, 4, 5};
@@ -456,6 +474,7 @@ int main(void)
         cmocka_unit_test_setup(a_launch_that_the_driver_has_not_yet_is_shown_again, fresh),
         cmocka_unit_test(words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them),
         cmocka_unit_test(how_many_arguments_a_function_has_is_asked_once_until_code_goes),
+        cmocka_unit_test(an_error_says_nothing_of_how_many_arguments_there_are),
         cmocka_unit_test(words_of_a_launch_are_read_from_a_buffer_in_either_order),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
