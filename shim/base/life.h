@@ -43,5 +43,5 @@ bool zc_life_inherited(void);
 void zc_life_child(void);
 
 /* The work of starting, done by one thread; returns whether libzc is on.  Defined in
- * hook/process.c, above all other rooms. */
+ * hook/process.c, above all other folders. */
 bool zc_process_start(void);

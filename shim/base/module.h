@@ -8,8 +8,8 @@ struct CUctx_st;
 struct zc_policy;
 
 /*
- * A module's callbacks, NULL if not needed. hook/modules.c lists the rows, from the bottom room to
- * the top one.  One thread calls all of them, except `reclaim`.
+ * A module's callbacks, NULL if not needed. hook/modules.c lists the rows, from the bottom to the
+ * top.  One thread calls all of them, except `reclaim`.
  */
 struct zc_module {
     /* libzc starts: the policy is known, the driver initialised.  From bottom to top. */

@@ -28,7 +28,7 @@ void *zc_real_answer(const char *name, void *real);
 void *zc_unknown_real(unsigned slot);
 
 /* Called by the trampolines before such a call; the answer is the error code for the program.
- * Defined in hook/unknown.c, above all rooms that have a part in it. */
+ * Defined in hook/unknown.c, above all folders that have a part in it. */
 struct zc_choice zc_unknown_before(unsigned slot);
 
 /*
