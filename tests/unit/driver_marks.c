@@ -22,8 +22,8 @@ extern const struct zc_module zc_module_marks;
 #define OTHER ((CUcontext)0x2000)
 
 static CUcontext current;
-static uint64_t word;    /* What the GPU writes. */
-static uint64_t written; /* What it is to write last. */
+static uint64_t word;    /* Written by the GPU. */
+static uint64_t written; /* The value that it is to write last. */
 static unsigned live;    /* Streams and events. */
 static CUresult allocates, records, writes;
 static unsigned recorded; /* Calls. */

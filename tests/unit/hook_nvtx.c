@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What libzc enters into NVTX's tables of functions, whatever version has made these. */
+/* The functions that libzc enters into NVTX's tables, whatever version has made these. */
 #include "base_test.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the limits of a policy let each place have, to the byte, and what is held, left and told. */
+/* Limits of a policy for each place, to the byte: what is had, held, left and told. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 
 #include "base_test.h"
@@ -185,7 +185,7 @@ static void max_pinned_bounds_mapped_and_pinned_together(void **state)
     assert_int_equal(zc_limits_on_devices(), 0);
 }
 
-/* What the program itself asked the driver to pin counts where the policy has the key. */
+/* Memory that the program itself asked the driver to pin counts where the policy has the key. */
 static void asked_memory_is_bounded_by_a_given_limit_alone(void **state)
 {
     (void)state;

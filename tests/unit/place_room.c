@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What room is told to whom: to a block that comes to a device, and to the program. */
+/* Room that is told to a block that comes to a device, and to the program. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 
 #include "base_test.h"
