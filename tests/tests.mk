@@ -4,7 +4,8 @@
 # own objects (libzc.a).  The programs of tests/preload/programs are unaware of libzc and get it by
 # LD_PRELOAD; lib*.c there are shared objects for them to open.
 
-TEST_CFLAGS = -D_GNU_SOURCE -Ishim -Itests -I. -isystem $(CUDA_HOME)/include $(CFLAGS) -std=gnu11 \
+TEST_CFLAGS = -D_GNU_SOURCE -Ishim -Itests -I. -isystem third_party/uthash \
+              -isystem $(CUDA_HOME)/include $(CFLAGS) -std=gnu11 \
               -pthread $(WARNINGS)
 SIM_LIBS := $(if $(wildcard tests/sim/driver.mk),$(B)/sim/libcuda.so.1) \
             $(if $(wildcard tests/sim/runtime.mk),$(B)/sim/libcudart.so.13)
