@@ -215,7 +215,7 @@ check-aarch64:  ## some of the tests on aarch64, under qemu; without its tools `
 check-mutants: all tests  ## which changes of a line in the library no test sees (MUTANTS=200)
 	@cd tests && python3 -B -m mutants '$(B)'
 
-mutants-measure: all tests  ## which tests run which function, for check-mutants
+mutants-measure: all tests  ## which tests run which lines, for check-mutants
 	@cd tests && python3 -B -m mutants '$(B)' measure
 
 # The wrappers are the same with each; `newest` are those that pip finds, maybe newer than the list.

@@ -100,6 +100,79 @@ assert not gone, gone
 PYTHON
 }
 
+@test "a change is run against the tests that run its line, or the last one before it" {
+    python "$BATS_TEST_TMPDIR/table" <<'PYTHON'
+import sys
+from pathlib import Path
+from mutants import measure, operators, runner
+
+FILE = "policy/glob.c"
+places = {at: line for (file, line), at in operators.lines_of_functions().items() if file == FILE}
+function = max({f for f, _ in places}, key=lambda f: sum(f == g for g, _ in places))
+lines = sorted(line for (f, _), line in places.items() if f == function)
+first, far = lines[0], lines[5]
+assert places[function, 0] == first and places[function, far - first] == far
+
+def record(test, cpu, *lines):
+    return {"test": test, "cpu": cpu, "lines": {FILE: list(lines)}}
+
+records = [record("policy_glob", 0.1, first, far), record("policy_keys", 0.2, first),
+           record("policy_match", 0.3, far), record("policy_text", 100.0, first)]
+rows = measure.rows_of(records, {(FILE, function)})
+assert rows[FILE, function] == ["policy_glob", "policy_keys", "policy_match", "policy_text"]
+measure.KEPT = Path(sys.argv[1])
+measure.write({r["test"]: r["cpu"] for r in records}, rows, {FILE: "0"})
+table = runner.Table(measure.KEPT)
+table.unmeasured = set()
+
+def own(line):
+    return set(table.tests(operators.Mutant("", FILE, line, function, "", "", "", "")))
+
+assert {"policy_keys"} <= own(first) and "policy_match" not in own(first)
+assert own(lines[1]) == own(lines[4]) == own(first)
+assert "policy_match" in own(far) and not {"policy_keys", "policy_text"} & own(far)
+assert own(lines[-1]) == own(far)
+PYTHON
+}
+
+@test "the lines that a program ran are those of its branches" {
+    mkdir "$BATS_TEST_TMPDIR/shim"
+    cd "$BATS_TEST_TMPDIR" || return 1
+    cat >shim/toy.c <<'END'
+#include <unistd.h>
+int main(int n, char **v)
+{
+    if (n > 1)
+        n += 1;
+    else
+        n += 3;
+    if (n == 3 && !fork())
+        _exit(v == 0);
+    return v == 0;
+}
+END
+    "${CC:-gcc}" -D_GNU_SOURCE -O0 -g -c -o seen.o "$OLDPWD/mutants/seen.c"
+    "${CC:-gcc}" -O0 -g -fsanitize-coverage=trace-pc -o toy shim/toy.c seen.o
+    for words in '' more; do
+        head -c 2M /dev/zero >seen
+        # shellcheck disable=SC2086 # No word, or one.
+        ZC_SEEN=$PWD/seen ./toy $words
+        mv seen "seen-$words"
+    done
+    cd "$OLDPWD" || return 1
+    python "$BATS_TEST_TMPDIR" <<'PYTHON'
+import sys
+from pathlib import Path
+from mutants import measure
+folder = Path(sys.argv[1])
+known = measure.branches(folder / "toy")
+ran = [measure.ran((folder / name).read_bytes(), known)["shim/toy.c"]
+       for name in ("seen-", "seen-more")]
+assert set(ran[0]) - set(ran[1]) == {7}, ran
+assert set(ran[1]) - set(ran[0]) == {5, 9}, ran
+PYTHON
+}
+
 @test "a survivor of its function's tests is run against the room's others" {
     [[ -e ../$BUILD/libzc.a && -e ../$BUILD/command ]] || skip "no library"
     printf 'test\t0\t0.1\tpolicy_parse\ntest\t1\t0.1\tpolicy_glob\nfunction\t%s\tend\t0\n' \

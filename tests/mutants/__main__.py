@@ -9,8 +9,8 @@ PATIENCE  seconds that a test may take for each that it takes otherwise (20)
 AGAIN     1: survivors of earlier runs are asked again
 
 FILE... stands for all of shim/ and policy/.  What came of each mutant is kept in
-BUILD/mutants/results.jsonl, and is not asked again while the file is there.  Which tests call the
-functions of a file is found out again where the file has changed; `measure` does it for all.
+BUILD/mutants/results.jsonl, and is not asked again while the file is there.  Which tests run the
+lines of a file is found out again where the file has changed; `measure` does it for all.
 """
 
 import os

@@ -103,6 +103,17 @@ def all_mutants(folders=("shim", "policy")):
                 yield from mutants_of(str(path.relative_to(ROOT)), path.read_text())
 
 
+def lines_of_functions(folders=("shim", "policy")):
+    """{(file, line): (function, lines from its first one)}"""
+    found = {}
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.c")):
+            first, file = {}, str(path.relative_to(ROOT))
+            for name, i in bodies([b.rstrip() for b in masked(path.read_text()).split("\n")]):
+                found[file, i + 1] = name, i - first.setdefault(name, i)
+    return found
+
+
 def sample(mutants, seed):
     """The same order for the same seed; a change elsewhere takes no mutant's place."""
     return sorted(mutants, key=lambda m: hashlib.sha256(f"{seed} {m.id}".encode()).digest())

@@ -49,8 +49,12 @@ class Table:
     def __init__(self, path=KEPT):
         known, self.of, self.digests = read(path)
         self.cost, self.file, self.also = {**dict.fromkeys(unit_names(), LONG), **known}, {}, {}
-        for (file, _), some in self.of.items():
-            self.file.setdefault(file, []).extend(some)
+        self.lines, self.places = {}, operators.lines_of_functions()
+        for key, some in self.of.items():
+            if len(key) == 2:
+                self.file.setdefault(key[0], []).extend(some)
+            else:
+                self.lines.setdefault(key[:2], []).append((key[2], some))
         for line in ALSO.read_text().splitlines()[1:]:
             file, function, test = line.split("\t")
             self.cost.setdefault(test, SHORT)
@@ -66,11 +70,18 @@ class Table:
         near |= {f"{room}_{own}"} & self.cost.keys()
         near |= self.unmeasured_cases.get(f"{room}_{own}", set())
         near.update(self.also.get((mutant.file, mutant.function), []))
-        found = self.of.get((mutant.file, mutant.function), [])
+        found = self.of_line(mutant) or self.of.get((mutant.file, mutant.function), [])
         if not found and (mutant.file in self.file or not near):
             some = self.file.get(mutant.file, list(self.cost))
             found = sorted(set(some), key=lambda t: (-some.count(t), self.cost[t], t))[:FALLBACK]
         return sorted({*found, *near}, key=lambda t: (self.cost[t], t))
+
+    def of_line(self, mutant):
+        """The tests of the last line before it, or its own, of which is known what runs it."""
+        _, at = self.places.get((mutant.file, mutant.line), (None, -1))
+        before = [(n, some) for n, some in self.lines.get((mutant.file, mutant.function), ())
+                  if n <= at]
+        return max(before)[1] if before else []
 
     def room_tests(self, mutant):
         """The other tests of the mutant's room, those that know most of it first, its own file

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the calls of the library's functions, for tests/mutants: every function calls this file
- * first (-finstrument-functions), which counts in a file that all processes of a test share, so
- * that a process that is killed has counted, too. */
+/* Notes which code of the library runs, for tests/mutants: every branch calls this file first
+ * (-fsanitize-coverage=trace-pc), which notes it in a file that all processes of a test share, so
+ * that what a process ran that is killed is noted, too. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,21 +9,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FUNCTION_BYTES 16 /* A function begins at a multiple of so many bytes. */
-#define FILE_BYTES ((size_t)1 << 20)
-
-#define UNSEEN __attribute__((no_instrument_function))
+#define CALL_BYTES 4 /* Two calls of this file end at least so many bytes apart. */
+#define FILE_BYTES ((size_t)1 << 21)
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-void __cyg_profile_func_enter(void *function, void *caller) UNSEEN;
-void __cyg_profile_func_exit(void *function, void *caller) UNSEEN;
+void __sanitizer_cov_trace_pc(void);
 
-static uint32_t *counts; /* By address; a page of the heap's never. */
+static uint8_t *seen; /* By the address behind the call; a page of the heap's never. */
 static int off;
 
 /* Straight to the kernel, because the library stands for some of libc's functions. */
-UNSEEN static void map_counts(void)
+static void map_seen(void)
 {
     if (!environ || !*environ)
         return;
@@ -36,21 +33,14 @@ UNSEEN static void map_counts(void)
         syscall(SYS_close, fd);
     }
     if (at != -1)
-        counts = (uint32_t *)at;
+        seen = (uint8_t *)at;
 }
 
-void __cyg_profile_func_enter(void *function, void *caller)
+void __sanitizer_cov_trace_pc(void)
 {
-    size_t at = (size_t)((const char *)function - __ehdr_start) / FUNCTION_BYTES;
-    (void)caller;
-    if (!counts && !off)
-        map_counts();
-    if (counts && at < FILE_BYTES / sizeof(*counts))
-        __atomic_fetch_add(&counts[at], 1, __ATOMIC_RELAXED);
-}
-
-void __cyg_profile_func_exit(void *function, void *caller)
-{
-    (void)function;
-    (void)caller;
+    size_t at = (size_t)((const char *)__builtin_return_address(0) - __ehdr_start) / CALL_BYTES;
+    if (!seen && !off)
+        map_seen();
+    if (seen && at < FILE_BYTES)
+        __atomic_store_n(&seen[at], 1, __ATOMIC_RELAXED);
 }
