@@ -67,6 +67,16 @@ calls() {
     same copies
 }
 
+@test "batches over a border have an order for each copy, and tell which one has failed" {
+    same batches
+    [[ $output == *$'\n1\n'* ]]
+}
+
+@test "a source is read during a call that says so, where it crosses a border as well" {
+    SIM_DELAY_US=20000 same overwritten
+    [[ $output == *"on the device 7, in the range 9 1"* ]]
+}
+
 @test "a node that gets a range over a border later is refused in a message" {
     run -0 --separate-stderr under_policy "$HOST" timeout 120 "$PROGRAM" changed
     [[ $output == *'SetParams'*'-> 1'*'-> 1'*'-> 1'*'-> 1'* ]]

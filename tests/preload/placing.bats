@@ -49,6 +49,20 @@ prints_the_same() {
     held_in vmm $'device 2\npooled 2\nreservation 1\nmapping 3\nhandle 2'
 }
 
+@test "rows are placed whatever the length of their elements" {
+    run -0 "$program" elements
+    [[ $output == $'4 1\n8 1\n16 1' ]]
+    run -0 under_policy 'place = mapped' "$program" elements
+    [[ $output == $'4 0\n8 0\n16 0' ]]
+}
+
+@test "a context takes all its blocks along, and their budget is there for the next one's" {
+    run -0 under_policy $'place = mapped\nbudget = 520K' "$program" contexts
+    [[ $output == $'0\n0\n0' ]]
+    run -0 under_policy $'place = mapped\nbudget = 512K' "$program" contexts
+    [[ $output == $'2\n2\n2' ]]
+}
+
 @test "requests from pools of a limited size, or of managed memory, stay what they are" {
     prints_the_same special_pools
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pinned memory that is larger than a part in which libzc registers it: what calls make of ranges
  * that cross the borders of parts must not depend on who made the memory. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/mempolicy.h>
@@ -247,6 +248,8 @@ static void copies_at(char *at, size_t bytes)
     TRY(cuMemcpyDtoD(range, device, bytes));
     TRY(cuMemcpyDtoDAsync(device, range, bytes, stream));
     TRY(cuMemcpyPeer(device, context, range, context, bytes));
+    TRY(cuMemcpyPeer(device, context, range, NULL, bytes));
+    TRY(cuMemcpyPeer(device, NULL, range, context, bytes));
     TRY(cuMemcpy3D(&out));
     TRY(cuMemcpy3DAsync(&in, stream));
     TRY(cuMemcpy3DPeer(&peer));
@@ -271,6 +274,50 @@ static void copies(void)
     copies_at(block + PART - 4, 64);
     copies_at(block + 2 * PART - 8192, 64 << 10);
     copies_at(block + PART, ACROSS);
+    end();
+}
+
+/* Batches over a border, as CUDA 12.8 has them: with an order for each copy, and with one that
+ * fails. */
+static void batches(void)
+{
+    CUresult (*call)(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, CUmemcpyAttributes *, size_t *,
+                     size_t, size_t *, CUstream) = NULL;
+    CUmemcpyAttributes each[3];
+    size_t sizes[3] = {ACROSS / 4, ACROSS / 4, ACROSS / 4}, firsts[3] = {0, 1, 2}, failed;
+    start();
+    *(void **)&call = dlsym(RTLD_DEFAULT, "cuMemcpyBatchAsync");
+    char *at = block + PART - ACROSS / 8;
+    CUdeviceptr to[3] = {device, device + ACROSS / 4, device + ACROSS / 2};
+    CUdeviceptr from[3] = {(CUdeviceptr)at, (CUdeviceptr)at, (CUdeviceptr)at};
+    memset(each, 0, sizeof(each));
+    for (int i = 0; i < 3; i++)
+        each[i].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    for (int bad = 3; bad >= 0; bad--) {
+        if (bad < 3)
+            to[bad] = device + ACROSS - 4;
+        failed = 77;
+        SHOW(call(to, from, sizes, 3, each, firsts, 3, &failed, stream));
+        if (bad < 3)
+            printf("%zu\n", failed);
+        SHOW(call(to, from, sizes, 3, each, firsts, 4, &failed, stream));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    end();
+}
+
+/* The program writes the source again as soon as the call has returned. */
+static void overwritten(void)
+{
+    start();
+    char *at = block + PART - ACROSS / 2;
+    size_t bytes = ACROSS;
+    memset(at, 7, bytes);
+    CUresult result = box_batch(at, bytes);
+    if (CUDA_VERSION < 13000)
+        CHECK(cuStreamSynchronize(stream));
+    memset(at, 9, bytes);
+    show_both("box_batch", result, at, bytes);
     end();
 }
 
@@ -585,6 +632,8 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"answers", answers},
                                           {"copies", copies},
+                                          {"batches", batches},
+                                          {"overwritten", overwritten},
                                           {"changed", changed},
                                           {"whole", whole},
                                           {"own", own},

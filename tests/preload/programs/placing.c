@@ -59,6 +59,36 @@ static void kinds(void)
     main_context = start_gpu(0);
 }
 
+/* Prints how much device memory the driver gives for rows of each length of element. */
+static void elements(void)
+{
+    for (unsigned element = 1; element <= 32; element++) {
+        size_t before = sim_leaks(SIM_LEAK_DEVICE), pitch;
+        CUdeviceptr p;
+        int code = cuMemAllocPitch(&p, &pitch, 100, 10, element);
+        if (code == 0) {
+            printf("%u %zu\n", element, sim_leaks(SIM_LEAK_DEVICE) - before);
+            CHECK(cuMemFree(p));
+        }
+    }
+}
+
+/* Contexts with more blocks than libzc forgets at once: each has as many in the place as the
+ * budget of the rule has room for. */
+static void contexts(void)
+{
+    for (int round = 0; round < 3; round++) {
+        CUcontext context = another_context();
+        size_t before = sim_leaks(SIM_LEAK_DEVICE);
+        for (int i = 0; i < 130; i++)
+            block(4 * KIB);
+        printf("%zu\n", sim_leaks(SIM_LEAK_DEVICE) - before);
+        CHECK(cuCtxDestroy(context));
+        EXPECT(sim_leaks(SIM_LEAK_DEVICE) == before);
+    }
+    CHECK(cuCtxSetCurrent(main_context));
+}
+
 /* A kernel on device 1 writes a block of device 0, and a copy between the devices reads it. */
 static void peer(void)
 {
@@ -310,7 +340,11 @@ static void batches(void)
     size_t sizes[PIECES], first = 0;
     CUstream s = stream(CU_STREAM_NON_BLOCKING);
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUmemcpyAttributes one_each[PIECES];
+    size_t each[PIECES];
     for (int i = 0; i < PIECES; i++) {
+        one_each[i] = attributes;
+        each[i] = (size_t)i;
         sizes[i] = BYTES;
         memset(in + i * BYTES, i + 1, BYTES);
         from[0][i] = (CUdeviceptr)(in + i * BYTES);
@@ -318,10 +352,16 @@ static void batches(void)
         to[1][i] = from[2][i] = q + (CUdeviceptr)(PIECES - 1 - i) * BYTES;
         to[2][i] = (CUdeviceptr)(out + i * BYTES);
     }
-    for (int i = 0; i < 3; i++)
-        CHECK(cuMemcpyBatchAsync(to[i], from[i], sizes, PIECES, &attributes, &first, 1, s));
-    CHECK(cuStreamSynchronize(s));
-    EXPECT(!memcmp(in, out, sizeof(in)));
+    for (int round = 0; round < 2; round++) {
+        memset(out, 0, sizeof(out));
+        for (int i = 0; i < 3; i++)
+            CHECK(
+                round
+                    ? cuMemcpyBatchAsync(to[i], from[i], sizes, PIECES, one_each, each, PIECES, s)
+                    : cuMemcpyBatchAsync(to[i], from[i], sizes, PIECES, &attributes, &first, 1, s));
+        CHECK(cuStreamSynchronize(s));
+        EXPECT(!memcmp(in, out, sizeof(in)));
+    }
 }
 
 /* Batches of lines, and of boxes, that leave their block by a byte, or name no memory. */
@@ -669,6 +709,8 @@ static void refused_free(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"kinds", kinds},
+                                          {"elements", elements},
+                                          {"contexts", contexts},
                                           {"peer", peer},
                                           {"sync_order", sync_order},
                                           {"no_hang", no_hang},
