@@ -225,7 +225,7 @@ def note_lines(results: list[Result]) -> list[str]:
     """Notes on figures, and on ways that have none and why."""
     return [f"{result.row.name}: {result.row.note}."
             for result in results if result.row.note] + [
-                f"{label} has no figures of {result.row.name}: `{why}`"
+                f"{label} has no figures of {result.row.name}: `{why}`."
                 for result in results for label, why in result.without.items()]
 
 
@@ -245,7 +245,8 @@ def section(group: str, results: list[Result], simulated: bool, level: str,
     lines = [f"{level} {group[0].upper()}{group[1:]}", ""]
     lines += [*times_table(results, simulated, full), "", *slow]
     kinds, crossed = (kinds_table(results), link_table(results)) if full else ([], [])
-    notes = mean_line(results) + note_lines(results) + earlier_lines(results)
+    told = " ".join(note_lines(results) + earlier_lines(results))
+    notes = mean_line(results) + ([told] if told else [])
     if kinds:
         lines += ["MiB by the log:", "", *kinds, ""]
     elif crossed:
