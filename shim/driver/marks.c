@@ -97,8 +97,13 @@ bool zc_mark_passed(uint64_t mark, unsigned most_ms)
 
 uint64_t zc_mark_ended(void)
 {
-    const uint64_t *passed = marks.passed;
-    return passed ? __atomic_load_n(passed, __ATOMIC_ACQUIRE) : 0;
+    if (!zc_lock_take(&marks_lock))
+        return 0;
+    uint64_t passed = marks.passed ? __atomic_load_n(marks.passed, __ATOMIC_ACQUIRE) : 0;
+    uint64_t sure = passed > marks.late ? passed - marks.late : 0;
+    sure = passed >= marks.given ? UINT64_MAX : sure;
+    zc_lock_drop(&marks_lock);
+    return sure;
 }
 
 static void marks_context_gone(CUcontext context)

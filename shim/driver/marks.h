@@ -17,5 +17,5 @@ uint64_t zc_mark_launch(void);
  * way to the driver are not seen: see zc_launch_drain_briefly(). */
 bool zc_mark_passed(uint64_t mark, unsigned most_ms);
 
-/* The last mark that was passed; for launches that failed, too. */
+/* The last mark of which zc_mark_passed() would be true; also after a kernel has failed. */
 uint64_t zc_mark_ended(void);

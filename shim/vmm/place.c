@@ -185,8 +185,8 @@ static void vmm_diagnose(void)
             "rule %s (%s:%u), or reaches one by other addresses than the arguments of its "
             "launch: 'spill = fetch' is the promise that none does; say 'spill = move' there; %s%s",
             rule->name, policy->file, rule->line,
-            g.text.len ? "launches that have not ended were given "
-                       : "no launch that has not ended was given one",
+            g.text.len ? "launches that may not have ended were given "
+                       : "no launch that may not have ended was given one",
             zc_text_cstr(&g.text));
     }
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 
 #include "base/clock.h"
 #include "base/module.h"
@@ -191,6 +192,33 @@ static void nothing_is_known_once_the_driver_has_refused_a_mark(void **state)
     }
 }
 
+static void *launch_there(void *unused)
+{
+    (void)unused;
+    launch();
+    return NULL;
+}
+
+static void another_threads_launch_may_have_the_mark_before(void **state)
+{
+    const struct zc_launch one = {.stream = (CUstream)0x5000, .kernels = true};
+    uint64_t mark = zc_mark_launch();
+    pthread_t other;
+
+    (void)state;
+    assert_int_equal(pthread_create(&other, NULL, launch_there, NULL), 0);
+    pthread_join(other, NULL);
+    zc_launch_done(&one);
+    launch();
+    launch();
+    word = 1;
+    assert_true(zc_mark_ended() < mark && !zc_mark_passed(mark, 0));
+    word = 2;
+    assert_true(zc_mark_ended() == mark && zc_mark_passed(mark, 0));
+    word = 4;
+    assert_true(zc_mark_ended() == UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +226,7 @@ int main(void)
         cmocka_unit_test_setup(launches_of_another_context_have_no_marks, setup),
         cmocka_unit_test_setup(without_memory_there_are_no_marks_and_nothing_stays, setup),
         cmocka_unit_test_setup(nothing_is_known_once_the_driver_has_refused_a_mark, setup),
+        cmocka_unit_test_setup(another_threads_launch_may_have_the_mark_before, setup),
     };
 
     zc_clock_calibrate();
