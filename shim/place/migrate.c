@@ -35,6 +35,8 @@
 
 #define ORDER 4096u /* Uses of blocks that are remembered, */
 #define ALIKE 16u   /* and most of them that are compared once their order has changed. */
+#define SURE 8u     /* After so many in a known order a block comes ahead of its launch, */
+#define NEAR 64u    /* which is one of the next uses. */
 
 /* While no block is in host memory, only every so many launches are looked at. */
 #define SAMPLE 16u
@@ -78,6 +80,7 @@ static ZC_OWN struct {
     uint64_t used[ORDER]; /* The addresses of blocks, */
     uint64_t count;       /* so many since the start, the last one is the count-th. */
     uint64_t as;          /* The use that this one is as; 0: as none. */
+    unsigned sure;        /* So many uses up to this one are as those up to that one. */
 } order;
 
 static CUcontext migrate_context(void)
@@ -316,15 +319,15 @@ static unsigned alike(uint64_t i)
 static void note_use(const struct zc_block *block)
 {
     uint64_t oldest = order.count > ORDER - ALIKE ? order.count - (ORDER - ALIKE) + 1 : 0;
-    unsigned most = 0;
     order.used[++order.count % ORDER] = block->base;
     zc_movable(zc_vmm_of(block))->last = order.count;
     order.as = order.as > oldest ? order.as : 0;
     bool follows = order.as && use_at(order.as + 1) == block->base;
     order.as += follows;
-    for (uint64_t i = order.count - 1; !follows && i > oldest && most < ALIKE; i--)
-        if (alike(i) > most) {
-            most = alike(i);
+    order.sure = follows ? order.sure + 1 : 0;
+    for (uint64_t i = order.count - 1; !follows && i > oldest && order.sure < ALIKE; i--)
+        if (alike(i) > order.sure) {
+            order.sure = alike(i);
             order.as = i;
         }
 }
@@ -349,11 +352,11 @@ static uint64_t due_in(const struct zc_block *block)
 /* A search for blocks that may leave the device for another one. */
 struct search {
     const struct zc_block *for_block;
-    uint64_t from;  /* Uses in which they are not due. */
-    uint64_t used;  /* The last one that they may have had. */
-    uint64_t bytes; /* Of all that were found. */
-    struct zc_block *farthest;
-    uint64_t farthest_due;
+    uint64_t from;                      /* Uses in which they are not due. */
+    uint64_t used;                      /* The last one that they may have had. */
+    uint64_t bytes;                     /* Of all that were found. */
+    struct zc_block *farthest, *second; /* Those that are due last. */
+    uint64_t farthest_due, second_due;
 };
 
 /* Nobody but libzc has part in the memory of a block, and no other device or context. */
@@ -375,21 +378,42 @@ static void look_at(struct zc_block *block, void *arg)
         !zc_movable(v)->last || !may_move(block, v))
         return;
     uint64_t due = due_in(block);
-    if (v->va.reads && moving.cheap < DEAR)
-        due *= DEAR;
     if (zc_movable(v)->last > s->used || due < s->from)
         return;
+    if (v->va.reads && moving.cheap < DEAR)
+        due *= DEAR;
     s->bytes += block->size;
     if (due > s->farthest_due) {
+        s->second = s->farthest;
+        s->second_due = s->farthest_due;
         s->farthest = block;
         s->farthest_due = due;
+    } else if (due > s->second_due) {
+        s->second = block;
+        s->second_due = due;
     }
 }
 
+/* Nothing uses a block any more: only launches that name it do where it is read-only. */
+static bool use_ended(const struct zc_block *block, unsigned most_ms)
+{
+    const struct zc_vmm *v = zc_vmm_of(block);
+    return v->va.reads && !__atomic_load_n(&moving.unmarked, __ATOMIC_RELAXED)
+               ? zc_mark_passed(zc_movable(v)->mark, most_ms)
+               : zc_stream_rests(most_ms);
+}
+
+static bool has_ended(const struct zc_block *block)
+{
+    return zc_vmm_of(block)->va.reads && use_ended(block, 0);
+}
+
+/* A fetched block may come while the kernels run that use the block that is due last: then of both
+ * that are due last the one leaves whose kernels will have ended first. */
 static struct search find_leaver(const struct zc_block *block, uint64_t from)
 {
     /* The kernel of the launch before runs while one is fetched. */
-    bool running = is_fetched(block) && moving.earlier;
+    bool running = is_fetched(block) && !from && moving.earlier;
     struct search s = {.for_block = block, .from = from};
     s.used = running ? moving.earlier : moving.begun;
     zc_block_each(look_at, &s);
@@ -397,6 +421,12 @@ static struct search find_leaver(const struct zc_block *block, uint64_t from)
         s.used = moving.begun;
         zc_block_each(look_at, &s);
     }
+    const struct zc_vmm *first = s.second ? zc_vmm_of(s.farthest) : NULL,
+                        *next = s.second ? zc_vmm_of(s.second) : NULL;
+    if (is_fetched(block) && next && next->va.reads &&
+        s.second_due > s.farthest_due - s.farthest_due / 4 && !has_ended(s.farthest) &&
+        zc_movable(next)->mark < zc_movable(first)->mark)
+        s.farthest = s.second;
     return s;
 }
 
@@ -412,13 +442,16 @@ static void count_wait(uint64_t since)
     __atomic_fetch_add(&moving.waited, zc_ticks() - since, __ATOMIC_RELAXED);
 }
 
+static const char later[] = "a later kernel will read it";
+
 static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks)
 {
     __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
     if (to_host == (zc_block_spilled(block) != 0))
-        zc_log_move(
-            block, to_host, reason, ticks, __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED),
-            !to_host && moving.before && is_fetched(block) && !zc_mark_passed(moving.before, 0));
+        zc_log_move(block, to_host, reason, ticks,
+                    __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED),
+                    !to_host && is_fetched(block) &&
+                        (reason == later || (moving.before && !zc_mark_passed(moving.before, 0))));
 }
 
 /* One block leaves the device, another one comes, or both. */
@@ -481,15 +514,6 @@ static bool begin_moves(const struct zc_block *comes, unsigned most_ms)
     return true;
 }
 
-/* Nothing uses a block any more: only launches that name it do where it is read-only. */
-static bool use_ended(const struct zc_block *block, unsigned most_ms)
-{
-    const struct zc_vmm *v = zc_vmm_of(block);
-    return v->va.reads && !__atomic_load_n(&moving.unmarked, __ATOMIC_RELAXED)
-               ? zc_mark_passed(zc_movable(v)->mark, most_ms)
-               : zc_stream_rests(most_ms);
-}
-
 /* With the driver lock, after begin_moves(). */
 static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
 {
@@ -497,7 +521,8 @@ static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
     bool rested = needs_rest(block);
     while (!leaves && migrate_room(block) < block->size) {
         leaves = find_leaver(block, from).farthest;
-        if (!leaves || !(rested || wait_for(use_ended, leaves)))
+        if (!leaves || (reason == later && !has_ended(leaves)) ||
+            !(rested || wait_for(use_ended, leaves)))
             return;
         if (zc_move_fits(leaves, block))
             break;
@@ -534,7 +559,7 @@ static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason
         zc_move_end();
         took = clock_us() - start;
     }
-    if (may && zc_block_spilled(block))
+    if (may && zc_block_spilled(block) && reason != later)
         zc_movable(v)->again = order.count + AGAIN;
     return took;
 }
@@ -585,11 +610,35 @@ static void fetch(struct zc_block *block, struct named *n)
     if (zc_block_spilled(block) && v->filled && tries && !zc_launch_again())
         try_to(block, 0, "a kernel will read it");
     __atomic_store_n(&zc_movable(v)->mark, mark, __ATOMIC_RELAXED);
+    uint64_t start = zc_ticks();
     CUresult result = CUDA_SUCCESS;
     if (!zc_vmm_whole(v))
         result = zc_lazy_attach(v, 0, v->span, &why);
+    if (result != CUDA_SUCCESS && v->va.reads && migrate_move(block, NULL, NULL))
+        result = zc_lazy_attach(v, 0, v->span, &why);
     if (result != CUDA_SUCCESS)
         n->result = zc_lazy_diagnose(v, n->fn, result, why);
+    count_wait(start);
+}
+
+/* The next block in the order begins to come, if one leaves whose kernels have ended: no other one
+ * than if its launch fetched it, but the one of this launch. */
+static void fetch_ahead(void)
+{
+    struct zc_block *block = NULL;
+    uint64_t i = order.as;
+    while (order.sure >= SURE && !block && ++i < order.count && i <= order.as + NEAR) {
+        block = zc_block_find(use_at(i));
+        if (!is_fetched(block) || zc_movable(zc_vmm_of(block))->last > moving.begun)
+            block = NULL;
+    }
+    if (!block || !zc_block_spilled(block) || needs_rest(block) ||
+        order.count < zc_movable(zc_vmm_of(block))->again)
+        return;
+    uint64_t from = i - order.as + 1;
+    const struct zc_block *leaves = find_leaver(block, from).farthest;
+    if (migrate_room(block) >= block->size || (leaves && has_ended(leaves)))
+        try_to(block, from, later);
 }
 
 static void use_timed(struct named *n)
@@ -622,6 +671,8 @@ static void use_named(const struct zc_launch *launch, struct named *n)
             fetch(n->of[i], n);
     if (n->note.bytes)
         use_timed(n);
+    if (!again)
+        fetch_ahead();
 }
 
 static CUresult migrate_use(const struct zc_launch *launch)

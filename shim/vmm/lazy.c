@@ -126,7 +126,7 @@ CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
 {
     size_t due = zc_vmm_due(v);
     CUstreamCaptureMode before = zc_capture_relax();
-    CUresult result = zc_growth_detach(v, why);
+    CUresult result = v->moves ? zc_vmm_arrive(v) : zc_growth_detach(v, why);
     if (result == CUDA_SUCCESS)
         result = v->moves ? lazy_attach(v, 0, v->span, why) : lazy_attach(v, from, to, why);
     zc_capture_restore(before);

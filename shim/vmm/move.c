@@ -73,8 +73,8 @@ void zc_move_leave(bool entered)
 /* Its device memory becomes what cudaMalloc gives, or its host memory what `spill = host` does. */
 static CUresult stay_mapped(struct zc_vmm *v, const char **why)
 {
-    CUresult result = CUDA_SUCCESS;
-    if (v->va.reads) {
+    CUresult result = zc_vmm_whole(v) ? CUDA_SUCCESS : zc_lazy_attach(v, 0, v->span, why);
+    if (result == CUDA_SUCCESS && v->va.reads) {
         CUstreamCaptureMode before = zc_capture_relax();
         *why = "cuMemSetAccess refuses";
         ZC_VA_LOCKED;
@@ -84,8 +84,6 @@ static CUresult stay_mapped(struct zc_vmm *v, const char **why)
         zc_capture_restore(before);
         if (result == CUDA_SUCCESS)
             zc_vmm_drop_host_copy(v);
-    } else if (!zc_vmm_whole(v)) {
-        result = zc_lazy_attach(v, 0, v->span, why);
     }
     return result;
 }
@@ -397,6 +395,10 @@ static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct zc_backe
         if (result != CUDA_SUCCESS)
             return result;
     }
+    *why = "the driver refuses the copy";
+    result = zc_vmm_arrive(v);
+    if (result != CUDA_SUCCESS)
+        return result;
     *why = "cuMemUnmap refuses";
     result = unmap_inner(v);
     if (result == CUDA_SUCCESS && v->va.reads) {
@@ -418,20 +420,24 @@ static void left_device(struct zc_vmm *v, bool read)
 }
 
 /* Maps a block to *device, into which it is being copied; after that *device is what was behind it,
- * if nobody keeps that.  What is fetched is mapped once it is there, because kernels may run. */
+ * if nobody keeps that.  What is fetched is mapped by the launch that names it, once it is there.
+ */
 static CUresult come_to(struct zc_vmm *v, struct zc_backed *device, struct copies *c,
                         const char **why)
 {
-    bool fetched = zc_vmm_is_fetched(v);
-    if (fetched)
-        end_copies(c, v->va.context);
-    CUresult result = move_exchange(v, device, why);
-    if (result != CUDA_SUCCESS || !fetched)
+    if (!zc_vmm_is_fetched(v))
+        return move_exchange(v, device, why);
+    *why = "cuMemUnmap refuses";
+    CUresult result = unmap_inner(v);
+    if (result != CUDA_SUCCESS)
         return result;
-    zc_movable(v)->host_copy = *device;
+    zc_movable(v)->came = zc_stream_mark_here(c->in, ZC_LEGACY);
+    c->in = zc_movable(v)->came ? NULL : c->in;
+    zc_movable(v)->host_copy = move_behind(v);
     zc_movable(v)->host_copy.host.closed = true;
+    put_behind(v, device);
     *device = (struct zc_backed){.guard = false};
-    v->lazy = false;
+    v->lazy = true;
     zc_lazy_update(v);
     return result;
 }

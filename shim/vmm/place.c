@@ -114,7 +114,8 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
 static CUresult vmm_unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_vmm *v = backing->vmm;
-    (void)gone;
+    if (gone && v->moves)
+        zc_movable(v)->came = NULL; /* The event has gone with its context. */
     if (v->lazy)
         zc_grow_forget(v);
     return zc_vmm_give_back(v);

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/message.h"
 #include "base/own.h"
+#include "driver/stream.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
@@ -203,6 +204,16 @@ void zc_vmm_drop_backed(struct zc_backed *b)
     *b = (struct zc_backed){.guard = false};
 }
 
+CUresult zc_vmm_arrive(struct zc_vmm *v)
+{
+    CUevent came = v->moves ? zc_movable(v)->came : NULL;
+    if (!came)
+        return CUDA_SUCCESS;
+    zc_movable(v)->came = NULL;
+    CUresult result = zc_stream_wait_mark(came);
+    return result == CUDA_SUCCESS ? result : zc_stream_wait_context(v->va.context);
+}
+
 void zc_vmm_count_host_copy(struct zc_vmm *v, size_t bytes)
 {
     zc_limits_keep(v->va.device, (int64_t)(bytes - zc_movable(v)->host_copy_bytes));
@@ -231,6 +242,7 @@ void zc_vmm_drop(struct zc_vmm *v)
 
 CUresult zc_vmm_give_back(struct zc_vmm *v)
 {
+    zc_vmm_arrive(v);
     CUresult unmapped = zc_va_unmap(&v->va);
     if (unmapped != CUDA_SUCCESS && unmapped != CUDA_ERROR_DEINITIALIZED &&
         zc_message_first("release"))

@@ -51,6 +51,7 @@ struct zc_movable {
     struct zc_backed host_copy;
     size_t host_copy_bytes;
     uint64_t mark;
+    CUevent came; /* Behind the copy into its device memory, until that was waited for; or NULL. */
     /* Uses by launches (place/migrate.c), with the driver lock: the last one, 0 for none; and the
      * first behind `from` in the order that is known. */
     uint64_t last, from, due;
@@ -97,6 +98,9 @@ static inline bool zc_vmm_is_fetched(const struct zc_vmm *v)
 {
     return zc_vmm_may_fetch(v) && v->filled;
 }
+
+/* Waits for the copy into its device memory, which is not mapped before. */
+CUresult zc_vmm_arrive(struct zc_vmm *v);
 
 /* Counts its host memory besides the device's; and gives that memory back. */
 void zc_vmm_count_host_copy(struct zc_vmm *v, size_t bytes);

@@ -65,6 +65,12 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     (( $(moved device) <= 40 * 7 )) # eight where the last distance says what is due
 }
 
+@test "once the order is known a block comes ahead, and calls in between find its bytes" {
+    scene ahead
+    (( $(jq -r 'select(.type == "move" and .to == "device") | .why' "$ZC_LOG" |
+        grep -c 'a later kernel') > 5 ))
+}
+
 @test "the log tells which bytes came while kernels ran" {
     scene hidden
     run -0 jq -r 'select(.type == "move" and .to == "device") | .hidden' "$ZC_LOG"
