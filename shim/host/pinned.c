@@ -215,12 +215,27 @@ static struct zc_fill *fill_fresh(char *base, size_t bytes)
     return zc_workers_fill(base, bytes, huge ? ZC_FILL_FILE : ZC_FILL_FRESH, node_here());
 }
 
-/* Registers the next bytes of an extent in parts.  The pages of fresh memory come in by threads
+/* Of LOOKS pages of a range, how many are not there. */
+static unsigned missing_pages(uintptr_t base, size_t bytes)
+{
+    unsigned char there = 0;
+    unsigned missing = 0;
+    for (size_t i = 0; i < LOOKS; i++) {
+        uintptr_t at = zc_page_start(base + bytes / LOOKS * i);
+        missing += mincore((void *)at, zc_page_end(1), &there) == 0 && !(there & 1);
+    }
+    return missing;
+}
+
+/* Registers the next bytes of an extent in parts.  Pages that are not there come in by threads
  * ahead of the driver, which takes them one by one while others wait for it. */
 static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
 {
     char *base = (char *)zc_extent_base(e) + e->pinned;
-    struct zc_fill *fill = fresh ? fill_fresh(base, bytes) : NULL;
+    bool missing = !fresh && bytes >= LARGE && missing_pages((uintptr_t)base, bytes);
+    struct zc_fill *fill = fresh     ? fill_fresh(base, bytes)
+                           : missing ? zc_workers_fill(base, bytes, ZC_FILL_USED, node_here())
+                                     : NULL;
     CUresult result = CUDA_SUCCESS;
     for (size_t at = 0, n; result == CUDA_SUCCESS && at < bytes; at += n) {
         n = bytes - at < e->part ? bytes - at : e->part;
@@ -355,18 +370,6 @@ static bool pinned_worth(const struct zc_extent *e, uint64_t copied)
     size_t span = zc_extent_span(e);
     bool views = __atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE) && e->cpu_copied < span;
     return copied >= (views ? span * WORTH_COPIES : span / WORTH_PART);
-}
-
-/* Of LOOKS pages of a range, how many are not there. */
-static unsigned missing_pages(uintptr_t base, size_t bytes)
-{
-    unsigned char there = 0;
-    unsigned missing = 0;
-    for (size_t i = 0; i < LOOKS; i++) {
-        uintptr_t at = zc_page_start(base + bytes / LOOKS * i);
-        missing += mincore((void *)at, zc_page_end(1), &there) == 0 && !(there & 1);
-    }
-    return missing;
 }
 
 /* Registering brings in all pages of a block, so it waits until the program has used most of them:

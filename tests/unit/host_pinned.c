@@ -323,6 +323,31 @@ static bool is_there(const void *p)
     return there & 1;
 }
 
+static size_t missing; /* Bytes that were not there when they were registered. */
+
+static CUresult CUDAAPI register_what_is_there(void *p, size_t bytes, unsigned flags)
+{
+    for (size_t at = 0; at < bytes; at += 4096)
+        missing += is_there((char *)p + at) ? 0 : 4096;
+    return do_register(p, bytes, flags);
+}
+
+/* The driver would take them one by one. */
+static void pages_that_nobody_has_touched_come_in_before_they_are_registered(void **state)
+{
+    (void)state;
+    char *p = host_get(420 * MIB);
+    assert_false(is_there(p + 419 * MIB)); /* No more than a part is brought in at once. */
+    memset(p, 7, 2 * MIB);
+    missing = 0;
+    zc_real.cuMemHostRegister_v2 = register_what_is_there;
+    assert_true(zc_pinned_use(extent_of(p), 420 * MIB));
+    zc_real.cuMemHostRegister_v2 = do_register;
+    assert_int_equal(missing, 0);
+    assert_int_equal(p[2 * MIB - 1], 7);
+    zc_hostmem_put(p);
+}
+
 /* Its pages would be the last ones, and the kernel would end a process. */
 static void memory_that_the_host_does_not_have_is_not_brought_in(void **state)
 {
@@ -635,6 +660,8 @@ int main(void)
         cmocka_unit_test_setup(a_block_of_the_drivers_is_registered_in_parts_and_no_byte_more,
                                fresh),
         cmocka_unit_test_setup(a_part_that_is_refused_ends_the_others, fresh),
+        cmocka_unit_test_setup(pages_that_nobody_has_touched_come_in_before_they_are_registered,
+                               fresh),
         cmocka_unit_test_setup(memory_that_the_host_does_not_have_is_not_brought_in, fresh),
         cmocka_unit_test_setup(a_host_that_gets_short_in_the_middle_of_a_block_gets_all_of_it_back,
                                fresh),
