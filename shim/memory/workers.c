@@ -18,8 +18,9 @@
 #define WORTH ((size_t)4 << 20)
 #define PARTS 4 /* Of a thread, one after the other. */
 
-/* A thread that fills memory takes so much at a time at most, and has the kernel bring in a huge
- * page's worth at a time, since the kernel keeps other threads from mapping memory meanwhile. */
+/* A thread that fills memory takes so much at a time at most.  Memory in use the kernel brings in
+ * by a huge page's worth at a time, since it keeps other threads from mapping memory meanwhile.
+ * Fresh memory is touched, which keeps nobody. */
 #define FILL_STEP_MAX ((size_t)16 << 20)
 
 /* Memory to be written, and for copies that to be read. */
@@ -34,26 +35,13 @@ static void touch(void *memory, size_t at, size_t n)
         ((volatile char *)memory)[i] = 0;
 }
 
-/* False where the kernel does not do that at all. */
-static bool populates(void *memory, size_t at, size_t n)
+static void populate_used(void *memory, size_t at, size_t n)
 {
     for (size_t i = at, end = at + n, step; i < end; i += step) {
         step = end - i < HUGE_PAGE ? end - i : HUGE_PAGE;
         if (!zc_workers_reach((char *)memory + i, step, true) && errno == EINVAL)
-            return false;
+            return; /* The kernel does not do that at all. */
     }
-    return true;
-}
-
-static void populate_used(void *memory, size_t at, size_t n)
-{
-    populates(memory, at, n);
-}
-
-static void populate_fresh(void *memory, size_t at, size_t n)
-{
-    if (!populates(memory, at, n))
-        touch(memory, at, n);
 }
 
 /* The kernel gives memory of files huge pages only where it is told to, and then only where
@@ -63,7 +51,7 @@ static void collapse(void *memory, size_t at, size_t n)
     for (size_t i = at, end = at + n; i < end; i += HUGE_PAGE) {
         touch(memory, i, 1);
         if (zc_memory_advise((char *)memory + i, HUGE_PAGE, MADV_COLLAPSE) != 0)
-            populate_fresh(memory, i, end - i < HUGE_PAGE ? end - i : HUGE_PAGE);
+            touch(memory, i, end - i < HUGE_PAGE ? end - i : HUGE_PAGE);
     }
 }
 
@@ -122,7 +110,7 @@ static struct zc_fill *fill_begin(zc_workers_fn *run, void *memory, size_t n, si
 }
 
 static zc_workers_fn *const fill_runs[] = {
-    [ZC_FILL_FRESH] = populate_fresh, [ZC_FILL_FILE] = collapse, [ZC_FILL_USED] = populate_used};
+    [ZC_FILL_FRESH] = touch, [ZC_FILL_FILE] = collapse, [ZC_FILL_USED] = populate_used};
 
 struct zc_fill *zc_workers_fill(void *memory, size_t n, enum zc_fill_of of, int node)
 {
