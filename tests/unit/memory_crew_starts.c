@@ -139,6 +139,8 @@ static void a_job_starts_what_it_wants_beside_its_caller(void **state)
     assert_int_equal(starts(100, 100), 0);
     has.cpus = 600;
     assert_int_equal(starts(1000, 1000), ZC_CREW_MAX);
+    assert_int_equal(make(1000)->wanted, ZC_CREW_MAX);
+    free(job);
     assert_int_equal(starts(0, 0), 0);
     has.no_memory = true;
     assert_null(make(3));
