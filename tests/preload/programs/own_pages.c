@@ -469,6 +469,7 @@ static void segment(void)
     EXPECT(shmat(id, at, SHM_REMAP) == at && shmctl(id, IPC_RMID, NULL) == 0);
     memset(at, 7, 3 * PAGE);
     show("attached", p);
+    EXPECT(mprotect(at + PAGE, PAGE, PROT_READ) == 0); /* It is several mappings from now on. */
     EXPECT(shmdt(at) == 0 && shmctl(id, IPC_STAT, &(struct shmid_ds){0}) != 0);
     EXPECT(faults(at, false) && faults(at + 2 * PAGE, false) && !faults(at + 3 * PAGE, true));
     EXPECT(shmdt(at) != 0);
