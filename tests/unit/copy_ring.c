@@ -59,9 +59,11 @@ static CUresult destroy(CUevent e)
     return CUDA_SUCCESS;
 }
 
+static CUcontext current;
+
 static CUresult get_current(CUcontext *out)
 {
-    *out = HOME;
+    *out = current;
     return CUDA_SUCCESS;
 }
 
@@ -84,6 +86,7 @@ static int begin(void **state)
     zc_real.cuMemHostRegister_v2 = register_host;
     memset(events, 0, sizeof(events));
     registered = 0;
+    current = HOME;
     registering = CUDA_SUCCESS;
     zc_module_ring.child();
     return 0;
@@ -190,6 +193,17 @@ static void a_slot_whose_memory_is_refused_is_of_no_use(void **state)
     assert_int_equal(zc_ring_try(), slot);
 }
 
+static void without_a_context_a_slot_has_no_memory(void **state)
+{
+    unsigned slot = zc_ring_take();
+
+    (void)state;
+    current = NULL;
+    assert_null(zc_ring_memory(slot));
+    assert_int_equal(registered, 0);
+    zc_ring_give(slot, NULL, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +211,7 @@ int main(void)
         cmocka_unit_test_setup(a_slot_is_taken_again_once_its_copy_has_passed, begin),
         cmocka_unit_test_setup(what_goes_with_a_context_is_not_touched_and_registered_anew, begin),
         cmocka_unit_test_setup(a_slot_whose_memory_is_refused_is_of_no_use, begin),
+        cmocka_unit_test_setup(without_a_context_a_slot_has_no_memory, begin),
     };
 
     zc_limits_start(zc_rules());
