@@ -44,7 +44,8 @@ static inline bool names_something(int attribute)
 static inline void show_attributes(CUdeviceptr at)
 {
     for (int a = 1; a <= 23; a++) {
-        unsigned char value[16] = {0};
+        unsigned char value[16];
+        memset(value, 0x5a, sizeof(value)); /* Zeroes have to be written. */
         CUresult result = cuPointerGetAttribute(value, (CUpointer_attribute)a, at);
         printf("  attribute %d: code %d", a, (int)result);
         for (int i = 0; result == CUDA_SUCCESS && !names_something(a) && i < 16; i++)
