@@ -46,7 +46,7 @@ def bodies(lines):
     name = None
     for i, line in enumerate(lines):
         if line.startswith("{"):
-            head = " ".join(lines[max(0, i - 4):i])
+            head = " ".join(above for above in lines[max(0, i - 4):i] if not above.startswith("#"))
             found = re.findall(r"\b(?!__)(\w+)\(", head.rpartition("}")[2].rpartition(";")[2])
             body = re.search(r"ZC_\w*BODY\w*\((\w+)", head.rpartition("}")[2])
             name = body[1] if body else found[0] if found else None
