@@ -180,12 +180,12 @@ static const char *peer_refusal(int peer, int own)
 static bool context_rests(CUcontext context, int peer)
 {
     CUdevice device = -1;
-    bool entered;
-    if (zc_leaving(context) || zc_context_enter(context, &entered) != CUDA_SUCCESS)
+    bool pushed;
+    if (zc_leaving(context) || zc_context_push(context, &pushed) != CUDA_SUCCESS)
         return false;
     bool other = zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != peer;
     bool rests = other || zc_stream_rests_in(context, 0);
-    zc_context_leave(entered);
+    zc_context_pop(pushed);
     return rests;
 }
 
@@ -219,14 +219,14 @@ static bool link_alone(struct link *link, int peer)
     size_t left = 0, total = 0;
     unsigned flags;
     int active;
-    bool entered;
+    bool pushed;
     if (zc_ticks_to_ns(zc_ticks() - link->asked) < ASKED_AGAIN_NS ||
         zc_real.cuDevicePrimaryCtxGetState(peer, &flags, &active) != CUDA_SUCCESS || active)
         return true;
-    if (zc_context_enter(link->context, &entered) != CUDA_SUCCESS)
+    if (zc_context_push(link->context, &pushed) != CUDA_SUCCESS)
         return false;
     bool alone = zc_real.cuMemGetInfo_v2(&left, &total) == CUDA_SUCCESS && total - left <= ALONE;
-    zc_context_leave(entered);
+    zc_context_pop(pushed);
     if (alone) {
         link->asked = zc_ticks();
         return true;
@@ -404,15 +404,15 @@ static size_t links_send_part(struct job *job, struct link *link, size_t at)
     const struct zc_copy *c = job->c;
     size_t sent = 0, chunk = job->part / CHUNKS_LEAST;
     chunk = chunk < CHUNK ? chunk : CHUNK;
-    bool entered;
-    bool right = zc_context_enter(link->context, &entered) == CUDA_SUCCESS && link_open(job, link);
+    bool pushed;
+    bool right = zc_context_push(link->context, &pushed) == CUDA_SUCCESS && link_open(job, link);
     for (unsigned slot = 0; right && sent < job->part; slot = (slot + 1) % SLOTS) {
         size_t left = job->part - sent, n = left < chunk ? left : chunk;
         right = send_chunk(job, link, slot, at + sent, n);
         sent += right ? n : 0;
     }
     bool waits = link_join(link);
-    zc_context_leave(entered);
+    zc_context_pop(pushed);
     waits = waits && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(c->stream, link->passed[0], 0) ==
                          CUDA_SUCCESS;
     if (!right || !waits)

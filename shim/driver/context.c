@@ -58,7 +58,7 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
     if (other && zc_real.cuCtxPushCurrent_v2(other) != CUDA_SUCCESS)
         return NULL;
     CUevent event = zc_stream_mark_here(stream, flavour);
-    zc_context_leave(other);
+    zc_context_pop(other);
     return event;
 }
 
@@ -78,30 +78,30 @@ CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *de
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_real.cuCtxGetDevice(device);
-    zc_context_leave(other);
+    zc_context_pop(other);
     return result;
 }
 
-CUresult zc_context_enter(CUcontext context, bool *entered)
+CUresult zc_context_push(CUcontext context, bool *pushed)
 {
     CUcontext current = NULL;
     zc_real.cuCtxGetCurrent(&current);
     CUresult result = current == context ? CUDA_SUCCESS : zc_real.cuCtxPushCurrent_v2(context);
-    *entered = current != context && result == CUDA_SUCCESS;
+    *pushed = current != context && result == CUDA_SUCCESS;
     return result;
 }
 
-bool zc_context_lend(CUcontext context)
+bool zc_context_push_if_none(CUcontext context)
 {
     CUcontext current = NULL;
     bool none = context && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && !current;
     return none && zc_real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
 }
 
-void zc_context_leave(bool lent)
+void zc_context_pop(bool pushed)
 {
     CUcontext popped;
-    if (lent)
+    if (pushed)
         zc_real.cuCtxPopCurrent_v2(&popped);
 }
 

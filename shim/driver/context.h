@@ -16,12 +16,12 @@ bool zc_stream_here(CUstream stream, enum zc_flavour flavour);
  * Makes a context current in a thread that has none but may free memory (a finaliser, a worker),
  * because most driver calls need one.  Returns true if it did; then the caller has to undo it.
  */
-bool zc_context_lend(CUcontext context);
-void zc_context_leave(bool lent);
+bool zc_context_push_if_none(CUcontext context);
+void zc_context_pop(bool pushed);
 
-/* Makes a context current for some calls; *entered says whether that is for zc_context_leave() to
+/* Makes a context current for some calls; *pushed says whether that is for zc_context_pop() to
  * undo.  Returns the driver's code. */
-CUresult zc_context_enter(CUcontext context, bool *entered);
+CUresult zc_context_push(CUcontext context, bool *pushed);
 
 /* A device's primary context; NULL unless it is active. */
 CUcontext zc_context_primary(int device);

@@ -96,11 +96,11 @@ static CUresult wait_beside_capture(void)
 
 CUresult zc_stream_wait_context(CUcontext context)
 {
-    bool entered;
-    CUresult result = zc_context_enter(context, &entered);
+    bool pushed;
+    CUresult result = zc_context_push(context, &pushed);
     if (result == CUDA_SUCCESS)
         result = zc_capture_any() ? wait_beside_capture() : zc_real.cuCtxSynchronize();
-    zc_context_leave(entered);
+    zc_context_pop(pushed);
     return result;
 }
 
@@ -124,11 +124,11 @@ CUresult zc_stream_refusal(void)
 /* The legacy stream covers all streams except those that are independent of it. */
 static CUevent mark_context(CUcontext context)
 {
-    bool entered;
-    if (zc_context_enter(context, &entered) != CUDA_SUCCESS)
+    bool pushed;
+    if (zc_context_push(context, &pushed) != CUDA_SUCCESS)
         return NULL;
     CUevent event = zc_stream_mark_here(CU_STREAM_LEGACY, ZC_LEGACY);
-    zc_context_leave(entered);
+    zc_context_pop(pushed);
     return event;
 }
 
@@ -181,11 +181,11 @@ static bool this_rests(unsigned most_ms)
 
 bool zc_stream_rests_in(CUcontext context, unsigned most_ms)
 {
-    bool entered;
-    if (zc_leaving(context) || zc_context_enter(context, &entered) != CUDA_SUCCESS)
+    bool pushed;
+    if (zc_leaving(context) || zc_context_push(context, &pushed) != CUDA_SUCCESS)
         return false;
     bool rest = this_rests(most_ms);
-    zc_context_leave(entered);
+    zc_context_pop(pushed);
     return rest;
 }
 

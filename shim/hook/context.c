@@ -116,17 +116,17 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
     return end_leaving(&leaving, real(context), known, false);
 }
 
-/* Only the last reference destroys it, and then it can't be entered. */
+/* Only the last reference destroys it, and then it can't be pushed. */
 ZC_BODY(cuCtxDetach, (CUcontext context))
 {
     struct zc_leaving leaving = {0};
     CUcontext known = zc_life_on() ? context : NULL;
-    bool entered;
+    bool pushed;
     begin_leaving(&leaving, known);
     CUresult result = real(context);
     bool lives =
-        result == CUDA_SUCCESS && known && zc_context_enter(context, &entered) == CUDA_SUCCESS;
-    zc_context_leave(lives && entered);
+        result == CUDA_SUCCESS && known && zc_context_push(context, &pushed) == CUDA_SUCCESS;
+    zc_context_pop(lives && pushed);
     return end_leaving(&leaving, result, lives ? NULL : known, false);
 }
 

@@ -53,9 +53,9 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     if (block && zc_block_hosted(block))
         return refused_for_host(real(0));
     if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
-        bool lent = zc_context_lend(block->context);
+        bool pushed = zc_context_push_if_none(block->context);
         CUresult result = free_converted(real, entry->fn, block, dptr);
-        zc_context_leave(lent);
+        zc_context_pop(pushed);
         return result;
     }
     struct zc_untracked untracked;

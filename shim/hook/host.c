@@ -127,9 +127,9 @@ ZC_BODY(cuMemFreeHost, (void *p))
 {
     struct zc_block *block = hosted(p);
     if (block) { /* Host memory can be freed without a context (measured). */
-        bool lent = zc_context_lend(block->context);
+        bool pushed = zc_context_push_if_none(block->context);
         CUresult result = free_hosted(entry->fn, block, p);
-        zc_context_leave(lent);
+        zc_context_pop(pushed);
         return result;
     }
     if (is_converted(p))

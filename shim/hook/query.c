@@ -84,10 +84,10 @@ static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct
 {
     uint64_t unknown[8];
     void *answers = unknown;
-    bool lent = zc_context_lend(b->context);
+    bool pushed = zc_context_push_if_none(b->context);
     CUresult result =
         zc_real.cuPointerGetAttributes(1, &attribute, &answers, (CUdeviceptr)&unknown);
-    zc_context_leave(lent);
+    zc_context_pop(pushed);
     if (result != CUDA_ERROR_INVALID_VALUE)
         result = zc_place_retreat(b, ZC_FN_cuPointerGetAttribute, false, ZC_RETREAT_ASKED);
     return result == CUDA_SUCCESS ? ZC_HOLDING_STILL(real(data, attribute, ptr)) : result;

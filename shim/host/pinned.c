@@ -502,11 +502,11 @@ bool zc_pinned_adopted(const void *p, unsigned *flags)
 
 bool zc_pinned_unregister(struct zc_extent *e)
 {
-    bool lent = zc_context_lend(e->context);
+    bool pushed = zc_context_push_if_none(e->context);
     CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = end_range(range_of(e));
     zc_capture_restore(before);
-    zc_context_leave(lent);
+    zc_context_pop(pushed);
     if (result != CUDA_SUCCESS)
         return false;
     __atomic_fetch_sub(&pinned.registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);

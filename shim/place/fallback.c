@@ -108,9 +108,9 @@ CUresult zc_place_detach(struct zc_backing *backing)
     const struct zc_place *place = zc_place_of(backing->place);
     if (backing->detached || !place->detach)
         return CUDA_SUCCESS;
-    bool lent = zc_context_lend(backing->context);
+    bool pushed = zc_context_push_if_none(backing->context);
     CUresult result = place->detach(backing);
-    zc_context_leave(lent);
+    zc_context_pop(pushed);
     backing->detached = result == CUDA_SUCCESS;
     return result;
 }
@@ -131,9 +131,9 @@ static CUresult untry(struct zc_backing *backing, bool gone)
     const struct zc_place *place = zc_place_of(backing->place);
     CUresult result = gone ? CUDA_SUCCESS : zc_place_detach(backing);
     if (result == CUDA_SUCCESS) {
-        bool lent = !gone && zc_context_lend(backing->context);
+        bool pushed = !gone && zc_context_push_if_none(backing->context);
         result = place->unmake ? place->unmake(backing, gone) : CUDA_SUCCESS;
-        zc_context_leave(lent);
+        zc_context_pop(pushed);
         give_limit(limit_of(place, zc_spilled(backing)), backing->device, backing->size);
     }
     if (result != CUDA_SUCCESS)

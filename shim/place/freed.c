@@ -141,10 +141,10 @@ static bool freed_end_if_due(struct freed *p, void *place)
     const struct zc_backing *b = p->block->backing;
     if (zc_place_of(b->place)->waits && b->place != wanted && wanted != ANY_PLACE)
         return false;
-    bool lent = zc_context_lend(b->context), ended = freed_passed(p);
+    bool pushed = zc_context_push_if_none(b->context), ended = freed_passed(p);
     if (ended)
         zc_place_release(freed_end(p), false);
-    zc_context_leave(lent);
+    zc_context_pop(pushed);
     return ended;
 }
 

@@ -46,15 +46,15 @@ bool zc_shared_possible(const struct zc_want *want, const char **why)
 /* The driver is asked in the block's own context. */
 static bool backing_enter(const struct zc_shared *p, CUstreamCaptureMode *mode)
 {
-    bool entered;
+    bool pushed;
     *mode = zc_capture_relax();
-    zc_context_enter(p->vmm->va.context, &entered);
-    return entered;
+    zc_context_push(p->vmm->va.context, &pushed);
+    return pushed;
 }
 
-static void backing_leave(bool entered, CUstreamCaptureMode mode)
+static void backing_leave(bool pushed, CUstreamCaptureMode mode)
 {
-    zc_context_leave(entered);
+    zc_context_pop(pushed);
     zc_capture_restore(mode);
 }
 
@@ -187,10 +187,10 @@ const char *zc_shared_to_one(struct zc_shared *p, struct zc_extent *e, bool whol
     if (zc_capture_any() || !zc_driver_lock())
         return why;
     if (!zc_capture_any() && !zc_await_any() && !zc_life_closing()) {
-        bool entered = backing_enter(p, &mode);
+        bool pushed = backing_enter(p, &mode);
         why = !whole && p->vmm->held ? "a kernel may have written more than is copied"
                                      : backing_become_one(p, e);
-        backing_leave(entered, mode);
+        backing_leave(pushed, mode);
     }
     zc_driver_unlock();
     return why;
@@ -271,12 +271,12 @@ static CUresult backing_change(struct zc_shared *p, const char *why, bool gently
     CUstreamCaptureMode mode;
     if (!p->one || p->freed)
         return CUDA_SUCCESS;
-    bool entered = backing_enter(p, &mode);
+    bool pushed = backing_enter(p, &mode);
     CUresult result =
         gently && !zc_stream_come_to_rest() ? CUDA_ERROR_NOT_READY : backing_become_own(p, refused);
     if (result == CUDA_SUCCESS)
         p->why = why;
-    backing_leave(entered, mode);
+    backing_leave(pushed, mode);
     return result;
 }
 

@@ -75,9 +75,9 @@ static bool is_taken(const struct zc_early *w)
 static void early_unregister(struct zc_early *w)
 {
     CUstreamCaptureMode mode = zc_capture_relax();
-    bool lent = zc_real.cuCtxPushCurrent_v2(w->context) == CUDA_SUCCESS;
+    bool pushed = zc_real.cuCtxPushCurrent_v2(w->context) == CUDA_SUCCESS;
     zc_real.cuMemHostUnregister((void *)w->base);
-    zc_context_leave(lent);
+    zc_context_pop(pushed);
     zc_capture_restore(mode);
     zc_memfile_reserve(w->base, w->span);
 }

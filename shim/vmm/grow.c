@@ -55,7 +55,7 @@ static void elide(struct zc_growth *g)
  * copy do not cover this one.  After a failure the copy is still pending. */
 static CUresult grow_copy_now(struct zc_growth *g, const char **why)
 {
-    bool entered;
+    bool pushed;
     if (!zc_growth_pending(g))
         return CUDA_SUCCESS;
     struct zc_vmm *old = g->old, *new = g->new;
@@ -68,13 +68,13 @@ static CUresult grow_copy_now(struct zc_growth *g, const char **why)
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
-    result = zc_context_enter(new->va.context, &entered);
+    result = zc_context_push(new->va.context, &pushed);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_real.cuMemcpyDtoDAsync_v2(new->va.base, old->va.base, bytes, CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
-    zc_context_leave(entered);
+    zc_context_pop(pushed);
     if (result == CUDA_SUCCESS)
         end_copy(g, ZC_MOVED);
     return result;

@@ -79,16 +79,16 @@ static uint64_t fake_least(const struct zc_rule *rule)
     return rule->spill < ZC_SPILL_MOVE ? UINT64_MAX : 5000;
 }
 
-static bool fake_lend(CUcontext context)
+static bool fake_push(CUcontext context)
 {
     assert_ptr_equal(context, trace);
     note("lend", -1);
     return true;
 }
 
-static void fake_leave(bool lent)
+static void fake_pop(bool pushed)
 {
-    if (lent)
+    if (pushed)
         note("leave", -1);
 }
 
@@ -117,8 +117,8 @@ static const struct zc_place fake_mapped, fake_managed, fake_vmm, fake_pinned, f
 #define zc_budget_give fake_budget_give
 #define zc_limits_device_room fake_device_room
 #define zc_room_least fake_least
-#define zc_context_lend fake_lend
-#define zc_context_leave fake_leave
+#define zc_context_push_if_none fake_push
+#define zc_context_pop fake_pop
 #define zc_hint_unmake fake_unhint
 #define zc_message_first fake_first
 #include "../../shim/place/fallback.c"
