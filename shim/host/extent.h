@@ -16,7 +16,7 @@ bool zc_heap_take_limit(size_t span, const void *asker, const char **why);
 /* Returns how many of `bytes` threads may touch for a fresh block, and notes them: until the
  * program copies or frees such blocks it may not need them, so they have 128 MiB of that together.
  */
-size_t zc_heap_lend(struct zc_extent *extent, size_t bytes);
+size_t zc_heap_may_prefault(struct zc_extent *extent, size_t bytes);
 
 /* zc_extent_bury() under the lock; a signal handler that interrupted the heap loses the addresses.
  */

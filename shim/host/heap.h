@@ -75,25 +75,25 @@ enum zc_extent_claim {
 struct zc_extent {
     struct zc_extent *next, *prev; /* List by use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
-    void *owner;      /* CUcontext of the program's cuMemHostAlloc in it; NULL for libc's blocks. */
-    void *shared;     /* struct zc_shared of the device block that its block is one with, or NULL.
-                       * Atomic. */
-    uint32_t claim;   /* enum zc_extent_claim.  Atomic. */
-    uint32_t visits;  /* Copies under way from or to its blocks.  Atomic. */
-    uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
-    uint64_t since;   /* FREE: when its last block was freed, in ticks. */
-    uint64_t lent;    /* Bytes touched for a block that the program may not need all of.  Atomic. */
-    uint64_t loose;   /* BLOCK: bytes that it did not fill when it came, of what counts. */
-    uint32_t units;   /* Length. */
-    uint32_t live;    /* Blocks in it. */
-    uint32_t room;    /* SLAB: bit per free slot. */
-    uint32_t pin;     /* enum zc_extent_pin. */
-    uint32_t program; /* Registrations of the program's own in it. */
-    uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
-    uint64_t inode;   /* Of the file that its memory is, 0 for private memory: host/memfile.h. */
-    uint64_t pinned;  /* Registered bytes of it, from its beginning on; set before pin is DONE. */
-    uint64_t part;    /* Bytes of each registration but the last one. */
-    void *view;       /* Mappings of it that are not used; NULL in children. */
+    void *owner;     /* CUcontext of the program's cuMemHostAlloc in it; NULL for libc's blocks. */
+    void *shared;    /* struct zc_shared of the device block that its block is one with, or NULL.
+                      * Atomic. */
+    uint32_t claim;  /* enum zc_extent_claim.  Atomic. */
+    uint32_t visits; /* Copies under way from or to its blocks.  Atomic. */
+    uint64_t copied; /* Bytes that transfers moved from or to it before it was registered. */
+    uint64_t since;  /* FREE: when its last block was freed, in ticks. */
+    uint64_t prefaulted; /* Bytes of a block that the program may not need.  Atomic. */
+    uint64_t loose;      /* BLOCK: bytes that it did not fill when it came, of what counts. */
+    uint32_t units;      /* Length. */
+    uint32_t live;       /* Blocks in it. */
+    uint32_t room;       /* SLAB: bit per free slot. */
+    uint32_t pin;        /* enum zc_extent_pin. */
+    uint32_t program;    /* Registrations of the program's own in it. */
+    uint32_t era;        /* Process generation that made it, see zc_hostheap_mine(). */
+    uint64_t inode;      /* Of the file that its memory is, 0 for private memory: host/memfile.h. */
+    uint64_t pinned; /* Registered bytes of it, from its beginning on; set before pin is DONE. */
+    uint64_t part;   /* Bytes of each registration but the last one. */
+    void *view;      /* Mappings of it that are not used; NULL in children. */
     uint64_t elided, cpu_copied; /* BLOCK: bytes of copies between it and device blocks that were
                                   * one with it that nobody copied, and that the CPU did.  Under the
                                   * lock of that device block. */

@@ -38,10 +38,10 @@
 
 static ZC_LOCK(zc_heap, ZC_RANK_HEAP);
 static struct zc_extent
-    *slabs[ZC_HOST_SLOTS + 1];    /* Slabs with free slots, by the number of slots they have. */
-static pid_t owner;               /* The process that the heap's memory belongs to. */
-static ZC_OWN uint64_t most_live; /* Bytes that blocks had at a time, so far.  Under the lock. */
-static ZC_OWN uint64_t lent;      /* `lent` of all extents.  Atomic. */
+    *slabs[ZC_HOST_SLOTS + 1];     /* Slabs with free slots, by the number of slots they have. */
+static pid_t owner;                /* The process that the heap's memory belongs to. */
+static ZC_OWN uint64_t most_live;  /* Bytes that blocks had at a time, so far.  Under the lock. */
+static ZC_OWN uint64_t prefaulted; /* `prefaulted` of all extents.  Atomic. */
 
 bool zc_heap_lock(void)
 {
@@ -382,23 +382,23 @@ static uint16_t next_lead(const struct zc_host_want *want)
     return (uint16_t)lead;
 }
 
-size_t zc_heap_lend(struct zc_extent *e, size_t bytes)
+size_t zc_heap_may_prefault(struct zc_extent *e, size_t bytes)
 {
-    uint64_t before = __atomic_load_n(&lent, __ATOMIC_RELAXED), more;
+    uint64_t before = __atomic_load_n(&prefaulted, __ATOMIC_RELAXED), more;
     do {
         more = before < LENT_MAX ? LENT_MAX - before : 0;
         more = more < bytes ? more : bytes;
-    } while (!__atomic_compare_exchange_n(&lent, &before, before + more, true, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
-    __atomic_fetch_add(&e->lent, more, __ATOMIC_RELAXED);
+    } while (!__atomic_compare_exchange_n(&prefaulted, &before, before + more, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    __atomic_fetch_add(&e->prefaulted, more, __ATOMIC_RELAXED);
     return more;
 }
 
 void zc_hostheap_needed(struct zc_extent *e)
 {
-    uint64_t bytes = __atomic_exchange_n(&e->lent, 0, __ATOMIC_RELAXED);
+    uint64_t bytes = __atomic_exchange_n(&e->prefaulted, 0, __ATOMIC_RELAXED);
     if (bytes && zc_hostheap_mine(e))
-        __atomic_fetch_sub(&lent, bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_sub(&prefaulted, bytes, __ATOMIC_RELAXED);
 }
 
 static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
@@ -424,7 +424,8 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
      * memory comes in while it is registered. */
     bool waits = want->owner || (want->zero && !e->inode);
     if (!e->slot[0].dirty && !waits)
-        zc_extent_prefault(e, 0, e->inode ? lead + want->size : zc_heap_lend(e, lead + want->size));
+        zc_extent_prefault(
+            e, 0, e->inode ? lead + want->size : zc_heap_may_prefault(e, lead + want->size));
     return (void *)(zc_extent_base(e) + lead);
 }
 

@@ -47,7 +47,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
 {
     to->era = from->era;
     to->copied = from->copied;
-    to->lent = from->lent;
+    to->prefaulted = from->prefaulted;
     to->small = from->small;
     to->lead = from->lead;
     to->inherited = from->inherited;
@@ -72,7 +72,7 @@ static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
     }
     if (zc_heap_lock()) {
         take_over(to, e);
-        e->lent = 0;
+        e->prefaulted = 0;
         e->use = ZC_EXTENT_NONE;
         zc_pinned_release(e, ZC_PIN_NONE);
         zc_extent_bury(e);
@@ -110,7 +110,7 @@ void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
     if (!now)
         return NULL;
     if (!now->slot[0].dirty && now->lead + size > had)
-        zc_extent_prefault(now, had, had + zc_heap_lend(now, now->lead + size - had));
+        zc_extent_prefault(now, had, had + zc_heap_may_prefault(now, now->lead + size - had));
     *slot_out = &now->slot[0];
     return (void *)(zc_extent_base(now) + now->lead);
 }
