@@ -117,7 +117,7 @@ static void fake_each(void (*visit)(struct zc_shared *pair, void *arg), void *ar
 #define zc_capture_any() has.capture
 #define zc_capture_relax() (note("relax"), (CUstreamCaptureMode)0)
 #define zc_capture_restore(mode) ((void)(mode), note("restore"))
-#define zc_context_leave(lent) ((lent) ? note("leave") : false)
+#define zc_context_pop(pushed) ((pushed) ? note("pop") : false)
 #define zc_life_closing() has.closing
 #define zc_memfile_shareable(e) ((e)->inode != 0)
 #define zc_memfile_show(e, at) (assert_true((at) >= FIRST), (void)(e), !has.no_show)
@@ -518,7 +518,7 @@ static void a_registration_ends_in_a_pair_or_is_given_back(void **state)
         assert_int_equal(has.reserved, 1); /* The device block's. */
         assert_int_equal(has.given_back, i >= 2);
         assert_true(w->state == FREE && zc_early_entries == 0 && !ext[0].early && !w->base);
-        expect(i >= 2 ? "relax leave restore " : "");
+        expect(i >= 2 ? "relax pop restore " : "");
         has.contexts = 0;
     }
 }

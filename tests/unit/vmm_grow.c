@@ -33,7 +33,7 @@ static struct zc_growth growth[2];
 static struct zc_copy copy;
 static char trace[512];
 static struct {
-    CUresult attach[3], copied, drained, enter, diagnosed;
+    CUresult attach[3], copied, drained, pushes, diagnosed;
     bool locked_out, awaits, awaits_host, capture, off, closing, peers, moves, leaving, no_record;
     bool covered, idle, rests, partly;
     unsigned locks, contexts, transfers, logged;
@@ -150,10 +150,10 @@ static CUresult fake_diagnose(const struct zc_vmm *b, CUresult code, const char 
 #define zc_lazy_forget(b) note("forget", b)
 #define zc_lazy_keep_promise(b, bytes) (assert_int_equal(bytes, 8 * MIB), note("promise", b))
 #define zc_lazy_diagnose(b, fn, code, why) ((void)(fn), fake_diagnose(b, code, why))
-#define zc_context_enter(context, entered)                                                         \
-    (assert_ptr_equal(context, HERE), *(entered) = has.enter == CUDA_SUCCESS,                      \
-     has.contexts += *(entered), has.enter)
-#define zc_context_leave(entered) (has.contexts -= (entered))
+#define zc_context_push(context, pushed)                                                           \
+    (assert_ptr_equal(context, HERE), *(pushed) = has.pushes == CUDA_SUCCESS,                      \
+     has.contexts += *(pushed), has.pushes)
+#define zc_context_pop(pushed) (has.contexts -= (pushed))
 #define zc_stream_drain(stream, flavour)                                                           \
     (assert_true((stream) == CU_STREAM_LEGACY && (flavour) == ZC_LEGACY), note("drain", NULL),     \
      has.drained)
@@ -354,7 +354,7 @@ static void a_copy_that_fails_is_still_pending_and_told(void **state)
         hold(0, 0, i == 1 ? 0 : vmm[0].span);
         has.attach[1] = i == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
         has.attach[0] = i == 1 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-        has.enter = i == 2 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+        has.pushes = i == 2 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
         has.copied = i == 3 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
         has.drained = i == 4 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
         assert_int_equal(has.before(&launch), CUDA_ERROR_OUT_OF_MEMORY);
