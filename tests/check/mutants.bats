@@ -225,3 +225,14 @@ assert set(build.ROOT.iterdir()) == before and not (folder.tree / "off").exists(
 assert sorted(p.name for p in folder.tree.iterdir() if not p.is_symlink()) == ["tmp"]
 PYTHON
 }
+
+@test "a test that loops ends by itself where the tool was killed" {
+    python "$BUILD" "$BATS_TEST_TMPDIR/bound.bats" <<'PYTHON'
+import sys
+from pathlib import Path
+from mutants import build, tests
+folder = build.Folder(sys.argv[1], "-bound")
+Path(sys.argv[2]).write_text('@test "it" { (($(ulimit -Ht) == 4 * 30)); }')
+assert tests.run(f"{sys.argv[2]} it", folder.path, 30, folder)[0] == "passed"
+PYTHON
+}
