@@ -232,7 +232,8 @@ static unsigned missing_pages(uintptr_t base, size_t bytes)
 static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
 {
     char *base = (char *)zc_extent_base(e) + e->pinned;
-    bool missing = !fresh && bytes >= LARGE && missing_pages((uintptr_t)base, bytes);
+    bool missing = !fresh && bytes >= LARGE && missing_pages((uintptr_t)base, bytes) &&
+                   zc_pinned_host_has(bytes);
     struct zc_fill *fill = fresh     ? fill_fresh(base, bytes)
                            : missing ? zc_workers_fill(base, bytes, ZC_FILL_USED, node_here())
                                      : NULL;

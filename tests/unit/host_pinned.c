@@ -417,7 +417,7 @@ static CUresult CUDAAPI register_next(void *p, size_t bytes, unsigned flags)
     return do_register(p, bytes, flags);
 }
 
-/* As if it had been used before, so that no pages come in. */
+/* As if it had been used before, so that no pages come in where the host has too few. */
 static void more_than_the_driver_pins_in_one_piece_comes_in_parts(void **state)
 {
     (void)state;
@@ -427,6 +427,7 @@ static void more_than_the_driver_pins_in_one_piece_comes_in_parts(void **state)
     next_part = zc_hostheap_get(&want, &slot, &why);
     struct zc_extent *e = extent_of(next_part);
     slot->dirty = true;
+    available = 600 * GIB - 1;
     zc_real.cuMemHostRegister_v2 = register_next;
     assert_int_equal(zc_pinned_now(e, &why), CUDA_SUCCESS);
     assert_int_equal(registered, 2400);
