@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks that move: times of kernels, the order of their uses, the search for one that leaves, and
+ * how long a launch waits for that. */
+#include "place_migrate_test.h"
+
+#include "../../shim/place/migrate.c"
+
+static int anew(void **state)
+{
+    (void)state;
+    memset(&moving, 0, sizeof(moving));
+    memset(&order, 0, sizeof(order));
+    moving.context = HOME;
+    blocks_anew();
+    return 0;
+}
+
+static void fetched(unsigned i, bool spilled)
+{
+    mov[i].vmm.rule = &rules[1];
+    mov[i].vmm.filled = true;
+    mov[i].vmm.va.reads = true;
+    counts.fetched++;
+    blocks[i].flags = spilled ? ZC_BLOCK_SPILLED : 0;
+}
+
+static void times_of_kernels_are_found_in_one_of_eight_places(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        struct rate *r = rate_entry((UINT64_C(252) + 256 * i) << 4);
+        assert_ptr_equal(r, &moving.rates[(252 + i) % 256]);
+        r->time = i + 1;
+    }
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(rate_entry((UINT64_C(252) + 256 * i) << 4)->time, i + 1);
+    uint64_t ninth = (UINT64_C(252) + 256 * 8) << 4;
+    assert_ptr_equal(rate_entry(ninth), &moving.rates[252]);
+    assert_true(moving.rates[252].time == 0 && moving.rates[252].kernel == ninth);
+    assert_int_equal(rate_of((UINT64_C(252) + 256 * 3) << 4).time, 4);
+    has.locked_out = true;
+    assert_int_equal(rate_of((UINT64_C(252) + 256 * 3) << 4).time, 0);
+    assert_int_equal(rate_of(77).kernel, 77);
+    says("");
+}
+
+static void a_kernel_loses_what_it_takes_longer_with_bytes_in_host_memory(void **state)
+{
+    struct rate r = {.bytes = 100, .time = 50, .all = 200, .spilled = 40, .time_of_them = 300};
+    (void)state;
+    assert_int_equal(loss(&r, 10), 50);
+    r.time_of_them = 100;
+    assert_int_equal(loss(&r, 10), 0);
+    r.time_of_them = 99;
+    assert_int_equal(loss(&r, 10), 0);
+    assert_int_equal(scaled(7, 3, 0), 0);
+    assert_int_equal(scaled(7, 6, 2), 21);
+}
+
+static void launches_add_up_to_the_time_that_the_gpu_is_busy(void **state)
+{
+    const uint64_t now = 1000000;
+    struct noted n = {.kernel = 0x100, .bytes = 200, .spilled = 0};
+    (void)state;
+    assert_int_equal(patience(), 5000);
+    migrate_launched(&n, 3);
+    migrate_launched(&n, 4);
+    assert_true(rate_of(0x100).spent == 7 && rate_of(0x100).blind == 400);
+    assert_int_equal(moving.idle_at, now);
+    migrate_timed(&n, 50); /* Two launches of which nobody knew the time. */
+    assert_int_equal(moving.idle_at, now + 100);
+    assert_true(rate_of(0x100).blind == 0 && rate_of(0x100).time == 50);
+    assert_int_equal(rate_of(0x100).bytes, 200);
+    n.bytes = 400;
+    migrate_launched(&n, 0);
+    assert_int_equal(moving.idle_at, now + 200);
+    assert_int_equal(rate_of(0x100).blind, 0);
+    n.spilled = 100;
+    migrate_timed(&n, 700);
+    assert_true(rate_of(0x100).all == 400 && rate_of(0x100).spilled == 100);
+    assert_true(rate_of(0x100).time_of_them == 700 && rate_of(0x100).time == 50);
+    n.spilled = 50;
+    migrate_launched(&n, 0);
+    assert_int_equal(moving.idle_at, now + 200 + 100 + 300);
+    n.spilled = 0;
+    migrate_timed(&n, 0);
+    assert_int_equal(rate_of(0x100).time, 1);
+    has.now += 400 * 1000;
+    assert_int_equal(busy_us(clock_us()), 200);
+    moving.idle_at = clock_us() + 7000999;
+    assert_int_equal(patience(), 12000);
+    moving.idle_at = clock_us() + 60001000;
+    assert_int_equal(patience(), 65000);
+    has.locked_out = true;
+    migrate_launched(&n, 9);
+    migrate_timed(&n, 9);
+    has.locked_out = false;
+    assert_true(rate_of(0x100).spent == 7 && rate_of(0x100).time == 1);
+    assert_false(untimed(&n.kernel));
+    n.kernel = 0x200;
+    assert_true(untimed(&n.kernel));
+    says("");
+}
+
+static void use(const char *names)
+{
+    for (; *names; names++)
+        note_use(&blocks[*names - 'A']);
+}
+
+static void an_order_of_uses_that_comes_again_is_known(void **state)
+{
+    (void)state;
+    use("ABC");
+    assert_true(order.as == 0 && order.sure == 0 && order.count == 3);
+    assert_int_equal(due_in(&blocks[0]), UINT32_MAX - 2); /* The last used is due last. */
+    assert_int_equal(due_in(&blocks[2]), UINT32_MAX);
+    use("A");
+    assert_true(order.as == 1 && order.sure == 1);
+    use("B");
+    assert_true(order.as == 2 && order.sure == 2);
+    assert_int_equal(due_in(&blocks[2]), 1);
+    assert_int_equal(due_in(&blocks[0]), 2);
+    assert_int_equal(due_in(&blocks[1]), 3);
+    assert_int_equal(due_in(&blocks[3]), 5); /* It has no turn. */
+    use("C");
+    assert_int_equal(due_in(&blocks[2]), 3);
+    assert_int_equal(due_in(&blocks[0]), 1);
+    assert_int_equal(mov[0].last, 4);
+    use("D"); /* A new one: no order before is like this. */
+    assert_true(order.as == 3 && order.sure == 0);
+    use("ABCD");
+    assert_true(order.as == 7 && order.sure == 4);
+    use("B"); /* As behind the use that most before it are like. */
+    assert_true(order.as == 9 && order.sure == 1);
+    anew(NULL);
+    use("ABCDBCEABCDB");
+    assert_true(order.as == 5 && order.sure == 5);
+    use("CFBC");
+    assert_true(order.as == 13 && order.sure == 2);
+}
+
+static void no_more_uses_are_compared_than_are_remembered(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        anew(NULL);
+        order.count = ORDER - ALIKE + 5; /* Of these the first six are too old. */
+        order.used[6 + i] = AT(0);
+        order.as = i == 2 ? 0 : 6 + i - 1;
+        if (i < 2)
+            order.as = 0;
+        use("A");
+        assert_int_equal(order.as, i == 0 ? 0 : 6 + i);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        anew(NULL);
+        order.count = ORDER - ALIKE + 5;
+        order.used[7 + i] = AT(0);
+        order.as = 6 + i; /* It goes on where it may still be compared. */
+        order.sure = 40;
+        use("A");
+        assert_true(order.as == 7 + i && order.sure == (i ? 41 : 7));
+    }
+    anew(NULL);
+    order.count = 40;
+    for (unsigned i = 1; i <= 40; i++)
+        order.used[i] = 5;
+    assert_int_equal(alike(30), 16);
+    assert_int_equal(alike(3), 3);
+}
+
+static void a_block_moves_that_is_libzcs_alone(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        anew(NULL);
+        moving.elsewhere = i == 0;
+        blocks[0].flags = i == 1 ? ZC_BLOCK_QUARANTINED : i == 2 ? ZC_BLOCK_EXPORTED : 0;
+        mov[0].vmm.lazy = i == 3 || i == 8;
+        mov[0].vmm.rule = &rules[i == 8];
+        mov[0].stays = i == 4;
+        blocks[0].state = i == 5 ? ZC_BLOCK_FREEING : ZC_BLOCK_LIVE;
+        mov[0].vmm.va.context = i == 6 ? NULL : HOME;
+        mov[0].vmm.va.devices = i == 7 ? 3 << 3 : 1 << 3;
+        assert_int_equal(may_move(&blocks[0], &mov[0].vmm), i > 7);
+    }
+}
+
+/* Uses 1 to 5 were those of blocks 0 to 4; the last used is due last. */
+static void sweep(void)
+{
+    use("ABCDE");
+    moving.begun = 5;
+}
+
+static void a_block_that_is_due_last_leaves(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 11; i++) {
+        anew(NULL);
+        sweep();
+        blocks[4].place = i == 0 ? ZC_PLACE_MAPPED : ZC_PLACE_VMM;
+        mov[4].vmm.moves = i != 1;
+        blocks[4].rule = i == 2;
+        blocks[4].flags = i == 3 ? ZC_BLOCK_SPILLED : 0;
+        mov[4].stays = i == 4;
+        moving.begun = i == 5 ? 4 : 5;
+        mov[4].last = i == 6 ? 0 : 5;
+        struct search s = find_leaver(&blocks[5], i == 7 ? UINT32_MAX : 0);
+        assert_ptr_equal(s.farthest, i < 7 ? &blocks[3] : &blocks[4]);
+        assert_ptr_equal(s.second, i < 7 ? &blocks[2] : i == 7 ? NULL : &blocks[3]);
+        assert_int_equal(s.bytes, (i < 7 ? 4 : i == 7 ? 1 : 5) * MIB);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        anew(NULL);
+        sweep();
+        mov[1].vmm.va.reads = i != 0; /* Twelve times as dear, but after twelve cheap ones. */
+        moving.cheap = i == 1 ? 12 : 11;
+        assert_ptr_equal(find_leaver(&blocks[5], 0).farthest, &blocks[i == 2 ? 1 : 4]);
+        assert_ptr_equal(find_leaver(&blocks[5], 0).second, &blocks[i == 2 ? 4 : 3]);
+    }
+    anew(NULL);
+    use("EDCBA");
+    moving.begun = 5;
+    assert_ptr_equal(find_leaver(&blocks[5], 0).farthest, &blocks[0]);
+    assert_ptr_equal(find_leaver(&blocks[5], 0).second, &blocks[1]);
+}
+
+static void of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        anew(NULL);
+        for (unsigned k = 0; k < 6; k++)
+            fetched(k, false);
+        sweep();
+        moving.cheap = 12;
+        mov[4].mark = 9;
+        mov[3].mark = i == 0 ? 9 : 8;
+        has.passed = i == 1 ? 9 : 7;
+        mov[3].vmm.va.reads = i != 2;
+        mov[5].vmm.filled = i != 3;
+        moving.earlier = i == 4 ? 3 : 0; /* A launch before runs: what it uses does not leave. */
+        struct search s = find_leaver(&blocks[5], i == 5);
+        assert_ptr_equal(s.farthest, &blocks[i == 4 ? 2 : i == 5 ? 3 : 4]);
+    }
+    moving.earlier = 3;
+    assert_ptr_equal(find_leaver(&blocks[5], 1).farthest, &blocks[3]);
+    for (unsigned k = 0; k < 3; k++)
+        blocks[k].flags = ZC_BLOCK_SPILLED;
+    assert_ptr_equal(find_leaver(&blocks[5], 0).farthest, &blocks[3]); /* There is no other. */
+}
+
+static void a_block_comes_where_room_is_or_others_leave(void **state)
+{
+    static const char a[] = "begin-rest move/-1/0 log/0/device/why/2000/0/0 end ";
+    (void)state;
+    blocks[0].flags = ZC_BLOCK_SPILLED;
+    has.room = MIB;
+    assert_int_equal(try_to(&blocks[0], 0, "why"), 2);
+    says(a);
+    assert_int_equal(has.ms, 5000);
+    for (unsigned i = 0; i < 7; i++) {
+        anew(NULL);
+        blocks[0].flags = ZC_BLOCK_SPILLED;
+        has.room = i == 6 ? MIB - 1 : MIB;
+        has.awaits = i == 0;
+        has.capture = i == 1;
+        has.current = i == 2 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+        moving.context = i == 3 ? NULL : HOME;
+        has.leaving = i == 4;
+        mov[0].stays = i == 5;
+        assert_int_equal(try_to(&blocks[0], 0, "why"), 0);
+        says("");
+        assert_int_equal(mov[0].again, 0);
+    }
+    anew(NULL);
+    sweep();
+    blocks[5].flags = ZC_BLOCK_SPILLED;
+    assert_int_equal(try_to(&blocks[5], 0, "why"), 2);
+    says("begin-rest move/4/5 log/4/host/others are used before it/1000/0/0 "
+         "log/5/device/why/1000/0/0 end ");
+    assert_int_equal(moving.cheap, 0);
+    anew(NULL);
+    sweep();
+    blocks[5].flags = ZC_BLOCK_SPILLED;
+    blocks[5].size = 2 * MIB;
+    has.no_fit = true;
+    moving.idle_at = 7;
+    mov[3].vmm.va.reads = mov[4].vmm.va.reads = true;
+    mov[5].owed = mov[4].owed = 9;
+    assert_int_equal(try_to(&blocks[5], 0, "why"), 6);
+    says("begin-rest move/4/-1 log/4/host/others are used before it/2000/0/0 move/3/-1 "
+         "log/3/host/others are used before it/2000/0/0 move/-1/5 log/5/device/why/2000/0/0 end ");
+    assert_true(moving.idle_at == 0 && moving.cheap == 2 && !mov[5].owed && !mov[4].owed);
+    anew(NULL);
+    sweep();
+    blocks[5].flags = ZC_BLOCK_SPILLED;
+    has.no_move = true;
+    moving.waited = 70;
+    try_to(&blocks[5], 0, "why");
+    says("begin-rest move/4/5 move: block %U (%B) stays %s: %s end ");
+    assert_int_equal(mov[5].again, 5 + 64);
+    has.no_begin = has.told = true;
+    mov[5].again = 0;
+    try_to(&blocks[5], 0, later);
+    says("begin-rest ");
+    assert_int_equal(mov[5].again, 0);
+}
+
+static void a_launch_that_has_waited_in_vain_is_the_last_one_that_waits(void **state)
+{
+    (void)state;
+    has.no_rest = true;
+    has.took = 4999999999;
+    assert_false(wait_for(use_ended, &blocks[0]));
+    says("rests? ");
+    assert_true(has.ms == 5000 && !moving.impatient && moving.waited == 4999999999);
+    has.took = 5000000000;
+    assert_false(wait_for(use_ended, &blocks[0]));
+    says("rests? move: %s before launches, one of which has wai ");
+    assert_true(moving.impatient && moving.waited == 9999999999);
+    assert_false(wait_for(use_ended, &blocks[0]));
+    says("rests? ");
+    assert_int_equal(has.ms, 0);
+    anew(NULL);
+    has.no_rest = has.unknown = true;
+    assert_false(wait_for(use_ended, &blocks[0]));
+    says("rests? move: %s before launches, one of which has wai ");
+    anew(NULL);
+    has.unknown = true;
+    has.took = 5000000000;
+    assert_true(wait_for(use_ended, &blocks[0]));
+    assert_false(moving.impatient);
+    anew(NULL);
+    mov[0].vmm.va.reads = true;
+    mov[0].mark = 4;
+    has.passed = 3;
+    assert_true(!use_ended(&blocks[0], 6) && !has_ended(&blocks[0]));
+    has.passed = 4;
+    assert_true(use_ended(&blocks[0], 6) && has_ended(&blocks[0]) && has.ms == 0);
+    says("");
+    moving.unmarked = true;
+    assert_true(has_ended(&blocks[0]));
+    says("rests? ");
+}
+
+static void a_block_that_is_mapped_nowhere_needs_no_rest(void **state)
+{
+    (void)state;
+    assert_true(begin_moves(&blocks[0], 9));
+    says("begin-rest ");
+    fetched(0, true);
+    assert_true(begin_moves(&blocks[0], 9));
+    says("begin-rest ");
+    has.pending = true;
+    assert_true(begin_moves(&blocks[0], 9));
+    says("begin ");
+    moving.unmarked = has.no_begin = true;
+    assert_false(begin_moves(&blocks[0], 9));
+    assert_true(moving.unmarked);
+    has.no_begin = false;
+    assert_true(begin_moves(&blocks[0], 9));
+    assert_false(moving.unmarked);
+    says("begin-rest begin-rest ");
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, anew)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(times_of_kernels_are_found_in_one_of_eight_places),
+        TEST(a_kernel_loses_what_it_takes_longer_with_bytes_in_host_memory),
+        TEST(launches_add_up_to_the_time_that_the_gpu_is_busy),
+        TEST(an_order_of_uses_that_comes_again_is_known),
+        TEST(no_more_uses_are_compared_than_are_remembered),
+        TEST(a_block_moves_that_is_libzcs_alone),
+        TEST(a_block_that_is_due_last_leaves),
+        TEST(of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first),
+        TEST(a_block_comes_where_room_is_or_others_leave),
+        TEST(a_launch_that_has_waited_in_vain_is_the_last_one_that_waits),
+        TEST(a_block_that_is_mapped_nowhere_needs_no_rest),
+    };
+    return RUN_TESTS(tests);
+}

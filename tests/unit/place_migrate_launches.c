@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks that move: what each launch, graph and copy does with those that it names. */
+#include "place_migrate_test.h"
+
+#include "../../shim/place/migrate.c"
+
+static int anew(void **state)
+{
+    (void)state;
+    memset(&moving, 0, sizeof(moving));
+    memset(&order, 0, sizeof(order));
+    moving.context = HOME;
+    blocks_anew();
+    return 0;
+}
+
+static void fetched(unsigned i, bool spilled)
+{
+    mov[i].vmm.rule = &rules[1];
+    mov[i].vmm.filled = true;
+    mov[i].vmm.va.reads = true;
+    counts.fetched++;
+    blocks[i].flags = spilled ? ZC_BLOCK_SPILLED : 0;
+}
+
+static void use(const char *names)
+{
+    for (; *names; names++)
+        note_use(&blocks[*names - 'A']);
+}
+
+/* Uses 1 to 5 were those of blocks 0 to 4; the last used is due last. */
+static void sweep(void)
+{
+    use("ABCDE");
+    moving.begun = 5;
+}
+
+static void a_block_comes_once_kernels_lose_more_than_its_move_takes(void **state)
+{
+    struct rate r = {.bytes = MIB, .time = 10, .all = MIB, .spilled = MIB, .time_of_them = 110};
+    static const char why[] = "a kernel reads it more than once";
+    (void)state;
+    for (unsigned i = 0; i < 7; i++) {
+        anew(NULL);
+        sweep();
+        blocks[5].flags = ZC_BLOCK_SPILLED;
+        has.room = MIB;
+        has.cost = i == 0 ? 80 : i == 6 ? 79 : 200;
+        has.dear = i > 1;
+        order.as = i == 2 ? 0 : 4;
+        mov[5].again = i == 4 ? 6 : i == 5 ? 5 : 0;
+        consider(&blocks[5], &r, MIB);
+        if (i == 6)
+            assert_non_null(strstr(trace, why));
+        else if (i == 4)
+            assert_string_equal(trace, "");
+        else if (i == 3 || i == 5)
+            assert_non_null(strstr(trace, "kernels used it for long"));
+        else
+            assert_string_equal(trace, "owes/100/1048576 ");
+    }
+}
+
+static void a_block_comes_before_a_first_launch_that_may_take_long(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct rate r = {.bytes = MIB, .time = 10};
+        anew(NULL);
+        blocks[5].flags = ZC_BLOCK_SPILLED;
+        has.room = MIB;
+        has.cost = i == 1 ? 321 : 320;
+        r.spent = i == 2 ? 1601 : i == 3 ? 1600 : 0;
+        uint64_t before = r.spent;
+        consider(&blocks[5], &r, MIB);
+        bool comes = i == 0 || i == 3;
+        assert_int_equal(strstr(trace, "a kernel may take long to read it there") != NULL, comes);
+        assert_int_equal(r.spent, before + (comes ? 2 : 0));
+    }
+}
+
+static CUresult launch_of(const char *names, enum zc_fn fn)
+{
+    const struct zc_launch launch = {.fn = fn, .function = (CUfunction)0x500, .kernels = true};
+    has.words = 0;
+    for (; *names; names++)
+        has.word[has.words++] = *names == '.' ? 5 : AT(*names - 'A') + 64;
+    return migrate_before_launch(&launch);
+}
+
+static void a_launch_names_blocks_and_is_timed(void **state)
+{
+    (void)state;
+    moving.seen = 15;
+    assert_int_equal(launch_of("AB.A", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
+    says("enter leave collect time/2097152/0 ");
+    assert_true(order.count == 2 && moving.begun == 0 && moving.earlier == 0);
+    assert_int_equal(launch_of("A", ZC_FN_cuLaunchKernel), CUDA_SUCCESS); /* One of sixteen. */
+    says("enter leave ");
+    assert_true(moving.unmarked && order.count == 2 && moving.seen == 17);
+    counts.spilled = 1;
+    blocks[1].flags = ZC_BLOCK_SPILLED;
+    assert_int_equal(launch_of("BA", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
+    assert_string_equal(trace, "enter leave collect wait/1 time/2097152/1048576 ");
+    assert_true(moving.begun == 2 && moving.earlier == 0 && order.count == 4);
+    trace[0] = 0;
+    has.again = true;
+    launch_of("BA", ZC_FN_cuLaunchKernel);
+    assert_true(moving.begun == 2 && order.count == 4);
+    trace[0] = 0;
+    has.again = false;
+    has.locked_out = true;
+    launch_of("BA", ZC_FN_cuLaunchKernel);
+    says("enter leave collect wait/1 ");
+    has.locked_out = false;
+    launch_of("...", ZC_FN_cuLaunchKernel);
+    says("enter leave collect ");
+    counts.spilled = 0;
+    counts.away = 1;
+    launch_of(".", ZC_FN_cuLaunchKernel);
+    says("enter leave collect ");
+    has.closing = true;
+    launch_of("A", ZC_FN_cuLaunchKernel);
+    says("enter leave ");
+    counts.movable = 0;
+    has.closing = false;
+    launch_of("A", ZC_FN_cuLaunchKernel);
+    says("enter leave unwatch ");
+    const struct zc_launch none = {.kernels = false};
+    assert_int_equal(migrate_before_launch(&none), CUDA_SUCCESS);
+    says("enter leave ");
+}
+
+static void what_runs_unseen_stays_mapped(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        anew(NULL);
+        fetched(0, false);
+        fetched(1, false);
+        has.never = CUDA_ERROR_UNKNOWN;
+        has.capture = i == 0;
+        has.held = i == 1;
+        has.here = i != 2;
+        has.closing = i == 3;
+        has.device = 1;
+        assert_int_equal(launch_of("BAC", ZC_FN_cuLaunchKernel), CUDA_ERROR_UNKNOWN);
+        says("enter leave never/1/0 never/0/0 ");
+    }
+    anew(NULL);
+    fetched(2, false);
+    fetched(4, false);
+    counts.spilled = has.no_words = true; /* Nobody knows its arguments. */
+    launch_of("", ZC_FN_cuLaunchKernel);
+    says("enter leave collect never/4/0 never/2/0 ");
+    mov[2].stays = mov[4].stays = false;
+    launch_of("", ZC_FN_cuGraphLaunch);
+    launch_of("", ZC_FN_cuGraphLaunch_ptsz);
+    says("enter leave collect enter leave collect ");
+    blocks[4].place = ZC_PLACE_MAPPED;
+    has.never = CUDA_ERROR_UNKNOWN;
+    assert_int_equal(zc_migrate_keep_all(ZC_FN_cuGraphLaunch), CUDA_ERROR_UNKNOWN);
+    says("never/2/1 ");
+    counts.fetched = 0;
+    mov[2].stays = false;
+    assert_int_equal(zc_migrate_keep_all(ZC_FN_cuGraphLaunch), CUDA_SUCCESS);
+    CUtensorMap map = {.opaque = {1, AT(2)}};
+    zc_migrate_kept(ZC_FN_cuGraphLaunch, AT(2), NULL);
+    says("");
+    counts.fetched = 1;
+    zc_migrate_kept(ZC_FN_cuGraphLaunch, AT(2), &map);
+    zc_migrate_kept(ZC_FN_cuGraphLaunch, AT(1), &map); /* It does not come by launches. */
+    says("");
+    zc_migrate_kept(ZC_FN_cuGraphLaunch, AT(2), NULL);
+    zc_migrate_kept(ZC_FN_cuGraphLaunch, AT(2) + 1, &map);
+    says("never/2/1 never/2/1 ");
+}
+
+static void a_graph_names_the_blocks_of_its_kernels(void **state)
+{
+    struct zc_launch_graph graph = {.kernels = 2};
+    const struct zc_launch kernel = {.function = (CUfunction)0x500};
+    (void)state;
+    fetched(1, false);
+    mov[2].vmm.moves = false;
+    has.words = 4;
+    has.word[0] = has.word[3] = AT(0) + 8;
+    has.word[1] = AT(1);
+    has.word[2] = AT(2);
+    zc_migrate_note(&graph, &kernel);
+    says("never/1/1 ");
+    assert_true(graph.count == 2 && graph.address[0] == AT(0) && graph.address[1] == AT(1));
+    assert_int_equal(graph.kernels, 2 * 31 + 0x500);
+    graph.count = 64;
+    has.word[1] = AT(3);
+    zc_migrate_note(&graph, &kernel);
+    assert_int_equal(graph.count, 64);
+    says("");
+    mov[1].stays = false;
+    has.words = 0;
+    has.no_words = true;
+    zc_migrate_note(&graph, &kernel);
+    says("never/1/1 ");
+    graph.count = 2;
+    graph.kernels = 77;
+    const struct zc_launch launch = {.graph = &graph, .fn = ZC_FN_cuGraphLaunch, .kernels = true};
+    struct named n;
+    name_blocks(&launch, &n);
+    assert_true(n.note.kernel == 77 && n.count == 2 && n.note.bytes == MIB);
+    assert_true(n.of[0] == &blocks[0] && n.of[1] == &blocks[1] && !n.timed);
+}
+
+static void a_block_is_fetched_before_the_kernel_that_reads_it(void **state)
+{
+    static const char comes[] = "begin move/-1/0 log/0/device/a kernel will read it/2000/0/";
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        struct named n = {.count = 1, .of = {&blocks[0]}};
+        anew(NULL);
+        fetched(0, i != 0);
+        has.pending = true;
+        has.room = MIB;
+        has.mark = i == 1 ? 0 : 9;
+        has.passed = i == 7 ? 7 : 8;
+        mov[0].vmm.filled = i != 2;
+        mov[0].again = i == 3;
+        has.again = i == 4;
+        has.whole = i != 5;
+        has.attach = i == 5 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+        has.no_move = false;
+        fetch(&blocks[0], &n);
+        assert_int_equal(strncmp(trace, comes, sizeof(comes) - 1) == 0, i > 4);
+        assert_int_equal(mov[0].mark, has.mark);
+        assert_int_equal(moving.before, i == 1 ? 0 : 8);
+        assert_int_equal(n.result, i == 5 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS);
+        if (i == 5)
+            assert_non_null(strstr(trace, "/0 end attach/0 move/0/-1 log/0/host/others are used "
+                                          "before it/2000/0/0 attach/0 no memory "));
+        if (i > 5)
+            assert_non_null(strstr(trace, i == 7 ? "/1 end " : "/0 end "));
+    }
+}
+
+static void the_next_block_comes_ahead_of_its_launch(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 9; i++) {
+        anew(NULL);
+        for (unsigned k = 0; k < 3; k++)
+            fetched(k, k == 2);
+        use("ABCABCABCAB");
+        assert_int_equal(order.sure, 8);
+        moving.begun = 10;
+        mov[0].last = mov[1].last = 10;
+        has.pending = true;
+        has.room = i == 8 ? 0 : MIB;
+        order.sure = i == 0 ? 7 : 8;
+        blocks[2].flags = i == 1 ? 0 : blocks[2].flags;
+        has.pending = i != 2;
+        mov[2].again = i == 3 ? 12 : i == 4 ? 11 : 0;
+        mov[2].vmm.filled = i != 5;
+        mov[2].last = i == 6 ? 11 : mov[2].last;
+        has.passed = 9;
+        fetch_ahead();
+        bool comes = i == 4 || i >= 7;
+        if (comes != (strstr(trace, "log/2/device/a later kernel will read it") != NULL))
+            fail_msg("%u: %s", i, trace);
+        if (i == 8)
+            assert_non_null(strstr(trace, "move/"));
+    }
+}
+
+static void a_copy_of_a_fetched_block_takes_it_to_host_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(zc_migrate_to_host(&blocks[0], ZC_FN_cuGraphLaunch, true), CUDA_SUCCESS);
+    says("");
+    for (unsigned i = 0; i < 6; i++) {
+        anew(NULL);
+        fetched(0, false);
+        mov[0].vmm.filled = false;
+        has.never = CUDA_ERROR_UNKNOWN;
+        mov[0].vmm.va.reads = i != 0;
+        has.closing = i == 1;
+        has.drained = i != 2;
+        mov[0].mark = i == 3;
+        has.locked_out = i == 4;
+        CUresult result = zc_migrate_to_host(&blocks[0], ZC_FN_cuGraphLaunch, i != 5);
+        assert_int_equal(result, i == 0 || i == 4 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+        says(i == 0   ? "relax restore "
+             : i == 1 ? "relax never/0/1 restore "
+             : i == 2 ? "relax drain never/0/1 restore "
+             : i == 3 ? "relax drain never/0/1 restore "
+             : i == 4 ? ""
+                      : "relax drain move/0/-1 log/0/host/others are used before it/2000/0/0 "
+                        "never/0/1 restore ");
+        assert_true(mov[0].vmm.filled == (i < 4) && counts.away == 0);
+    }
+}
+
+static void another_context_of_the_device_ends_all_moves(void **state)
+{
+    (void)state;
+    assert_true(zc_migrate_meets(NULL, ZC_LEGACY));
+    assert_false(moving.elsewhere);
+    has.here = false;
+    moving.device = 3;
+    has.device = 4;
+    assert_false(zc_migrate_meets(NULL, ZC_LEGACY));
+    assert_false(moving.elsewhere);
+    has.device = 3;
+    assert_false(zc_migrate_meets(NULL, ZC_LEGACY));
+    assert_true(moving.elsewhere);
+    moving.elsewhere = false;
+    has.device = 4;
+    has.current = CUDA_ERROR_UNKNOWN; /* Nobody knows of which. */
+    assert_false(zc_migrate_meets(NULL, ZC_LEGACY));
+    assert_true(moving.elsewhere);
+    zc_module_migrate.context_gone((CUcontext)0x78);
+    assert_ptr_equal(migrate_context(), HOME);
+    zc_module_migrate.context_gone(HOME);
+    assert_null(migrate_context());
+    zc_migrate_watch();
+    assert_null(migrate_context());
+    has.current = CUDA_SUCCESS;
+    zc_migrate_watch();
+    assert_true(migrate_context() == HOME && moving.device == 4);
+    says("watch watch ");
+    assert_ptr_equal(has.party, migrate_before_launch);
+    has.device = 5;
+    zc_migrate_watch(); /* The first one stays. */
+    assert_int_equal(moving.device, 4);
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, anew)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_block_comes_once_kernels_lose_more_than_its_move_takes),
+        TEST(a_block_comes_before_a_first_launch_that_may_take_long),
+        TEST(a_launch_names_blocks_and_is_timed),
+        TEST(what_runs_unseen_stays_mapped),
+        TEST(a_graph_names_the_blocks_of_its_kernels),
+        TEST(a_block_is_fetched_before_the_kernel_that_reads_it),
+        TEST(the_next_block_comes_ahead_of_its_launch),
+        TEST(a_copy_of_a_fetched_block_takes_it_to_host_memory),
+        TEST(another_context_of_the_device_ends_all_moves),
+    };
+    return RUN_TESTS(tests);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/* For tests of place/migrate.c, which they include behind this: the clock, the moves and the GPU
+ * are the test's, and each call of the source leaves its name. */
+#ifndef TESTS_UNIT_PLACE_MIGRATE_TEST_H
+#define TESTS_UNIT_PLACE_MIGRATE_TEST_H
+
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
+
+#include "base_test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/life.h"
+#include "base/lock.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "driver/capture.h"
+#include "driver/lock.h"
+#include "driver/marks.h"
+#include "driver/stream.h"
+#include "ledger/rules.h"
+#include "log/lines.h"
+#include "memory/regret.h"
+#include "place/migrate.h"
+#include "place/room.h"
+#include "real_test.h"
+#include "vmm/lazy.h"
+#include "vmm/move.h"
+
+enum { BLOCKS = 6, MIB = 1 << 20 };
+#define HOME ((CUcontext)0x77)
+#define AT(i) (UINT64_C(0x100000000) * ((i) + 1))
+
+static struct zc_block blocks[BLOCKS];
+static struct zc_movable mov[BLOCKS];
+static struct zc_rule rules[2];
+static struct zc_policy rule_set = {.rules = rules, .rule_count = 2};
+static struct zc_vmm_counts counts;
+static struct {
+    bool locked_out, capture, closing, awaits, leaving, no_begin, no_fit, no_move, whole, again;
+    bool told, unknown, marks_pend, no_rest, late, pending, no_words, here, held, drained, dear;
+    unsigned held_locks, ms, words;
+    uint64_t now, room, mark, passed, cost, took; /* The time in nanoseconds; what a wait takes. */
+    uint64_t word[8];
+    CUresult never, attach, current;
+    CUdevice device;
+    zc_launch_fn party;
+} has;
+static char trace[1024];
+
+static bool said(const char *format, ...)
+{
+    size_t n = strlen(trace);
+    va_list list;
+    assert_true(n + 300 < sizeof(trace));
+    va_start(list, format);
+    vsnprintf(trace + n, sizeof(trace) - n - 1, format, list);
+    va_end(list);
+    strcat(trace, " ");
+    return true;
+}
+
+static void says(const char *text)
+{
+    assert_string_equal(trace, text);
+    trace[0] = 0;
+    assert_int_equal(has.held_locks, 0);
+}
+
+static int no(const struct zc_block *block)
+{
+    return block ? (int)(block - blocks) : -1;
+}
+
+static bool fake_take(void)
+{
+    has.held_locks += !has.locked_out;
+    return !has.locked_out;
+}
+
+static struct zc_block *fake_find(uint64_t address)
+{
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (blocks[i].size && address - AT(i) < blocks[i].size)
+            return &blocks[i];
+    return NULL;
+}
+
+static struct zc_vmm *fake_vmm(const struct zc_block *block)
+{
+    return block ? &mov[no(block)].vmm : NULL;
+}
+
+static struct zc_vmm *fake_move_of(const struct zc_block *block)
+{
+    return block && mov[no(block)].vmm.moves ? &mov[no(block)].vmm : NULL;
+}
+
+static void fake_each(void (*visit)(struct zc_block *block, void *arg), void *arg)
+{
+    for (unsigned i = 0; i < BLOCKS; i++)
+        if (blocks[i].size)
+            visit(&blocks[i], arg);
+}
+
+static bool fake_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
+{
+    said("move/%d/%d", no(leaves), no(comes));
+    *why = "cuMemMap refuses";
+    has.now += 2000;
+    if (has.no_move)
+        return false;
+    if (leaves) {
+        leaves->flags |= ZC_BLOCK_SPILLED;
+        has.room += leaves->size;
+    }
+    if (comes) {
+        comes->flags &= (uint16_t)~ZC_BLOCK_SPILLED;
+        has.room -= comes->size;
+    }
+    return true;
+}
+
+static void fake_log(const struct zc_block *block, bool to_host, const char *reason, uint64_t ticks,
+                     uint64_t waited, bool ahead)
+{
+    said("log/%d/%s/%s/%u/%u/%d", no(block), to_host ? "host" : "device", reason, (unsigned)ticks,
+         (unsigned)waited, ahead);
+}
+
+static void fake_message(enum zc_severity severity, const char *code, const char *format, ...)
+{
+    assert_int_equal(severity, ZC_NOTE);
+    said("%s: %.40s", code, format);
+}
+
+static bool fake_rests(unsigned ms)
+{
+    has.ms = ms;
+    has.now += has.took;
+    said("rests?");
+    return !has.no_rest;
+}
+
+static bool fake_passed(uint64_t mark, unsigned ms)
+{
+    has.ms = ms;
+    return mark <= has.passed;
+}
+
+static bool fake_begin(unsigned ms, bool rest)
+{
+    has.ms = ms;
+    has.now += has.took;
+    said(rest ? "begin-rest" : "begin");
+    return !has.no_begin;
+}
+
+static CUresult fake_never(const struct zc_block *block, enum zc_fn fn)
+{
+    said("never/%d/%d", no(block), fn == ZC_FN_cuGraphLaunch);
+    mov[no(block)].stays = true;
+    return has.never;
+}
+
+static CUresult fake_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
+{
+    said("attach/%d", (int)((struct zc_movable *)v - mov));
+    assert_true(from == 0 && to == v->span);
+    *why = "no memory";
+    return has.attach;
+}
+
+static bool fake_words(const struct zc_launch *launch, void (*word)(uint64_t word, void *arg),
+                       void *arg)
+{
+    assert_non_null(launch);
+    for (unsigned i = 0; i < has.words; i++)
+        word(has.word[i], arg);
+    return !has.no_words;
+}
+
+static bool fake_owes(uint64_t *owed, uint64_t lost, uint64_t bytes)
+{
+    *owed += lost;
+    said("owes/%u/%u", (unsigned)lost, (unsigned)bytes);
+    return has.dear;
+}
+
+static bool fake_time(const struct zc_launch *launch, zc_timed_fn told, const void *noted,
+                      size_t bytes)
+{
+    const struct {
+        uint64_t kernel, bytes, spilled;
+    } *n = noted;
+    assert_true(launch && told && bytes == sizeof(*n));
+    said("time/%u/%u", (unsigned)n->bytes, (unsigned)n->spilled);
+    return true;
+}
+
+static void fake_wait(bool (*unknown)(const void *arg), const void *arg, unsigned ms)
+{
+    has.ms = ms;
+    said("wait/%d", unknown(arg));
+}
+
+static void fake_call(enum zc_launch_party party, zc_launch_fn fn)
+{
+    assert_int_equal(party, ZC_LAUNCH_MOVE);
+    said(fn ? "watch" : "unwatch");
+    has.party = fn;
+}
+
+static CUresult fake_device(CUdevice *device)
+{
+    *device = has.device;
+    return has.current;
+}
+
+static CUresult get_current(CUcontext *context)
+{
+    *context = HOME;
+    return has.current;
+}
+
+static void blocks_anew(void)
+{
+    memset(&has, 0, sizeof(has));
+    memset(blocks, 0, sizeof(blocks));
+    memset(mov, 0, sizeof(mov));
+    memset(rules, 0, sizeof(rules));
+    memset(&counts, 0, sizeof(counts));
+    trace[0] = 0;
+    rules[0].spill = ZC_SPILL_MOVE;
+    rules[1].spill = ZC_SPILL_FETCH;
+    has.now = 1000000000;
+    has.here = has.whole = true;
+    counts.movable = BLOCKS;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        blocks[i].base = AT(i);
+        blocks[i].size = MIB;
+        blocks[i].place = ZC_PLACE_VMM;
+        blocks[i].state = ZC_BLOCK_LIVE;
+        mov[i].vmm.moves = true;
+        mov[i].vmm.rule = &rules[0];
+        mov[i].vmm.span = MIB;
+        mov[i].vmm.va.context = HOME;
+        mov[i].vmm.va.device = 3;
+        mov[i].vmm.va.devices = 1 << 3;
+    }
+    real_without_driver();
+    zc_real.cuCtxGetCurrent = get_current;
+    zc_real.cuCtxGetDevice = fake_device;
+}
+
+#define zc_ticks() has.now
+#define zc_ticks_to_ns(ticks) (ticks)
+#define zc_lock_take(lock) ((void)(lock), fake_take())
+#define zc_lock_drop(lock) ((void)(lock), has.held_locks--)
+#define zc_driver_lock fake_take
+#define zc_driver_unlock() has.held_locks--
+#define zc_block_find fake_find
+#define zc_block_each fake_each
+#define zc_vmm_of fake_vmm
+#define zc_move_of fake_move_of
+#define zc_vmm_counts counts
+#define zc_vmm_may_move(word) ((word) >= AT(0))
+#define zc_vmm_whole(v) ((void)(v), has.whole)
+#define zc_lazy_pending(v) ((void)(v), has.pending)
+#define zc_lazy_attach fake_attach
+#define zc_lazy_diagnose(v, fn, result, why) ((void)(v), (void)(fn), said("%s", why), result)
+#define zc_move fake_move
+#define zc_move_never fake_never
+#define zc_move_stays fake_never
+#define zc_move_fits(leaves, comes) ((void)(leaves), (void)(comes), !has.no_fit)
+#define zc_move_begin fake_begin
+#define zc_move_end() said("end")
+#define zc_move_enter() said("enter")
+#define zc_move_leave(entered) ((entered) ? said("leave") : false)
+#define zc_log_move fake_log
+#define zc_message fake_message
+#define zc_message_first(code) ((void)(code), !has.told)
+#define zc_stream_rests fake_rests
+#define zc_stream_rest_known() (!has.unknown)
+#define zc_stream_context(stream, flavour) ((void)(stream), (void)(flavour), has.here ? HOME : NULL)
+#define zc_stream_device(stream, flavour, device)                                                  \
+    ((void)(stream), (void)(flavour), fake_device(device))
+#define zc_mark_passed fake_passed
+#define zc_mark_launch() has.mark
+#define zc_rules() (&rule_set)
+#define zc_room_left(rule, device, counted)                                                        \
+    ((void)(device), assert_ptr_equal(rule, &rules[0]), (counted) ? has.room / 2 : has.room)
+#define zc_regret_cost(bytes) ((void)(bytes), has.cost)
+#define zc_regret_owes fake_owes
+#define zc_regret_wait fake_wait
+#define zc_regret_time fake_time
+#define zc_regret_collect() said("collect")
+#define zc_launch_again() has.again
+#define zc_launch_words fake_words
+#define zc_launch_drain_briefly() (said("drain"), has.drained)
+#define zc_launch_call fake_call
+#define zc_await_any() has.awaits
+#define zc_capture_any() has.capture
+#define zc_capture_holds(stream, flavour) ((void)(stream), (void)(flavour), has.held)
+#define zc_capture_relax() (said("relax"), (CUstreamCaptureMode)0)
+#define zc_capture_restore(mode) ((void)(mode), said("restore"))
+#define zc_life_closing() has.closing
+#define zc_leaving(context) ((void)(context), has.leaving)
+#endif
