@@ -179,21 +179,21 @@ static void what_runs_unseen_stays_mapped(void **state)
 
 static void a_graph_names_the_blocks_of_its_kernels(void **state)
 {
-    struct zc_launch_graph graph = {.kernels = 2};
+    struct zc_launch_graph graph = {.kernels = 2, .address = {AT(0)}};
     const struct zc_launch kernel = {.function = (CUfunction)0x500};
     (void)state;
     fetched(1, false);
     mov[2].vmm.moves = false;
-    has.words = 4;
+    has.words = 5;
     has.word[0] = has.word[3] = AT(0) + 8;
-    has.word[1] = AT(1);
+    has.word[1] = has.word[4] = AT(1);
     has.word[2] = AT(2);
     zc_migrate_note(&graph, &kernel);
-    says("never/1/1 ");
+    says("never/1/1 never/1/1 ");
     assert_true(graph.count == 2 && graph.address[0] == AT(0) && graph.address[1] == AT(1));
     assert_int_equal(graph.kernels, 2 * 31 + 0x500);
     graph.count = 64;
-    has.word[1] = AT(3);
+    has.word[1] = has.word[4] = AT(3);
     zc_migrate_note(&graph, &kernel);
     assert_int_equal(graph.count, 64);
     says("");
@@ -204,9 +204,16 @@ static void a_graph_names_the_blocks_of_its_kernels(void **state)
     says("never/1/1 ");
     graph.count = 2;
     graph.kernels = 77;
+    graph.address[2] = AT(3); /* Behind the last one. */
+    blocks[0].flags = ZC_BLOCK_SPILLED;
+    has.words = 2;
+    has.word[0] = AT(0);
+    has.word[1] = AT(1);
     const struct zc_launch launch = {.graph = &graph, .fn = ZC_FN_cuGraphLaunch, .kernels = true};
     struct named n;
+    memset(&n, 5, sizeof(n));
     name_blocks(&launch, &n);
+    assert_true(n.fn == ZC_FN_cuGraphLaunch && n.note.spilled == MIB);
     assert_true(n.note.kernel == 77 && n.count == 2 && n.note.bytes == MIB);
     assert_true(n.of[0] == &blocks[0] && n.of[1] == &blocks[1] && !n.timed);
 }
