@@ -84,6 +84,7 @@ static uint64_t fake_free(int device)
 static CUresult fake_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead,
                             const char **why)
 {
+    assert_int_equal(from % UNIT, 0);
     say("attach %zu-%zu+%zu ", from / MIB, to / MIB, ahead / MIB);
     CUresult result = ahead ? has.attach_ahead : has.attach;
     *why = "the driver says so";
@@ -428,6 +429,22 @@ static void a_block_is_admitted_where_the_device_has_room(void **state)
     }
 }
 
+/* Such blocks take more than limits count, so an answer of before says nothing. */
+static void a_block_that_may_move_is_admitted_by_a_fresh_answer(void **state)
+{
+    (void)state;
+    has.free = 100 * MIB;
+    assert_true(lazy_has_room(3, MIB, 0));
+    has.trace[0] = 0;
+    struct zc_vmm *v = new_block(0, 64);
+    assert_int_equal(zc_lazy_admit(v, &why), CUDA_SUCCESS);
+    expect("reserve 64 ");
+    rule.spill = ZC_SPILL_MOVE;
+    v = new_block(1, 2);
+    assert_int_equal(zc_lazy_admit(v, &why), CUDA_SUCCESS);
+    expect("free3 reserve 2 ");
+}
+
 static void a_block_that_is_not_entered_is_promised_nothing(void **state)
 {
     (void)state;
@@ -577,6 +594,10 @@ static void memory_is_created_and_taken_back(void **state)
     assert_int_equal(zc_lazy_empty(v), CUDA_SUCCESS);
     expect("unmap drop ");
     assert_true(promised() == 12 && v->open);
+    v->held = 4 * MIB; /* The other six are promised. */
+    lazy.promised[3] = 8 * MIB;
+    assert_int_equal(zc_lazy_empty(v), CUDA_SUCCESS);
+    assert_int_equal(promised(), 12);
 }
 
 static const struct zc_launch launch = {.fn = ZC_FN_cuLaunchKernel};
@@ -680,6 +701,7 @@ int main(void)
         TEST(what_is_pending_keeps_a_block_in_the_list),
         TEST(blocks_that_are_fetched_are_counted_and_not_listed),
         TEST(a_block_is_admitted_where_the_device_has_room),
+        TEST(a_block_that_may_move_is_admitted_by_a_fresh_answer),
         TEST(a_block_that_is_not_entered_is_promised_nothing),
         TEST(the_driver_is_asked_again_when_its_answer_is_old_or_says_no),
         TEST(headroom_takes_nothing_that_was_promised),
