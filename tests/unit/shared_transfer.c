@@ -283,6 +283,8 @@ static void expect_own(const char *why)
     assert_string_equal(has.own, why);
     assert_true(!copy.answered && copy.result == CUDA_SUCCESS);
     assert_int_equal(copy.dst.real, copy.dst.block->real);
+    if (copy.src.block)
+        assert_int_equal(copy.src.real, copy.src.block->real);
     assert_true(has.locks == 0 && has.claims == 0);
     has.trace[0] = 0;
 }

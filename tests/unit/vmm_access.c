@@ -27,7 +27,7 @@ static struct {
     CUresult reserve, device, current, count, stream, driver, can, open_host;
     int devices, on, can_reach;
     CUcontext user;
-    unsigned gets, puts, told;
+    unsigned gets, puts, told, sets;
     int stream_device;
     bool capture_open;
 } has;
@@ -65,6 +65,7 @@ static CUresult fake_set(const struct zc_va *va, uint64_t give, uint64_t take)
     snprintf(text, sizeof(text), "%d+%llx-%llx ", (int)(va->size), (unsigned long long)give,
              (unsigned long long)take);
     assert_int_equal(has.locked, 1);
+    has.sets++;
     say(text);
     return has.refuses && --has.refuses == 0 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
@@ -582,6 +583,7 @@ static void all_blocks_are_opened_to_all_devices(void **state)
     zc_va_list->next = NULL;
     assert_int_equal(zc_access_open_all(), CUDA_SUCCESS);
     assert_int_equal(vmm[0].va.devices, UINT64_MAX);
+    assert_int_equal(has.sets, ZC_VA_DEVICES - 1);
     anew(NULL);
     has.refuses = 2;
     has.can_reach = 1;
