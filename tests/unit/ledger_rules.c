@@ -31,6 +31,7 @@
 static struct {
     char said[600], text[64];
     size_t bytes, file, piece, at; /* Of the file: its bytes, and at most so many by one read. */
+    size_t mapped[4];
     unsigned maps, fails_map, unmaps, closes, parses, hosts, opens;
     ssize_t read_fails;
     enum zc_policy_find_result found, own;
@@ -52,6 +53,7 @@ static void *fake_map(void *at, size_t n, int rights, int flags, int fd, off_t o
 {
     assert_true(!at && rights == (PROT_READ | PROT_WRITE) && fd == -1 && offset == 0);
     assert_int_equal(flags, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    has.mapped[has.maps] = n;
     return ++has.maps == has.fails_map ? MAP_FAILED : mmap(at, n, rights, flags, fd, offset);
 }
 
@@ -247,8 +249,13 @@ static void a_file_is_read_whole_once_and_under_the_lock(void **state)
     assert_true(zc_rules_in_use() && has.in_use && has.locked && !has.cancel);
     assert_true(zc_rules_load());
     assert_true(has.opens == 1 && has.maps == 2);
+    assert_true(has.mapped[0] == MOST + 1 && has.mapped[1] == 10 + 4096);
     assert_string_equal(has.said, "");
     assert_int_equal(has.hosts, 0);
+    anew(NULL);
+    has.rules = 1;
+    load();
+    assert_true(zc_rules_in_use());
     anew(NULL);
     has.rules = 0;
     load();
@@ -292,7 +299,7 @@ static void a_file_may_have_so_many_bytes_and_the_parser_sees_one_more(void **st
         assert_true(has.bytes == rows[i].bytes && has.closes == 1 && has.unmaps == 1);
     }
     anew(NULL);
-    has.read_fails = 1; /* What came before is parsed. */
+    has.read_fails = 1; /* The bytes before are parsed. */
     load();
     assert_true(has.bytes == 4 && has.closes == 1 && has.unmaps == 1);
 }
