@@ -250,7 +250,7 @@ static void the_caller_waits_only_for_steps_that_others_are_in(void **state)
     zc_workers_end_fill(f);
 }
 
-/* What others have begun is not there. */
+/* A step that another has begun is not there. */
 static void the_least_step_that_somebody_is_in_counts(void **state)
 {
     (void)state;
@@ -305,6 +305,10 @@ static void memory_of_a_file_is_touched_where_no_huge_page_comes(void **state)
     collapse(m, 0, 3 * MIB); /* The last one is shorter. */
     for (size_t i = 0; i < pages; i++)
         assert_int_equal(m[i * 4096], !(i == 0 || (i >= 512 && i < 768)));
+    has.trace[0] = 0;
+    collapse(m, 0, HUGE);
+    snprintf(want, sizeof(want), "collapse %zu+512 ", first % 4096);
+    expect(want);
     munmap(p, n + HUGE);
 }
 
