@@ -237,7 +237,7 @@ static int anew(void **state)
     memset(ext, 0, sizeof(ext));
     memset(slabs, 0, sizeof(slabs));
     pool_end[0] = pool_end[1] = never = NULL;
-    most_live = lent = 0;
+    most_live = prefaulted = 0;
     kept_peak = kept = 0;
     held_for_fork = false;
     trace[0] = 0;
@@ -429,8 +429,8 @@ static void blocks_begin_at_different_multiples_of_128_bytes(void **state)
     for (unsigned i = 0; i < 2; i++) {
         char text[128];
         ext[0].slot[0].dirty = false;
-        ext[0].inode = i; /* A file's pages are not lent. */
-        lent = i * 128 * MIB;
+        ext[0].inode = i; /* A file's pages are not prefaulted. */
+        prefaulted = i * 128 * MIB;
         trace[0] = 0;
         zc_hostheap_get(&want, &slot, &why);
         snprintf(text, sizeof(text), "huge0 fill0/20971520 unclaim0 touch0/%zu ",
@@ -562,12 +562,12 @@ static void a_freed_block_goes_to_the_pool_or_into_limbo(void **state)
         assert_int_equal(ext[0].use, i == 4 ? ZC_EXTENT_LIMBO : ZC_EXTENT_FREE);
         assert_int_equal(ext[0].no_reuse, i == 1 || i == 3 || i == 5);
         assert_true(ext[0].live == 0 && ext[0].since == has.now && !ext[0].graphed);
-        assert_true(ext[0].lent == 0 && ext[0].slot[0].size == 0);
+        assert_true(ext[0].prefaulted == 0 && ext[0].slot[0].size == 0);
         for (unsigned k = 0; k < ZC_HOST_SLOTS; k++)
             assert_true(ext[0].slot[k].dirty);
         assert_int_equal(most_live, i == 6 ? 7 * MIB : 6 * MIB);
         assert_int_equal(kept_peak, i == 2 ? 5 * MIB : 4 * MIB);
-        assert_int_equal(lent, i == 3 || i == 5 ? 2 * MIB : 0);
+        assert_int_equal(prefaulted, i == 3 || i == 5 ? 2 * MIB : 0);
     }
     has.locked_out = true;
     zc_hostheap_put((void *)BASE);
@@ -694,18 +694,19 @@ static void surplus_is_the_oldest_or_what_nobody_may_get(void **state)
 static void threads_touch_so_much_for_blocks_that_may_not_be_filled(void **state)
 {
     (void)state;
-    assert_int_equal(zc_heap_lend(&ext[0], 100 * MIB), 100 * MIB);
-    assert_int_equal(zc_heap_lend(&ext[1], 28 * MIB), 28 * MIB);
-    assert_int_equal(zc_heap_lend(&ext[2], 1), 0);
+    assert_int_equal(zc_heap_may_prefault(&ext[0], 100 * MIB), 100 * MIB);
+    assert_int_equal(zc_heap_may_prefault(&ext[1], 28 * MIB), 28 * MIB);
+    assert_int_equal(zc_heap_may_prefault(&ext[2], 1), 0);
     zc_hostheap_needed(&ext[1]);
     zc_hostheap_needed(&ext[1]);
-    assert_int_equal(zc_heap_lend(&ext[2], 100 * MIB), 28 * MIB);
-    assert_true(ext[0].lent == 100 * MIB && ext[1].lent == 0 && ext[2].lent == 28 * MIB);
+    assert_int_equal(zc_heap_may_prefault(&ext[2], 100 * MIB), 28 * MIB);
+    assert_true(ext[0].prefaulted == 100 * MIB && ext[1].prefaulted == 0 &&
+                ext[2].prefaulted == 28 * MIB);
     has.foreign[0] = true;
     zc_hostheap_needed(&ext[0]); /* Of the parent's. */
-    assert_int_equal(lent, 128 * MIB);
-    lent = 200 * MIB;
-    assert_int_equal(zc_heap_lend(&ext[2], 1), 0);
+    assert_int_equal(prefaulted, 128 * MIB);
+    prefaulted = 200 * MIB;
+    assert_int_equal(zc_heap_may_prefault(&ext[2], 1), 0);
 }
 
 static void the_range_is_fitted_in_its_own_process(void **state)

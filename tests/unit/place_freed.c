@@ -174,8 +174,8 @@ static uint64_t early_entries;
 #define zc_capture_any() has.capture
 #define zc_life_closing() has.closing
 #define zc_place_of(place) ((place) == ZC_PLACE_MAPPED ? &slow : &quick)
-#define zc_context_lend fake_lend
-#define zc_context_leave(lent) ((lent) ? said("leave") : false)
+#define zc_context_push_if_none fake_lend
+#define zc_context_pop(lent) ((lent) ? said("leave") : false)
 #define zc_place_release fake_release
 #define zc_place_detach fake_detach
 #define zc_stream_others_rest fake_others_rest

@@ -207,8 +207,8 @@ static bool fake_pagemap(const char **why)
 #define zc_capture_any fake_captures
 #define zc_capture_relax() (has.relaxed++, (CUstreamCaptureMode)5)
 #define zc_capture_restore(mode) (assert_int_equal(mode, 5), has.relaxed--)
-#define zc_context_enter(context, entered) (void)fake_enter(context, entered)
-#define zc_context_leave(entered) fake_leave(entered)
+#define zc_context_push(context, entered) (void)fake_enter(context, entered)
+#define zc_context_pop(entered) fake_leave(entered)
 #define zc_await_any() has.awaits
 #define zc_life_closing() has.closing
 #define zc_stream_come_to_rest() (note("rest"), !has.no_rest)
