@@ -41,7 +41,8 @@ def run(test, folder, seconds, inside, **more):
     library is that of `folder`; the test runs in the tree of the Folder `inside`, and what it
     started or wrote there is gone at the end."""
     began, used = time.monotonic(), cpu()
-    most = (4 * max(int(seconds), 1),) * 2  # Should this process be killed, nobody else ends what loops.
+    # Should this process be killed, nobody else ends what loops.
+    most = (4 * max(int(seconds), 1),) * 2
     process = subprocess.Popen(command(test, folder), cwd=inside.tree, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, most),
