@@ -132,6 +132,24 @@ static void a_launch_names_blocks_and_is_timed(void **state)
     says("enter leave ");
 }
 
+static void a_launch_brings_in_what_it_names(void **state)
+{
+    (void)state;
+    fetched(0, true);
+    blocks[1].flags = ZC_BLOCK_SPILLED;
+    counts.spilled = 2;
+    has.mark = 9;
+    has.passed = 8;
+    has.pending = true;
+    has.room = 4 * MIB;
+    assert_int_equal(launch_of("AB", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
+    says("enter leave collect wait/1 begin move/-1/0 log/0/device/a kernel will read it/2000/0/0 "
+         "end begin-rest move/-1/1 log/1/device/a kernel may take long to read it there/2000/0/0 "
+         "end time/1048576/0 ");
+    assert_true(rate_of(0x500).spent == 2 && rate_of(0x500).blind == MIB);
+    assert_int_equal(mov[0].mark, 9);
+}
+
 static void what_runs_unseen_stays_mapped(void **state)
 {
     (void)state;
@@ -348,6 +366,7 @@ int main(void)
         TEST(a_block_comes_once_kernels_lose_more_than_its_move_takes),
         TEST(a_block_comes_before_a_first_launch_that_may_take_long),
         TEST(a_launch_names_blocks_and_is_timed),
+        TEST(a_launch_brings_in_what_it_names),
         TEST(what_runs_unseen_stays_mapped),
         TEST(a_graph_names_the_blocks_of_its_kernels),
         TEST(a_block_is_fetched_before_the_kernel_that_reads_it),
