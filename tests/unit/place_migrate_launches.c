@@ -2,27 +2,6 @@
 /* Blocks that move: what each launch, graph and copy does with those that it names. */
 #include "place_migrate_test.h"
 
-#include "../../shim/place/migrate.c"
-
-static int anew(void **state)
-{
-    (void)state;
-    memset(&moving, 0, sizeof(moving));
-    memset(&order, 0, sizeof(order));
-    moving.context = HOME;
-    blocks_anew();
-    return 0;
-}
-
-static void fetched(unsigned i, bool spilled)
-{
-    mov[i].vmm.rule = &rules[1];
-    mov[i].vmm.filled = true;
-    mov[i].vmm.va.reads = true;
-    counts.fetched++;
-    blocks[i].flags = spilled ? ZC_BLOCK_SPILLED : 0;
-}
-
 static void use(const char *names)
 {
     for (; *names; names++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests of place/migrate.c, which they include behind this: the clock, the moves and the GPU
- * are the test's, and each call of the source leaves its name. */
+/* place/migrate.c for its tests: the clock, the moves and the GPU are theirs, and each call of the
+ * source leaves its name. */
 #ifndef TESTS_UNIT_PLACE_MIGRATE_TEST_H
 #define TESTS_UNIT_PLACE_MIGRATE_TEST_H
 
@@ -308,4 +308,26 @@ static void blocks_anew(void)
 #define zc_capture_restore(mode) ((void)(mode), said("restore"))
 #define zc_life_closing() has.closing
 #define zc_leaving(context) ((void)(context), has.leaving)
+
+#include "../../shim/place/migrate.c"
+
+static int anew(void **state)
+{
+    (void)state;
+    memset(&moving, 0, sizeof(moving));
+    memset(&order, 0, sizeof(order));
+    moving.context = HOME;
+    blocks_anew();
+    return 0;
+}
+
+static void fetched(unsigned i, bool spilled)
+{
+    mov[i].vmm.rule = &rules[1];
+    mov[i].vmm.filled = true;
+    mov[i].vmm.va.reads = true;
+    counts.fetched++;
+    blocks[i].flags = spilled ? ZC_BLOCK_SPILLED : 0;
+}
+
 #endif
