@@ -12,23 +12,6 @@
 #include "place/migrate.h"
 #include "place/verbs.h"
 
-/* The program has waited for a stream, an event or a context. */
-static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
-{
-    switch (fn) {
-    case ZC_FN_cuCtxSynchronize:
-    case ZC_FN_cuCtxSynchronize_v2:
-    case ZC_FN_cuStreamSynchronize:
-    case ZC_FN_cuStreamSynchronize_ptsz:
-    case ZC_FN_cuEventSynchronize:
-        if (result == CUDA_SUCCESS)
-            zc_place_tidy();
-        return result;
-    default:
-        return result;
-    }
-}
-
 #define ZC_EXPORT __attribute__((visibility("default")))
 #define ZC_ENTRY(name, flavour)                                                                    \
     {                                                                                              \
@@ -43,13 +26,21 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;
 
-/* `forward` is the driver's answer to a call that is left to it, `quick` true where it only counts.
- */
+/* Of what `quick` rows describe the compiler makes no struct. */
+#define QUICK(describe)                                                                            \
+    ({                                                                                             \
+        struct zc_copy c;                                                                          \
+        c.src.side = ZC_SIDE_NONE;                                                                 \
+        c.src.address = 0;                                                                         \
+        describe;                                                                                  \
+        zc_copy_quick(&t, c.dst.side, c.dst.address, c.src.side, c.src.address, c.bytes);          \
+    })
+/* `forward` is the driver's answer to a call that is left to it. */
 #define COPY(name, base, flavour, params, args, quick, describe, forward)                          \
     ENTER(name, base, params)                                                                      \
     struct zc_transfer t;                                                                          \
     CUresult result = CUDA_SUCCESS;                                                                \
-    const bool made = quick;                                                                       \
+    const bool made = quick && QUICK(describe);                                                    \
     if (made) {                                                                                    \
         const uint64_t start = zc_ticks();                                                         \
         result = real args;                                                                        \
@@ -72,30 +63,15 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         c.result = forward;                                                                        \
     return zc_check_sticky(ZC_FN_##name, zc_copy_end(&c));                                         \
     }
-/* Of what these rows describe the compiler makes no struct. */
-#define QUICK(describe)                                                                            \
-    ({                                                                                             \
-        struct zc_copy c;                                                                          \
-        c.src.side = ZC_SIDE_NONE;                                                                 \
-        c.src.address = 0;                                                                         \
-        describe;                                                                                  \
-        zc_copy_quick(&t, c.dst.side, c.dst.address, c.src.side, c.src.address, c.bytes);          \
-    })
-#define ZC_COPY(name, base, flavour, params, args, describe)                                       \
-    COPY(name, base, flavour, params, args, false, describe, real args)
-#define ZC_QUICK(name, base, flavour, params, args, describe)                                      \
-    COPY(name, base, flavour, params, args, QUICK(describe), describe, real args)
+#define ZC_COPY(name, base, flavour, params, args, quick, describe)                                \
+    COPY(name, base, flavour, params, args, quick, describe, real args)
 /* If the other form refuses the call, this form refuses it with its own code, or does it anyway. */
-#define SYNC(name, base, flavour, other, params, args, quick, describe)                            \
+#define ZC_SYNC(name, base, flavour, other, params, args, quick, describe)                         \
     COPY(name, base, flavour, params, args, quick, (c.sync = true, describe),                      \
          !(c.facts & ZC_FACT_UNWAITED) ||                                                          \
                  ZC_FLAVOURED(flavour, other)(ZC_UNPAREN args, NULL) != CUDA_SUCCESS               \
              ? real args                                                                           \
              : CUDA_SUCCESS)
-#define ZC_SYNC(name, base, flavour, other, params, args, describe)                                \
-    SYNC(name, base, flavour, other, params, args, false, describe)
-#define ZC_QUICK_SYNC(name, base, flavour, other, params, args, describe)                          \
-    SYNC(name, base, flavour, other, params, args, QUICK(describe), describe)
 #define ZC_CALL(name, base, flavour, params, args)                                                 \
     ENTER(name, base, params)                                                                      \
     const struct zc_entry entry = ZC_ENTRY(name, flavour);                                         \
@@ -158,8 +134,6 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     }
 #define ZC_CHECK(name, base, flavour, params, args)                                                \
     ENTER(name, base, params)                                                                      \
-    if (ZC_FN_##name == ZC_FN_cuModuleUnload || ZC_FN_##name == ZC_FN_cuLibraryUnload)             \
-        zc_launch_forget();                                                                        \
-    return zc_check_sticky(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));                  \
+    return zc_check_sticky(ZC_FN_##name, real args);                                               \
     }
 #include "driver.def"
