@@ -16,7 +16,6 @@
 #include "log/ranges.h"
 #include "memory/budget.h"
 #include "memory/device.h"
-#include "memory/nodes.h"
 #include "place/fallback.h"
 #include "place/verbs.h"
 
@@ -122,8 +121,6 @@ bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;
-    if (b->real == ZC_KIND_PINNED && b->size >= ZC_NODES_LEAST)
-        zc_nodes_note(b->site, (const void *)address, b->size, zc_node_of_device(b->device));
     if (backing) {
         zc_diagnose_watch();
         zc_place_entered(b);

@@ -29,7 +29,6 @@
 #include "log/refusals.h"
 #include "memory/device.h"
 #include "memory/limits.h"
-#include "memory/nodes.h"
 #include "memory/pages.h"
 #include "memory/place.h"
 #include "memory/quota.h"
@@ -299,12 +298,8 @@ static bool pin_extent(struct zc_extent *e)
     CUresult result = enrol(e);
     if (result != CUDA_SUCCESS && !not_here(result))
         pinned_refused(e, result);
-    const struct zc_slot *block = e->use == ZC_EXTENT_BLOCK ? &e->slot[0] : NULL;
-    if (result == CUDA_SUCCESS && block) {
-        zc_log_count_registered(block->site, block->size);
-        if (block->size >= ZC_NODES_LEAST)
-            zc_nodes_note(block->site, (void *)zc_extent_base(e), block->size, node_here());
-    }
+    if (result == CUDA_SUCCESS && e->use == ZC_EXTENT_BLOCK)
+        zc_log_count_registered(e->slot[0].site, e->slot[0].size);
     zc_hostheap_needed(e);
     zc_pinned_release(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
                          : not_here(result)     ? ZC_PIN_NONE

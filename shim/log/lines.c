@@ -86,17 +86,11 @@ void zc_log_count_unmet(uint64_t bytes, uint64_t free_bytes)
     __atomic_fetch_add(&zc_log_unmet.requests, 1, __ATOMIC_RELAXED);
 }
 
-ZC_OWN struct zc_log_pins zc_log_pins[ZC_COUNTERS_SITES];
+ZC_OWN uint64_t zc_log_registered[ZC_COUNTERS_SITES];
 
 void zc_log_count_registered(uint32_t site, uint64_t bytes)
 {
-    __atomic_fetch_add(&zc_log_pins[site].registered_bytes, bytes, __ATOMIC_RELAXED);
-}
-
-void zc_log_count_far(uint32_t site, uint64_t bytes, int near)
-{
-    __atomic_store_n(&zc_log_pins[site].near, near, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&zc_log_pins[site].far_bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_log_registered[site], bytes, __ATOMIC_RELAXED);
 }
 
 ZC_OWN struct zc_log_moves zc_log_moves;

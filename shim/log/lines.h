@@ -54,15 +54,9 @@ struct zc_log_unmet {
 extern struct zc_log_unmet zc_log_unmet; /* Of this process.  Atomic. */
 void zc_log_count_unmet(uint64_t bytes, uint64_t free_bytes);
 
-/* Memory of a site's host blocks. */
-struct zc_log_pins {
-    uint64_t registered_bytes; /* Each time that libzc registered them; of blocks above 1 MiB. */
-    uint64_t far_bytes;        /* On another NUMA node than `near`, the one next to the device. */
-    int near;
-};
-extern struct zc_log_pins zc_log_pins[]; /* Of this process, by site.  Atomic. */
+/* Bytes of a site's host blocks above 1 MiB, each time that libzc registered them. */
+extern uint64_t zc_log_registered[]; /* Of this process, by site.  Atomic. */
 void zc_log_count_registered(uint32_t site, uint64_t bytes);
-void zc_log_count_far(uint32_t site, uint64_t bytes, int near);
 
 /* A block was moved to host memory or to the device, and why; for how many ticks, how many launches
  * had waited before, and whether kernels ran all the time.  Counts it, and writes a line at ALLOCS

@@ -144,12 +144,8 @@ static void sites_field(struct zc_line *line, const struct zc_summary *s)
         zc_line_u64(line, "requests", site->requests);
         zc_line_u64(line, "requested_bytes", site->requested_bytes);
         zc_line_u64(line, "frees", site->frees);
-        if (zc_log_pins[i].registered_bytes)
-            zc_line_u64(line, "registered_bytes", zc_log_pins[i].registered_bytes);
-        if (zc_log_pins[i].far_bytes) {
-            zc_line_u64(line, "far_bytes", zc_log_pins[i].far_bytes);
-            zc_line_i64(line, "near_node", zc_log_pins[i].near);
-        }
+        if (zc_log_registered[i])
+            zc_line_u64(line, "registered_bytes", zc_log_registered[i]);
         int rule = zc_site_rule(i);
         zc_line_str(line, "rule", rule < 0 ? NULL : zc_rules()->rules[rule].name);
         zc_line_traffic(line, s->site[i]);

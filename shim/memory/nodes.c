@@ -6,14 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/memory.h"
-#include "log/lines.h"
-
 /* <linux/mempolicy.h>, which needs kernel headers. */
 #define MPOL_DEFAULT 0
 #define MPOL_PREFERRED 1
-
-#define LOOKS 16 /* Pages of a block that are asked for. */
 
 bool zc_nodes_anywhere(void)
 {
@@ -30,19 +25,4 @@ void zc_nodes_prefer(int node)
     syscall(SYS_set_mempolicy, mask ? MPOL_PREFERRED : MPOL_DEFAULT, mask ? &mask : NULL,
             mask ? 65ul : 0ul);
     errno = saved;
-}
-
-void zc_nodes_note(uint32_t site, const void *memory, size_t bytes, int near)
-{
-    int node[LOOKS], saved = errno;
-    void *page[LOOKS];
-    uint64_t far = 0;
-    for (unsigned i = 0; i < LOOKS; i++)
-        page[i] = (void *)zc_page_start((uintptr_t)memory + bytes / LOOKS * i);
-    if (near >= 0 && syscall(SYS_move_pages, 0, (unsigned long)LOOKS, page, NULL, node, 0) == 0)
-        for (unsigned i = 0; i < LOOKS; i++)
-            far += node[i] >= 0 && node[i] != near;
-    errno = saved;
-    if (far)
-        zc_log_count_far(site, bytes / LOOKS * far, near);
 }

@@ -216,22 +216,3 @@ PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
         [[ $(calls cuMemHostRegister_v2) -eq $((mib == 551 ? 0 : 3)) ]]
     done
 }
-
-# Bytes on another NUMA node than the device's, and that node, by site.
-far() {
-    tail -n 1 "$ZC_LOG" |
-        jq -c '[.sites[] | select(has("far_bytes")) | [.requested_bytes, .far_bytes, .near_node]]'
-}
-
-# The node of the simulated device is there or not; all pages are of the machine's first one.
-@test "pinned memory on another NUMA node than the device's is counted for its site" {
-    local -r NODE_ID=134 # CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID
-    same whole
-    [[ $(far) == '[]' ]]
-    export SIM_ATTR=$NODE_ID=63
-    same whole
-    [[ $(far) == '[[578813952,578813952,63]]' ]]
-    export SIM_ATTR=$NODE_ID=-1
-    same whole
-    [[ $(far) == '[]' ]]
-}

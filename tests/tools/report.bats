@@ -68,23 +68,6 @@ pinned_findings() {
     [[ $output == "[]" ]]
 }
 
-@test "pinned memory on another NUMA node than the GPU's is named, with the rule" {
-    pinned_findings 67108864 '{"dir":"HtoD","moved_calls":1,"moved_bytes":5}'
-    [[ $output == "[]" ]]
-    sed -i 's/"requested_bytes"/"far_bytes":33554432,"near_node":1,&/' "$log"
-    run -0 json "[f['kind'] for f in d['findings']]" report "$log"
-    [[ $output == "['far']" ]]
-    run -0 zc report "$log"
-    [[ $output == *"e+0x10): 32 MiB of pinned memory on another NUMA node than node 1, which is"* ]]
-    [[ $output == *"site = 00000001"*"place = pinned"* ]]
-    sed -i 's/cuMemHostAlloc/cuMemHostRegister/' "$log"
-    run -0 zc report "$log"
-    [[ $output == *"numactl --preferred=1"* && $output != *"place = pinned"* ]]
-    sed -i 's/"api":"cuMemHostRegister"/&,"rule":"r"/; s/cuMemHostRegister/cuMemHostAlloc/' "$log"
-    run -0 zc report "$log"
-    [[ $output == *"numactl --preferred=1"* && $output != *"place = pinned"* ]]
-}
-
 @test "a log of the level summary gives what it has and says what more there is" {
     golden report-summary.txt report $LOGS/gather-summary.jsonl
 }

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 
 #include "host/memfile.h"
-#include "log/lines.h"
 #include "memory/limits.h"
 #include "place/placed.h"
 
@@ -172,24 +171,6 @@ static void a_child_waits_for_no_registration_of_its_parents(void **state)
     zc_real.cuMemHostRegister_v2 = do_register;
     assert_int_equal(child_status, 0);
     zc_hostmem_put(asked_in_a_child);
-}
-
-static void memory_on_another_node_than_its_devices_is_counted(void **state)
-{
-    (void)state;
-    char *p = host_get(142 * MIB);
-    near_node = -1; /* As the driver answers where it knows none. */
-    assert_true(zc_pinned_use(extent_of(p), 142 * MIB));
-    assert_int_equal(zc_log_pins[0].far_bytes, 0);
-    zc_hostmem_put(p);
-    char *q = host_get(300 * MIB);
-    memset(q, 1, 300 * MIB);
-    near_node = 63;
-    assert_true(zc_pinned_use(extent_of(q), 300 * MIB));
-    near_node = -1;
-    assert_int_equal(zc_log_pins[0].near, 63);
-    assert_int_equal(zc_log_pins[0].far_bytes, 300 * MIB);
-    zc_hostmem_put(q);
 }
 
 static void nothing_of_512_gib_is_placed(void **state)
@@ -660,7 +641,6 @@ int main(void)
         cmocka_unit_test_setup(a_destroyed_context_takes_the_registration_along, fresh),
         cmocka_unit_test_setup(what_the_program_registers_is_left_to_it, fresh),
         cmocka_unit_test_setup(a_child_waits_for_no_registration_of_its_parents, fresh),
-        cmocka_unit_test_setup(memory_on_another_node_than_its_devices_is_counted, fresh),
         cmocka_unit_test_setup(nothing_of_512_gib_is_placed, fresh),
         cmocka_unit_test_setup(slots_of_a_slab_share_one_registration, fresh),
         cmocka_unit_test_setup(what_the_driver_was_asked_for_shares_no_extent_with_libc, fresh),

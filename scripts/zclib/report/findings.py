@@ -163,8 +163,6 @@ class Finder:
         if set(site.apis) & PINNED == set(site.apis) != set() and not both.asked_calls \
                 and site.requested_bytes >= UNUSED_BYTES:
             yield self._unused(site)
-        if site.far_bytes:
-            yield self._far(site)
         moved = both.moved_bytes
         if not moved or not self._matters(both) or not self._can_be_placed(site):
             return
@@ -268,19 +266,6 @@ class Finder:
                        f"in {blocks} that no copy used. It takes host memory, and time to pin all "
                        "of it; if kernels don't use it either, ask for less, or later",
                        "", site.id)
-
-    def _far(self, site: Site) -> Finding:
-        """Pinned memory whose pages lie behind another CPU than its GPU does."""
-        text = (f"{self._name(site)}: {units.size(site.far_bytes)} of pinned memory on another "
-                f"NUMA node than node {site.near_node}, which is next to the GPU"
-                f"{self._share(site.copies())}. ")
-        if "cuMemHostAlloc" in site.apis and not site.rules:
-            does, rule = ("With `place = pinned` they come from that node",
-                          f"{self._rule_head(site)}place = pinned\n")
-        else:
-            does, rule = (f"Pages come from the node of the thread that first uses them: try "
-                          f"`numactl --preferred={site.near_node}`"), ""
-        return Finding("far", site.copies().blocked_ns, text + does, rule, site.id)
 
     def _passed_over(self, site: Site) -> Finding:
         rules = ", ".join(by_count(site.rules)) or "?"

@@ -47,7 +47,7 @@ class Site:
 
     __slots__ = ("id", "frames", "natives", "processes", "requests", "requested_bytes", "frees",
                  "by_dir", "flows", "apis", "places", "rules", "whys", "hints", "least", "greatest",
-                 "repeated_calls", "repeated_bytes", "far_bytes", "near_node")
+                 "repeated_calls", "repeated_bytes")
 
     def __init__(self, name: str) -> None:
         self.id = name
@@ -67,8 +67,6 @@ class Site:
         self.least = self.greatest = 0             # Sizes of requests in bytes.
         self.repeated_calls = 0                    # Copies like an earlier one, level events alone.
         self.repeated_bytes = 0
-        self.far_bytes = 0                         # Of pinned memory, not on the NUMA node next
-        self.near_node = 0                         # to its GPU, which is this one.
 
     def copies(self) -> Counts:
         """The sum of its copies, sets and prefetches left out."""
@@ -98,8 +96,6 @@ class Site:
         self.frees += other.frees
         self.repeated_calls += other.repeated_calls
         self.repeated_bytes += other.repeated_bytes
-        if other.far_bytes:
-            self.far_bytes, self.near_node = self.far_bytes + other.far_bytes, other.near_node
         add_counts(self.by_dir, other.by_dir)
         add_counts(self.flows, other.flows)
         for name in ("apis", "places", "rules", "whys", "hints"):

@@ -275,8 +275,6 @@ class ProcessLog:
             site.requests += number(row, "requests")
             site.requested_bytes += number(row, "requested_bytes")
             site.frees += number(row, "frees")
-            site.far_bytes += number(row, "far_bytes")
-            site.near_node = number(row, "near_node")
             for traffic in rows(row, "traffic"):
                 counts = site.by_dir.setdefault(string(traffic, "dir", "?"), Counts())
                 counts.add_record(traffic)
