@@ -10,8 +10,12 @@
 #define PLACES 4096u /* Places of the oracle, one of which is at most one block. */
 #define PLACE 256u   /* Addresses of a place. */
 #define OPERATIONS 1000000u
-#define LIVE 10000u /* Blocks of the tests of memory. */
+#define LIVE 10000u        /* Blocks of the tests of memory. */
+#ifdef __SANITIZE_THREAD__ /* A pair takes thirty times as long. */
+#define PAIRS 1000000u
+#else
 #define PAIRS 10000000u
+#endif
 
 static struct zc_block *oracle[PLACES]; /* The block in each place, or NULL. */
 
@@ -110,18 +114,16 @@ static void test_no_growth(void **state)
 {
     static struct zc_block *live[LIVE];
     uint64_t random = 3;
-    size_t settled = 0;
 
     (void)state;
-    memset(live, 0, sizeof(live));
+    for (size_t j = 0; j < LIVE; j++)
+        live[j] = ledger_add(base_of(j), PLACE);
+    size_t settled = zc_arena_mapped_bytes();
     for (unsigned i = 0; i < PAIRS; i++) {
         size_t j = ledger_draw(&random) % LIVE;
 
-        if (live[j] != NULL)
-            ledger_free(live[j]);
+        ledger_free(live[j]);
         live[j] = ledger_add(base_of(j), PLACE);
-        if (i == PAIRS / 10)
-            settled = zc_arena_mapped_bytes();
     }
     assert_int_equal(zc_arena_mapped_bytes(), settled);
 }
@@ -173,7 +175,7 @@ int main(void)
          NULL},
         {"blocks are found in few steps in whatever order they came", test_order, ledger_setup,
          NULL, NULL},
-        {"ten million additions and removals take no more memory", test_no_growth, ledger_setup,
+        {"millions of additions and removals take no more memory", test_no_growth, ledger_setup,
          NULL, NULL},
         {"the next and the overlapping entry are found", test_next_and_overlap, ledger_setup, NULL,
          NULL},
