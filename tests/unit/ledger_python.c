@@ -277,6 +277,33 @@ static void test_key(void **state)
     set_frame(1, &other_code, 10, NULL);
     put(&code, now.function, &file); /* Other code at the same address. */
     assert_int_not_equal(zc_python_key(), first);
+    put(&code, now.function, &function);
+    set_code(&other_code, &function); /* Until 3.10 the instruction is a number within the code. */
+    first = zc_python_key();
+    put(&frame[0], now.code, &other_code);
+    assert_int_not_equal(zc_python_key(), first);
+}
+
+/* Memory of a path that nobody keeps is that of the next one. */
+static void test_one_function(void **state)
+{
+    struct zc_python_path *path;
+
+    (void)state;
+    build(&python_3_11);
+    set_frame(0, &code, 1, NULL);
+    assert_int_not_equal(zc_python_key(), 0);
+    path = zc_python_read();
+    assert_int_equal(path->n, 1);
+    assert_int_equal(path->frame[0].line, 1);
+    zc_python_drop(path);
+    put(&cframe, now.current, NULL);
+    assert_null(zc_python_read());
+    put(&cframe, now.current, &frame[0]);
+    assert_ptr_equal(zc_python_read(), path);
+    zc_python_drop(path);
+    zc_python_find(look_up); /* Once is enough. */
+    assert_int_equal(zc_python(), ZC_PYTHON_READ);
 }
 
 static void test_deep(void **state)
@@ -481,6 +508,39 @@ static void test_sites(void **state)
     assert_null(zc_site_python(first));
 }
 
+/* Of a path of one function; `behind` is left over where a second one would be. */
+static uint32_t site_of(const char *name, const char *in, const char *behind)
+{
+    const struct zc_frame native = {.module = "python", .offset = 2};
+    struct zc_python_path *path = zc_python_read();
+
+    path->n = 1;
+    strcpy(path->frame[0].function, name);
+    strcpy(path->frame[0].file, in);
+    strcpy(path->frame[1].function, behind);
+    return zc_site_intern(&native, 1, path);
+}
+
+static void test_names_of_sites(void **state)
+{
+    struct zc_python_path *path;
+    uint32_t site;
+
+    (void)state;
+    build(&python_3_11);
+    assert_int_not_equal(zc_python_key(), 0);
+    site = site_of("load", "a.py", "");
+    assert_int_not_equal(site_of("loaf", "a.py", ""), site);
+    assert_int_not_equal(site_of("load", "a.px", ""), site);
+    assert_int_not_equal(site_of("loada", ".py", ""), site);
+    assert_int_equal(site_of("load", "a.py", "main"), site);
+    path = zc_python_read(); /* A site that there was has not taken the last one. */
+    zc_python_drop(path);
+    site_of("load", "a.py", "");
+    assert_ptr_equal(zc_python_read(), path);
+    zc_python_drop(path);
+}
+
 #define TEST(name, function)                                                                       \
     {                                                                                              \
         name, function, ledger_setup, NULL, NULL                                                   \
@@ -492,11 +552,13 @@ int main(void)
         TEST("functions, files and lines of each known version", test_versions),
         TEST("calls from C are no functions", test_calls_from_c),
         TEST("the key changes with each function and line", test_key),
+        TEST("a stack of one function", test_one_function),
         TEST("the innermost functions of a deep stack are kept", test_deep),
         TEST("names of any length and script", test_names),
         TEST("threads in no function, and an interpreter that ends", test_no_functions),
         TEST("what is no interpreter that is known is not read", test_unknown),
         TEST("sites differ by lines, and keep the id that rules match", test_sites),
+        TEST("sites differ by names and files", test_names_of_sites),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -396,6 +396,27 @@ static void test_counts(void **state)
     assert_string_equal(zc_site_module(2), "?");
 }
 
+/* The first site counts for all that has none. */
+static void test_beyond(void **state)
+{
+    struct zc_frame frame = {.module = "m"};
+
+    (void)state;
+    assert_int_equal(zc_site_intern(&frame, 0, NULL), 0);
+    assert_int_equal(zc_site_rule(2), -1);
+    zc_site_note_request(2, 1, 3);
+    assert_int_equal(zc_site_rule(2), 3);
+    zc_site_note_request(2, 1, -1);
+    assert_int_equal(zc_site_rule(2), -1);
+    zc_site_note_request(ZC_COUNTERS_SITES, 8, 5);
+    assert_int_equal(zc_site_rule(0), 5);
+    assert_int_equal(zc_site_rule(ZC_COUNTERS_SITES), 5);
+    assert_int_equal(zc_counters()->site[0].requested_bytes, 8);
+    assert_ptr_equal(zc_site_total(ZC_COUNTERS_SITES, 0), zc_site_total(0, 0));
+    assert_ptr_equal(zc_site_get(zc_site_count()), zc_site_get(0));
+    assert_null(zc_site_python(ZC_COUNTERS_SITES));
+}
+
 #define TEST(name, function)                                                                       \
     {                                                                                              \
         name, function, ledger_setup, NULL, NULL                                                   \
@@ -417,6 +438,7 @@ int main(int argc, char **argv)
         TEST("further paths share a site with their module, at last with all others", test_full),
         TEST("sites keep their index while the counters change", test_counters_change),
         TEST("requests and frees are counted", test_counts),
+        TEST("numbers of no site are the first's", test_beyond),
     };
 
     if (argc > 1) {
