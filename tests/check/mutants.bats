@@ -81,6 +81,25 @@ assert result(["policy_glob"], loop, "while (true)") == ("caught", "policy_glob"
 PYTHON
 }
 
+@test "a unit test sees a change of the source that its header holds" {
+    [[ -e ../$BUILD/libzc.a && -e ../$BUILD/command ]] || skip "no library"
+    python "$BUILD" <<'PYTHON'
+import sys
+from mutants import operators, runner
+
+FILE, BEFORE = "shim/copy/links.c", "__atomic_exchange_n(&link->claimed, 1, "
+table = runner.Table()
+assert not {"copy_links", "copy_links_idle"} & table.unmeasured
+table.tests = lambda mutant: ["copy_links_idle"]
+table.room_tests = lambda mutant: []
+lines = (runner.ROOT / FILE).read_text().split("\n")
+at, line = next((i, line) for i, line in enumerate(lines) if BEFORE in line)
+worker = runner.Worker(sys.argv[1], "-header", table, 4)
+changed = operators.Mutant("", FILE, at + 1, "link_claim", "", "", "", line.replace("!", ""))
+assert worker.result(changed) == ("caught", "copy_links_idle")
+PYTHON
+}
+
 @test "functions, tests and mutants that were named by hand are there" {
     python <<'PYTHON'
 import re

@@ -35,6 +35,16 @@ def headers_time():
                for header in (ROOT / part).rglob("*.h"))
 
 
+def unit_code(name):
+    """The text of a unit test, with that of its own header where that holds a source."""
+    code = (ROOT / f"tests/unit/{name}.c").read_text()
+    for line in re.findall(r'^#include "\w+_test\.h"$', code, re.M):
+        header = ROOT / "tests/unit" / line.split('"')[1]
+        if '"../../' in (text := header.read_text()):
+            code = code.replace(line, text)
+    return code
+
+
 def digest(path):
     """Of a file's content."""
     return hashlib.sha256((ROOT / path).read_bytes()).hexdigest()[:12]
@@ -119,7 +129,7 @@ class Folder:
         that file itself."""
         text = ROOT / f"tests/unit/{name}.c"
         test, objects = self.units / f"{name}.o", [f"{self.path}/mutant.o"]
-        code, own = text.read_text(), f'"../../{source}"'
+        code, own = unit_code(name), f'"../../{source}"'
         if own in code:
             text, test, objects = ROOT / self.path / "unit.c", ROOT / self.path / "unit.o", []
             text.write_text(code.replace(own, f'"{ROOT / self.path}/mutant.c"'))

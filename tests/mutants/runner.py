@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from . import operators, tests
-from .build import ROOT, Folder, digest, pool, unit_names
+from .build import ROOT, Folder, digest, pool, unit_code, unit_names
 from .measure import KEPT, read
 
 ALSO = ROOT / "tests/mutants/also.tsv"
@@ -25,7 +25,7 @@ ROOM = 60.0  # Seconds of CPU of the room's other tests, which a survivor is run
 
 def own_source(unit):
     """Whether a unit test holds a source of the library's, for which alone it can be built."""
-    return '"../../' in (ROOT / f"tests/unit/{unit}.c").read_text()
+    return '"../../' in unit_code(unit)
 
 
 def unmeasured_cases(measured):
