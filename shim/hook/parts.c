@@ -128,8 +128,6 @@ static CUresult parts_set(const struct zc_copy *c)
 static CUDA_MEMCPY3D parts_moved(const struct zc_copy *c, const struct box *box)
 {
     CUDA_MEMCPY3D p = *(const CUDA_MEMCPY3D *)c->given;
-    p.srcHeight = p.srcHeight ? p.srcHeight : p.Height;
-    p.dstHeight = p.dstHeight ? p.dstHeight : p.Height;
     p.srcZ += box->at[2];
     p.dstZ += box->at[2];
     p.Depth = box->extent[2];

@@ -131,6 +131,17 @@ static CUDA_MEMCPY3D box(char *at, size_t bytes, bool out)
     return c;
 }
 
+/* Rows behind the first one of a slice that has no height. */
+static CUDA_MEMCPY3D rows(char *at, size_t bytes)
+{
+    CUDA_MEMCPY3D c = box(at - bytes / 4, bytes, true);
+    c.srcHeight = c.dstHeight = 0;
+    c.srcY = 1;
+    c.Height = 4;
+    c.Depth = 1;
+    return c;
+}
+
 static CUDA_MEMCPY3D_PEER peers(char *at, size_t bytes)
 {
     const CUDA_MEMCPY3D c = box(at, bytes, true);
@@ -238,6 +249,7 @@ static void copies_at(char *at, size_t bytes)
     CUdeviceptr range = (CUdeviceptr)at;
     CUDA_MEMCPY3D out = box(at, bytes, true), in = box(at, bytes, false);
     CUDA_MEMCPY3D_PEER peer = peers(at, bytes);
+    CUDA_MEMCPY3D behind_one = rows(at, bytes);
     int turn = 0;
     TRY(cuMemcpyHtoD(device, at, bytes));
     TRY(cuMemcpyHtoDAsync(device, at, bytes, stream));
@@ -252,6 +264,7 @@ static void copies_at(char *at, size_t bytes)
     TRY(cuMemcpyPeer(device, NULL, range, context, bytes));
     TRY(cuMemcpy3D(&out));
     TRY(cuMemcpy3DAsync(&in, stream));
+    TRY(cuMemcpy3D(&behind_one));
     TRY(cuMemcpy3DPeer(&peer));
     TRY(cuMemcpy3DPeerAsync(&peer, stream));
     TRY(cuMemsetD8(range, 50, bytes));
