@@ -53,7 +53,7 @@ static inline void hook_off(void)
 }
 
 /* libzc is on, there is no driver, and device blocks of libzc's stand in the ledger. */
-static void hook_anew(void)
+static inline void hook_anew(void)
 {
     memset(&hook, 0, sizeof(hook));
     hook_told[0] = '\0';
