@@ -132,7 +132,8 @@ class Runner:
         if way.library:
             settings.update(setting.split("=", 1) for setting in way.settings)
             settings["LD_PRELOAD"] = way.library
-        if way.policy == AUTO:  # Rows of one program learn apart.
+        # Rows of one program learn apart; programs, too, keep things there.
+        if way.label != TUNED and any(other.policy == AUTO for other in row.ways):
             settings["XDG_CACHE_HOME"] = os.path.join(self.work, "auto", row.name)
         if way.policy is not None:
             policy = self._tuned(row, way) if way.policy == TUNED else self._policy(way.policy)

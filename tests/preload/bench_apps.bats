@@ -74,6 +74,15 @@ print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/${suite:-apps}.json" "$1"
     [[ $output == *"| auto ≤ 1.10 "* ]]
 }
 
+@test "ways that are compared with what is learned have one folder for caches" {
+    ln -s "$PWD/scripts" "$tree/scripts"
+    sed -i '$a print("peak_mib: 8"); print("digest:", os.environ["XDG_CACHE_HOME"])' \
+        "$tree/tests/gpu/apps/checkpoint.py"
+    suite=auto-apps app="state dict"
+    bench_apps --warm 1 --rounds 1 --way bare --way everyday --way auto
+    [[ $status -eq 0 ]]
+}
+
 @test "where zc tune fails its way has no figures, as the tables say, and the others have" {
     mkdir "$tree/scripts"
     printf '#!/bin/sh\n[ "$1" != tune ] || exit 1\nexec "%s" "$@"\n' "$PWD/scripts/zc" \
