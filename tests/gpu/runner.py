@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 from . import compare, effect, programs
@@ -60,13 +61,13 @@ def execute(command, environment, folder, working):
             open(os.path.join(folder, "err"), "wb") as err:
         process = subprocess.Popen(command, cwd=working, stdin=subprocess.DEVNULL, stdout=out,
                                    stderr=err, env=environment, start_new_session=True)
-        try:
-            status = process.wait(TIMEOUT)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            status = None
-    return Run(folder, status, time.monotonic() - started)
+        # A wait with a limit looks every 50 ms, which would be in the times.
+        timer = threading.Timer(TIMEOUT, os.killpg, (process.pid, signal.SIGKILL))
+        timer.start()
+        status = process.wait()
+        timer.cancel()
+    seconds = time.monotonic() - started
+    return Run(folder, status if seconds < TIMEOUT else None, seconds)
 
 
 def judge(program, place, bare, run):

@@ -83,6 +83,24 @@ print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/${suite:-apps}.json" "$1"
     [[ $status -eq 0 ]]
 }
 
+@test "the end of a program is seen at once, and one that takes too long is killed" {
+    cd tests
+    python3 -B - "$BATS_TEST_TMPDIR" <<'PYTHON'
+import sys, time
+from gpu import runner
+
+def looks(seconds):
+    raise SystemExit("the end is only seen when it is looked for")
+
+time.sleep = looks
+ended = runner.execute(["sleep", "0.1"], {"PATH": "/bin:/usr/bin"}, sys.argv[1], sys.argv[1])
+assert ended.status == 0, ended.status
+runner.TIMEOUT = 0.2
+ended = runner.execute(["sleep", "1000"], {"PATH": "/bin:/usr/bin"}, sys.argv[1], sys.argv[1])
+assert ended.status is None, ended.status
+PYTHON
+}
+
 @test "where zc tune fails its way has no figures, as the tables say, and the others have" {
     mkdir "$tree/scripts"
     printf '#!/bin/sh\n[ "$1" != tune ] || exit 1\nexec "%s" "$@"\n' "$PWD/scripts/zc" \
