@@ -33,8 +33,9 @@
 #define SPARE_PART 4
 #define SPARE_NS UINT64_C(100000000)
 
-/* Threads touch so much for blocks of which nobody knows yet whether the program fills them. */
-#define LENT_MAX ((uint64_t)128 << 20)
+/* Threads touch so much for blocks of which nobody knows yet whether the program fills them, and
+ * registering brings in no more. */
+#define LENT_MAX ((uint64_t)192 << 20)
 
 static ZC_LOCK(zc_heap, ZC_RANK_HEAP);
 static struct zc_extent

@@ -2,8 +2,10 @@
 /* Registers extents of the host heap, and ends registrations. */
 #include "host/pinned.h"
 
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -214,16 +216,19 @@ static struct zc_fill *fill_fresh(char *base, size_t bytes)
     return zc_workers_fill(base, bytes, huge ? ZC_FILL_FILE : ZC_FILL_FRESH, node_here());
 }
 
-/* Of LOOKS pages of a range, how many are not there. */
-static unsigned missing_pages(uintptr_t base, size_t bytes)
+static bool is_missing(uintptr_t page)
 {
     unsigned char there = 0;
-    unsigned missing = 0;
-    for (size_t i = 0; i < LOOKS; i++) {
-        uintptr_t at = zc_page_start(base + bytes / LOOKS * i);
-        missing += mincore((void *)at, zc_page_end(1), &there) == 0 && !(there & 1);
-    }
-    return missing;
+    return mincore((void *)page, zc_page_end(1), &there) == 0 && !(there & 1);
+}
+
+/* Of LOOKS pages of a range, how many are so. */
+static unsigned count_pages(uintptr_t base, size_t bytes, bool (*is_so)(uintptr_t page))
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < LOOKS; i++)
+        count += is_so(zc_page_start(base + bytes / LOOKS * i));
+    return count;
 }
 
 /* Registers the next bytes of an extent in parts.  Pages that are not there come in by threads
@@ -231,7 +236,7 @@ static unsigned missing_pages(uintptr_t base, size_t bytes)
 static CUresult make_parts(struct zc_extent *e, size_t bytes, bool fresh)
 {
     char *base = (char *)zc_extent_base(e) + e->pinned;
-    bool missing = !fresh && bytes >= LARGE && missing_pages((uintptr_t)base, bytes) &&
+    bool missing = !fresh && bytes >= LARGE && count_pages((uintptr_t)base, bytes, is_missing) &&
                    zc_pinned_host_has(bytes);
     struct zc_fill *fill = fresh     ? fill_fresh(base, bytes)
                            : missing ? zc_workers_fill(base, bytes, ZC_FILL_USED, node_here())
@@ -300,7 +305,6 @@ static bool pin_extent(struct zc_extent *e)
         pinned_refused(e, result);
     if (result == CUDA_SUCCESS && e->use == ZC_EXTENT_BLOCK)
         zc_log_count_registered(e->slot[0].site, e->slot[0].size);
-    zc_hostheap_needed(e);
     zc_pinned_release(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
                          : not_here(result)     ? ZC_PIN_NONE
                                                 : ZC_PIN_REFUSED);
@@ -368,13 +372,36 @@ static bool pinned_worth(const struct zc_extent *e, uint64_t copied)
     return copied >= (views ? span * WORTH_COPIES : span / WORTH_PART);
 }
 
-/* Registering brings in all pages of a block, so it waits until the program has used most of them:
- * these `bytes` that are copied now, or those that are there, of which some are asked for. */
-static bool is_filled(const struct zc_extent *e, uint64_t bytes)
+/* True for a page that the program has not written, or as it was.  It may have no right to it. */
+static bool is_unused(uintptr_t page)
 {
-    size_t span = zc_extent_span(e);
-    return e->use != ZC_EXTENT_BLOCK || e->owner || span < LARGE || bytes > span - span / 8 ||
-           missing_pages(zc_extent_base(e), span) <= LOOKS_MISSING;
+    static const char zero[4096];
+    char now[sizeof(zero)];
+    struct iovec to = {now, sizeof(now)}, from = {(void *)page, sizeof(now)};
+    return is_missing(page) ||
+           (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)sizeof(now) &&
+            memcmp(now, zero, sizeof(now)) == 0);
+}
+
+/* Registering brings in all pages of a block.  What the program has not used of it, by some pages,
+ * counts as touched ahead of it; where that is too much, it has to use more first.  `bytes` are
+ * copied now.  Only with `pin` at MAKING. */
+static bool may_fill(struct zc_extent *e, uint64_t bytes)
+{
+    size_t size = e->lead + e->slot[0].size, ahead = e->prefaulted, unused = 0;
+    if (e->use == ZC_EXTENT_BLOCK && !e->owner && size >= LARGE && bytes <= size - size / 8) {
+        uintptr_t base = zc_extent_base(e);
+        unsigned missing = count_pages(base, size, is_missing);
+        unsigned zeros = ahead ? count_pages(base, size, is_unused) - missing : 0;
+        unused = size / LOOKS * zeros < ahead ? size / LOOKS * zeros : ahead;
+        unused += missing > LOOKS_MISSING ? size / LOOKS * missing : 0;
+    }
+    zc_hostheap_needed(e);
+    if (zc_heap_may_prefault(e, unused) == unused)
+        return true;
+    zc_hostheap_needed(e);
+    zc_heap_may_prefault(e, ahead);
+    return false;
 }
 
 void zc_pinned_bring_in(const void *memory, size_t bytes)
@@ -382,7 +409,7 @@ void zc_pinned_bring_in(const void *memory, size_t bytes)
     uintptr_t first = zc_page_start((uintptr_t)memory);
     uintptr_t end = zc_page_end((uintptr_t)memory + bytes), huge = zc_pages_span(first);
     unsigned cpu, node = 0;
-    if (bytes < LARGE || end < first || !missing_pages(first, end - first) ||
+    if (bytes < LARGE || end < first || !count_pages(first, end - first, is_missing) ||
         !zc_pinned_host_has(bytes) || zc_maps_ask((void *)first, end - first, true) != ZC_MAPS_YES)
         return;
     /* The driver would take pages that are near the thread. */
@@ -451,14 +478,14 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
     uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
     if (!may_register(e, copied))
         return false;
-    if (!is_filled(e, bytes) || is_inherited(e)) {
-        __atomic_store_n(&e->copied, 0, __ATOMIC_RELAXED); /* Asked again after as much more. */
-        return false;
-    }
-    if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE))
+    if (!__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE))
+        return await_pin(e) == ZC_PIN_DONE;
+    if (!is_inherited(e) && may_fill(e, bytes))
         return pin_extent(e);
-    return await_pin(e) == ZC_PIN_DONE;
+    __atomic_store_n(&e->copied, 0, __ATOMIC_RELAXED); /* Asked again after as much more. */
+    zc_pinned_release(e, ZC_PIN_NONE);
+    return false;
 }
 
 CUresult zc_pinned_now(struct zc_extent *e, const char **why)

@@ -40,6 +40,10 @@ little_more() {
     little_more untouched
 }
 
+@test "blocks that results come into piece by piece, of which none is filled" {
+    little_more pieces
+}
+
 @test "small blocks that fill half of the pages that they would be registered with, once learned" {
     export XDG_CACHE_HOME=$BATS_TEST_TMPDIR
     run -0 scripts/zc run --auto -q -o "$BATS_TEST_TMPDIR/logs" "$PROGRAM" small

@@ -424,11 +424,11 @@ static void blocks_get_pages_ahead_up_to_a_bound(void **state)
     void *p = host_get(8 * MIB);
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
     size_t most = e->prefaulted + zc_heap_may_prefault(e, SIZE_MAX);
-    assert_int_equal(most, 128 * MIB);
+    assert_int_equal(most, 192 * MIB);
     assert_int_equal(zc_heap_may_prefault(e, MIB), 0);
     zc_hostheap_needed(e);
     assert_int_equal(zc_heap_may_prefault(e, 100 * MIB), 100 * MIB);
-    assert_int_equal(zc_heap_may_prefault(e, 100 * MIB), 28 * MIB);
+    assert_int_equal(zc_heap_may_prefault(e, 100 * MIB), 92 * MIB);
     zc_hostmem_put(p);
     p = host_get(8 * MIB);
     e = zc_hostheap_extent((uintptr_t)p);

@@ -430,7 +430,7 @@ static void blocks_begin_at_different_multiples_of_128_bytes(void **state)
         char text[128];
         ext[0].slot[0].dirty = false;
         ext[0].inode = i; /* A file's pages are not prefaulted. */
-        prefaulted = i * 128 * MIB;
+        prefaulted = i * 192 * MIB;
         trace[0] = 0;
         zc_hostheap_get(&want, &slot, &why);
         snprintf(text, sizeof(text), "huge0 fill0/20971520 unclaim0 touch0/%zu ",
@@ -694,17 +694,17 @@ static void surplus_is_the_oldest_or_what_nobody_may_get(void **state)
 static void threads_touch_so_much_for_blocks_that_may_not_be_filled(void **state)
 {
     (void)state;
-    assert_int_equal(zc_heap_may_prefault(&ext[0], 100 * MIB), 100 * MIB);
+    assert_int_equal(zc_heap_may_prefault(&ext[0], 164 * MIB), 164 * MIB);
     assert_int_equal(zc_heap_may_prefault(&ext[1], 28 * MIB), 28 * MIB);
     assert_int_equal(zc_heap_may_prefault(&ext[2], 1), 0);
     zc_hostheap_needed(&ext[1]);
     zc_hostheap_needed(&ext[1]);
     assert_int_equal(zc_heap_may_prefault(&ext[2], 100 * MIB), 28 * MIB);
-    assert_true(ext[0].prefaulted == 100 * MIB && ext[1].prefaulted == 0 &&
+    assert_true(ext[0].prefaulted == 164 * MIB && ext[1].prefaulted == 0 &&
                 ext[2].prefaulted == 28 * MIB);
     has.foreign[0] = true;
     zc_hostheap_needed(&ext[0]); /* Of the parent's. */
-    assert_int_equal(prefaulted, 128 * MIB);
+    assert_int_equal(prefaulted, 192 * MIB);
     prefaulted = 200 * MIB;
     assert_int_equal(zc_heap_may_prefault(&ext[2], 1), 0);
 }

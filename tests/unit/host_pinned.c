@@ -324,6 +324,69 @@ static CUresult CUDAAPI register_what_is_there(void *p, size_t bytes, unsigned f
     return do_register(p, bytes, flags);
 }
 
+#define OWN (MAP_PRIVATE | MAP_ANONYMOUS)
+#define WRITABLE (PROT_READ | PROT_WRITE)
+
+/* As if copies of the `bytes` from `at` on had followed what writes them. */
+static bool used(char *p, size_t at, size_t bytes)
+{
+    memset(p + at, 1, bytes);
+    return zc_pinned_use(extent_of(p), bytes);
+}
+
+/* So that blocks get fresh memory. */
+static void empty_the_pool(void)
+{
+    zc_pinned_trim(true);
+    zc_hostheap_tidy(true);
+    assert_int_equal(zc_hostheap_pooled(), 0);
+}
+
+/* Registering brings in all of a block: of all that are used in part, no more than 192 MiB. */
+static void what_blocks_do_not_use_is_bounded_until_they_are_freed(void **state)
+{
+    (void)state;
+    empty_the_pool();
+    char *p = host_get(400 * MIB), *q = host_get(100 * MIB);
+    assert_int_equal(extent_of(p)->prefaulted, 192 * MIB);
+    assert_false(used(p, 0, 180 * MIB));
+    assert_int_equal(extent_of(p)->prefaulted, 192 * MIB);
+    assert_true(used(p, 180 * MIB, 60 * MIB));
+    assert_in_range(extent_of(p)->prefaulted, 130 * MIB, 165 * MIB);
+    assert_false(used(q, 0, 10 * MIB));
+    zc_hostmem_put(p);
+    assert_true(used(q, 0, 10 * MIB));
+    assert_in_range(extent_of(q)->prefaulted, 80 * MIB, 95 * MIB);
+    zc_hostmem_put(q);
+    assert_int_equal(registered, 2);
+}
+
+/* The program may have written zeros: then that counts, too.
+ * What it has taken the right from without a call of libc is not read. */
+static void pages_that_came_ahead_are_unused_while_they_are_zero(void **state)
+{
+    (void)state;
+    empty_the_pool();
+    char *part = host_get(120 * MIB), *all = host_get(40 * MIB), *shut = host_get(24 * MIB);
+    assert_true(used(part, 0, 12 * MIB));
+    assert_in_range(extent_of(part)->prefaulted, 95 * MIB, 112 * MIB);
+    memset(all, 1, 40 * MIB);
+    assert_true(used(all, 0, 5 * MIB));
+    assert_int_equal(extent_of(all)->prefaulted, 0);
+    uintptr_t at = zc_extent_base(extent_of(shut));
+    assert_int_equal(syscall(SYS_mprotect, at, 26 * MIB, PROT_NONE), 0);
+    assert_true(zc_pinned_use(extent_of(shut), 5 * MIB));
+    assert_int_equal(extent_of(shut)->prefaulted, 0);
+    assert_int_equal(syscall(SYS_mprotect, at, 26 * MIB, WRITABLE), 0);
+    char *whole = host_get(20 * MIB);
+    assert_true(zc_pinned_use(extent_of(whole), 20 * MIB));
+    assert_int_equal(extent_of(whole)->prefaulted, 0);
+    zc_hostmem_put(part);
+    zc_hostmem_put(all);
+    zc_hostmem_put(shut);
+    zc_hostmem_put(whole);
+}
+
 /* The driver would take them one by one. */
 static void pages_that_nobody_has_touched_come_in_before_they_are_registered(void **state)
 {
@@ -437,9 +500,6 @@ static unsigned char *mapped(size_t bytes, int rights, int flags, int fd)
     assert_true(p != MAP_FAILED);
     return p;
 }
-
-#define OWN (MAP_PRIVATE | MAP_ANONYMOUS)
-#define WRITABLE (PROT_READ | PROT_WRITE)
 
 /* Without libzc nobody would keep it.  Where a device may work, ending a registration may wait. */
 static void what_the_pool_keeps_leaves_room_for_a_request(void **state)
@@ -649,6 +709,8 @@ int main(void)
         cmocka_unit_test_setup(a_block_of_the_drivers_is_registered_in_parts_and_no_byte_more,
                                fresh),
         cmocka_unit_test_setup(a_part_that_is_refused_ends_the_others, fresh),
+        cmocka_unit_test_setup(what_blocks_do_not_use_is_bounded_until_they_are_freed, fresh),
+        cmocka_unit_test_setup(pages_that_came_ahead_are_unused_while_they_are_zero, fresh),
         cmocka_unit_test_setup(pages_that_nobody_has_touched_come_in_before_they_are_registered,
                                fresh),
         cmocka_unit_test_setup(memory_that_the_host_does_not_have_is_not_brought_in, fresh),

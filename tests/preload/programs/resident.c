@@ -8,7 +8,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-enum { BLOCKS = 10, WORKERS = 4, TRIES = 400, SMALL = 600 };
+enum { BLOCKS = 10, WORKERS = 4, TRIES = 400, SMALL = 600, PIECES = 6 };
 
 /* Pss of proc_pid_smaps_rollup(5). */
 static long resident_of(pid_t pid)
@@ -116,6 +116,24 @@ static void untouched(void)
         copy(d, h, 96 * MIB);
     printf("untouched %ld\n", resident_of(getpid()));
     free(h);
+}
+
+/* Blocks that results come into piece by piece, and none of which gets more than a fifth. */
+static void pieces(void)
+{
+    size_t piece = 8 * MIB;
+    CUdeviceptr d = device_block(piece);
+    char *h[PIECES];
+    CHECK(cuMemsetD8(d, 1, piece));
+    for (int i = 0; i < PIECES; i++) {
+        h[i] = malloc((size_t)120 * MIB);
+        for (int round = 0; round < 4; round++)
+            for (size_t at = 0; at < 24 * MIB; at += piece)
+                CHECK(cuMemcpyDtoH(h[i] + at, d, piece));
+    }
+    printf("pieces %ld\n", resident_of(getpid()));
+    for (int i = 0; i < PIECES; i++)
+        free(h[i]);
 }
 
 /* Small blocks that need one unit of the host heap each, and fill little more than half of it. */
@@ -242,6 +260,7 @@ int main(int argc, char **argv)
                                           {"never_copied", never_copied},
                                           {"copied_once", copied_once},
                                           {"untouched", untouched},
+                                          {"pieces", pieces},
                                           {"small", small},
                                           {"workers", workers},
                                           {"workers_after", workers_after},
