@@ -19,7 +19,6 @@
 #include "log/ranges.h"
 #include "memory/budget.h"
 #include "memory/device.h"
-#include "memory/nodes.h"
 #include "place/fallback.h"
 #include "place/verbs.h"
 #include "real_test.h"
@@ -31,10 +30,10 @@ static struct {
     CUcontext current;
     CUdevice device;
     CUresult current_code, device_code, range_code;
-    unsigned asked, matched, missed, added, watched, entered, sites, noted, freed, logged_frees;
+    unsigned asked, matched, missed, added, watched, entered, sites, freed, logged_frees;
     unsigned removed, claims, lines;
     bool full, site_is_new, refuses_claim;
-    int level, budget, node;
+    int level, budget;
     const struct zc_rule *rule;
     struct zc_match match;
     struct zc_block block; /* Of the ledger. */
@@ -113,12 +112,6 @@ static void fake_remove(struct zc_block *b)
     memset(b, 0, sizeof(*b));
 }
 
-static void fake_nodes(uint32_t site, const void *memory, size_t bytes, int near)
-{
-    assert_true(site == 7 && memory == (void *)AT && bytes == has.block.size && near == has.node);
-    has.noted++;
-}
-
 static void fake_alloc(const struct zc_block *block, const struct zc_log_request *line)
 {
     assert_ptr_equal(block, &has.block);
@@ -148,8 +141,6 @@ static const struct zc_place pinned_like = {.real = ZC_KIND_PINNED};
 #define zc_block_at fake_at
 #define zc_block_claim fake_claim
 #define zc_block_remove fake_remove
-#define zc_nodes_note fake_nodes
-#define zc_node_of_device(device) ((device) == 3 ? has.node : -9)
 #define zc_log_alloc fake_alloc
 #define zc_log_free fake_free
 #define zc_log_site(site) (has.sites++)
@@ -180,7 +171,6 @@ static int anew(void **state)
     zc_life_state = ZC_LIFE_ON;
     has.current = CONTEXT;
     has.device = 3;
-    has.node = 1;
     policy->rules = rules;
     policy->rule_count = 3;
     policy->apis = UINT64_C(1) << ZC_API_cuMemAlloc;
@@ -286,7 +276,7 @@ static void the_ledger_has_what_the_program_asked_for(void **state)
     assert_int_equal(b->real, ZC_KIND_DEVICE);
     for (unsigned i = 0; i < ZC_BLOCK_CELLS; i++)
         assert_null(b->cell[i]);
-    assert_true(has.watched == 0 && has.entered == 0 && has.lines == 0 && has.noted == 0);
+    assert_true(has.watched == 0 && has.entered == 0 && has.lines == 0);
     has.full = true;
     assert_false(zc_request_track(&r, AT, NULL, NULL, NULL));
     assert_true(has.watched == 0 && has.entered == 0);
@@ -321,21 +311,6 @@ static void the_ledger_has_where_a_place_put_a_block(void **state)
     assert_true(zc_request_track(&r, AT, &spilled, &rules[0], NULL));
     assert_int_equal(has.block.flags, ZC_BLOCK_CONVERTED | ZC_BLOCK_SPILLED);
     assert_true(has.block.real == ZC_KIND_PINNED && has.block.rule == 0);
-}
-
-static void pinned_memory_of_some_size_is_looked_at_for_its_nodes(void **state)
-{
-    (void)state;
-    struct zc_request r = begun(ZC_NODES_LEAST);
-    r.asked = ZC_KIND_PINNED;
-    assert_true(zc_request_track(&r, AT, NULL, NULL, NULL));
-    assert_int_equal(has.noted, 1);
-    r.size--;
-    assert_true(zc_request_track(&r, AT, NULL, NULL, NULL));
-    r.size++;
-    r.asked = ZC_KIND_DEVICE;
-    assert_true(zc_request_track(&r, AT, NULL, NULL, NULL));
-    assert_int_equal(has.noted, 1);
 }
 
 static void the_log_has_a_request_from_its_level_on(void **state)
@@ -484,7 +459,6 @@ int main(void)
         TEST(rules_are_asked_where_one_may_match),
         TEST(the_ledger_has_what_the_program_asked_for),
         TEST(the_ledger_has_where_a_place_put_a_block),
-        TEST(pinned_memory_of_some_size_is_looked_at_for_its_nodes),
         TEST(the_log_has_a_request_from_its_level_on),
         TEST(foreign_memory_is_entered_once),
         TEST(what_a_call_has_looked_up_is_entered),
