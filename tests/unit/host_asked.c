@@ -90,5 +90,6 @@ int main(void)
         cmocka_unit_test(what_is_kept_of_them_goes_once_the_host_is_short_of_it),
         cmocka_unit_test(they_take_nothing_of_what_libcs_blocks_may_have),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -561,5 +561,6 @@ int main(void)
         TEST("sites differ by names and files", test_names_of_sites),
     };
 
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,5 +130,6 @@ int main(void)
     };
     host_policy("[rule all]\napi = malloc\nplace = pinned\n");
     zc_limits_start(zc_rules());
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
