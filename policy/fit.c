@@ -255,10 +255,6 @@ static void check_contradictions(struct zc_parser *parser, const struct zc_rule 
         complain(parser, ZC_SEVERITY_ERROR, ZC_KEY_SPILL,
                  "'move' and 'fetch' are not possible beside 'grow = yes': ",
                  "an array that grows hands on the device's memory");
-    if (rule->parts && zc_rule_has_place(rule, ZC_PLACE_PINNED) &&
-        !(rule->apis & ((uint64_t)1 << ZC_API_cuMemHostRegister)))
-        complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_PARTS, "has no effect, it goes with api ",
-                 "cudaHostRegister");
     if (budget_is_vain(rule))
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_BUDGET,
                  "no request of the rule is so small: ", "none goes to its first place");

@@ -221,7 +221,6 @@ struct zc_rule {
     enum zc_commit commit;      /* vmm: when memory is attached */
     unsigned grow;              /* vmm, 1: growth copies become remaps */
     enum zc_rdma rdma;          /* vmm: whether GPUDirect RDMA reaches the block */
-    unsigned parts;             /* pinned, 1: registrations of the program's in parts */
     struct zc_limit budget;     /* bytes alive in place.item[0]; a percentage is
                                  * of the device's total memory */
 

@@ -48,8 +48,8 @@ ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
 }
 
 /* The driver registers the program's own pages, unless libzc has.  With a rule they come in before,
- * and it may do so in parts.  It has to be sure that the driver will take them, too: there are such
- * flags, no work has failed, and nothing there is registered. */
+ * if the driver will take them: there are such flags, no work has failed, and nothing there is
+ * registered. */
 static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostRegister) *real,
                              void *p, size_t bytes, unsigned flags)
 {
@@ -63,14 +63,16 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
     const char *why = first ? NULL : "the pages are the program's own";
     bool fresh = !zc_block_find((CUdeviceptr)p) && !zc_block_find((CUdeviceptr)p + bytes - 1);
     bool adopted = fresh && zc_place_adopted(p, &(unsigned){0});
-    bool parts = fresh && rule && !(flags & ~(unsigned)FLAGS_WRITTEN) && !zc_capture_any();
-    if ((adopted || parts) && zc_stream_state() == CUDA_SUCCESS &&
-        (adopted || zc_place_register(rule, request.device, p, bytes, flags))) {
-        request.flags |= ZC_BLOCK_PARTS | (adopted ? ZC_BLOCK_CAME_PINNED : 0);
+    bool taken = fresh && rule && !(flags & ~(unsigned)FLAGS_WRITTEN) && !zc_capture_any();
+    bool sound = (adopted || taken) && zc_stream_state() == CUDA_SUCCESS;
+    if (sound && adopted) {
+        request.flags |= ZC_BLOCK_ADOPTED | ZC_BLOCK_CAME_PINNED;
         if (zc_request_track(&request, (CUdeviceptr)p, NULL, rule, why))
             return CUDA_SUCCESS;
-        zc_place_unregister(p, bytes); /* Nobody would divide copies. */
-        request.flags &= ~(ZC_BLOCK_PARTS | ZC_BLOCK_CAME_PINNED);
+        zc_place_unregister(p); /* Nobody would end it. */
+        request.flags &= ~(ZC_BLOCK_ADOPTED | ZC_BLOCK_CAME_PINNED);
+    } else if (sound) {
+        zc_place_bring_in(rule, p, bytes);
     }
     CUresult result = real(p, bytes, flags);
     if (result == CUDA_SUCCESS)
@@ -82,23 +84,23 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
 static struct zc_block *hosted(const void *p)
 {
     struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
-    const unsigned not_here = ZC_BLOCK_QUARANTINED | ZC_BLOCK_PARTS;
+    const unsigned not_here = ZC_BLOCK_QUARANTINED | ZC_BLOCK_ADOPTED;
     return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & not_here) ? block : NULL;
 }
 
-/* The block of what the program registered, and libzc did so in parts.  The driver answers for each
- * of them, and refuses to register any of it again. */
-static const struct zc_block *in_parts(const void *p)
+/* The block of what the program registered, and libzc had before.  The driver answers for it, and
+ * refuses to register any of it again. */
+static const struct zc_block *adopted_block(const void *p)
 {
     const struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
-    return block && block->flags & ZC_BLOCK_PARTS ? block : NULL;
+    return block && block->flags & ZC_BLOCK_ADOPTED ? block : NULL;
 }
 
 /* Memory that the program requested as device memory is not host memory to it, and freed memory is
  * unknown to it. */
 static bool is_converted(const void *p)
 {
-    return zc_placed_near((CUdeviceptr)p) && !hosted(p) && !in_parts(p);
+    return zc_placed_near((CUdeviceptr)p) && !hosted(p) && !adopted_block(p);
 }
 
 /* The program can't register or unregister the driver's own memory: the driver returns
@@ -167,13 +169,12 @@ ZC_BODY(cuMemHostUnregister, (void *p))
 {
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
-    const struct zc_block *parts = in_parts(p);
-    if (parts ? parts->base != (CUdeviceptr)p : zc_hidden((CUdeviceptr)p))
+    const struct zc_block *adopted = adopted_block(p);
+    if (adopted ? adopted->base != (CUdeviceptr)p : zc_hidden((CUdeviceptr)p))
         return real((void *)zc_pinned_pageable);
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
-    CUresult result =
-        parts && untracked.taken ? zc_place_unregister(p, untracked.copy.size) : real(p);
+    CUresult result = adopted && untracked.taken ? zc_place_unregister(p) : real(p);
     if (zc_retrack(&untracked, result))
         return result;
     zc_hostmem_return(p, untracked.taken ? untracked.copy.size : 1);

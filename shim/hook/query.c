@@ -24,13 +24,13 @@
 /* The pages that an answer about a mapping speaks of. */
 static CUdeviceptr first_page(const struct zc_block *b)
 {
-    return b->flags & ZC_BLOCK_PARTS ? zc_page_start(b->base) : b->base & ~(HUGE_PAGE - 1);
+    return b->flags & ZC_BLOCK_ADOPTED ? zc_page_start(b->base) : b->base & ~(HUGE_PAGE - 1);
 }
 static uint64_t pages_of(const struct zc_block *b)
 {
     CUdeviceptr end = b->base + b->size;
-    return (b->flags & ZC_BLOCK_PARTS ? zc_page_end(end)
-                                      : (end + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)) -
+    return (b->flags & ZC_BLOCK_ADOPTED ? zc_page_end(end)
+                                        : (end + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)) -
            first_page(b);
 }
 
@@ -202,7 +202,7 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     /* The driver copies pinned blocks, so it must know the flag.  Other blocks in the same
      * registration wait as well. */
     if (zc_block_hosted(b)) {
-        CUresult result = zc_pinned_sync(b->base, b->size, *(const int *)value);
+        CUresult result = zc_pinned_sync(b->base, *(const int *)value);
         if (result != CUDA_SUCCESS)
             return result;
         if (b->backing)

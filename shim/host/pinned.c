@@ -80,29 +80,6 @@ static uint64_t parts_of(const struct zc_extent *e, size_t bytes)
     return (bytes + e->part - 1) / e->part;
 }
 
-/* A range that is registered in parts. */
-struct range {
-    uintptr_t base;
-    size_t bytes, part, skew; /* `skew`: of the first part, which lacks that much. */
-};
-
-static struct range range_of(const struct zc_extent *e)
-{
-    return (struct range){zc_extent_base(e), e->pinned, e->part, 0};
-}
-
-static struct range range_of_own(const void *p, size_t bytes)
-{
-    uintptr_t base = (uintptr_t)p;
-    return (struct range){base, bytes, ZC_BLOCK_PART, base - zc_block_part_begin(base)};
-}
-
-static size_t part_end(const struct range *r, size_t at)
-{
-    size_t end = at + r->part - (at + r->skew) % r->part;
-    return end < r->bytes ? end : r->bytes;
-}
-
 static uint64_t most_registrations(void)
 {
     return zc_limits_maps() / 100 * MAPS_PERCENT;
@@ -160,13 +137,13 @@ static void leave_file(struct zc_extent *e)
     __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
 }
 
-/* Ends the registrations that a range has, or had when a part of them was ended.  CUDA_SUCCESS, or
- * the code of one that the driver keeps. */
-static CUresult end_range(struct range r)
+/* Ends the registrations that an extent has, or had when a part of them was ended.  CUDA_SUCCESS,
+ * or the code of one that the driver keeps. */
+static CUresult end_parts(const struct zc_extent *e)
 {
     CUresult kept = CUDA_SUCCESS;
-    for (size_t at = 0; at < r.bytes; at = part_end(&r, at)) {
-        CUresult result = zc_real.cuMemHostUnregister((void *)(r.base + at));
+    for (size_t at = 0; at < e->pinned; at += e->part) {
+        CUresult result = zc_real.cuMemHostUnregister((void *)(zc_extent_base(e) + at));
         if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
             kept = result;
     }
@@ -179,30 +156,15 @@ static struct zc_extent *adopted_at(const void *p)
     return e && e->adopted && zc_hostheap_mine(e) ? e : NULL;
 }
 
-CUresult zc_pinned_end(void *p, size_t bytes)
+CUresult zc_pinned_end(void *p)
 {
     struct zc_extent *e = adopted_at(p);
-    CUresult result = end_range(e ? range_of(e) : range_of_own(p, bytes));
+    CUresult result = e ? end_parts(e) : zc_real.cuMemHostUnregister(p);
     if (result == CUDA_SUCCESS && e) {
         e->adopted = false;
         __atomic_fetch_sub(&pinned.registrations, parts_of(e, e->pinned), __ATOMIC_RELAXED);
     }
     return result;
-}
-
-bool zc_pinned_register(void *p, size_t bytes, unsigned flags, int device)
-{
-    struct range r = range_of_own(p, bytes);
-    CUresult result = zc_device_one_address(device) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
-    for (size_t at = 0, end; result == CUDA_SUCCESS && at < bytes; at = end) {
-        end = part_end(&r, at);
-        result = zc_real.cuMemHostRegister_v2((char *)p + at, end - at, flags);
-        if (result != CUDA_SUCCESS) {
-            r.bytes = at;
-            end_range(r);
-        }
-    }
-    return result == CUDA_SUCCESS;
 }
 
 /* Large fresh memory comes in huge pages, but for what would be more than the program asked for,
@@ -264,7 +226,7 @@ static CUresult make_registrations(struct zc_extent *e, size_t bytes)
         result = asks && !zc_pinned_host_has(left) ? SHORT : make_parts(e, next, fresh);
     }
     if (result != CUDA_SUCCESS)
-        end_range(range_of(e));
+        end_parts(e);
     return result;
 }
 
@@ -527,7 +489,7 @@ bool zc_pinned_unregister(struct zc_extent *e)
 {
     bool pushed = zc_context_push_if_none(e->context);
     CUstreamCaptureMode before = zc_capture_relax();
-    CUresult result = end_range(range_of(e));
+    CUresult result = end_parts(e);
     zc_capture_restore(before);
     zc_context_pop(pushed);
     if (result != CUDA_SUCCESS)
@@ -537,16 +499,14 @@ bool zc_pinned_unregister(struct zc_extent *e)
     return true;
 }
 
-CUresult zc_pinned_sync(CUdeviceptr address, size_t bytes, bool on)
+CUresult zc_pinned_sync(CUdeviceptr address, bool on)
 {
     const struct zc_extent *e = zc_hostheap_extent(address);
-    bool own = !e || (!e->owner && !e->adopted);
-    const struct range r = own ? range_of_own((const void *)address, bytes) : range_of(e);
     CUresult result = CUDA_SUCCESS;
     int value = on;
-    for (size_t at = 0; result == CUDA_SUCCESS && at < r.bytes; at = part_end(&r, at))
-        result =
-            zc_real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, r.base + at);
+    for (size_t at = 0; result == CUDA_SUCCESS && e && at < e->pinned; at += e->part)
+        result = zc_real.cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                                               zc_extent_base(e) + at);
     return result;
 }
 

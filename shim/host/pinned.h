@@ -60,9 +60,9 @@ void zc_pinned_release(struct zc_extent *extent, enum zc_extent_pin pin);
 CUresult zc_pinned_now(struct zc_extent *extent, const char **why);
 
 /* Sets SYNC_MEMOPS of the memory that a block of cuMemHostAlloc is registered with: a slab for all
- * of its blocks; or of a block that the program registered, in parts.  Returns the driver's code.
+ * of its blocks; or a block that the program registered when libzc had.  Returns the driver's code.
  */
-CUresult zc_pinned_sync(CUdeviceptr address, size_t bytes, bool on);
+CUresult zc_pinned_sync(CUdeviceptr address, bool on);
 
 /*
  * A graph is given a copy of the extent: NULL for none.  The driver keeps what kind of memory it
@@ -101,15 +101,11 @@ extern const char zc_pinned_pageable[64];
  * do so before.  What the driver may refuse, or take in other ways, is left to it. */
 void zc_pinned_bring_in(const void *memory, size_t bytes);
 
-/* Registers the program's own memory in parts, all of it or nothing; false if the driver refuses
- * one, or the device has other addresses for it.  The second ends that, and returns the driver's
- * code. */
-bool zc_pinned_register(void *memory, size_t bytes, unsigned flags, int device);
-CUresult zc_pinned_end(void *memory, size_t bytes);
-
 /* True if a registration that libzc had made of memory of the heap is the program's own now; takes
- * from the `flags` of it what the program did not ask for. */
+ * from the `flags` of it what the program did not ask for.  The second ends it, and returns the
+ * driver's code. */
 bool zc_pinned_adopted(const void *memory, unsigned *flags);
+CUresult zc_pinned_end(void *memory);
 
 /* True if no block has some of [address, address + bytes), which begins in the host heap: the
  * driver would register what the pool keeps. */

@@ -39,7 +39,7 @@ static CUresult make_block(const struct zc_want *want, struct zc_backing *out, c
 static CUresult unmake_block(struct zc_backing *backing, bool gone)
 {
     if (backing->synced && !gone && zc_hostheap_extent(backing->base)->use == ZC_EXTENT_BLOCK)
-        zc_pinned_sync(backing->base, 1, false);
+        zc_pinned_sync(backing->base, false);
     zc_hostheap_put((void *)backing->base);
     return CUDA_SUCCESS;
 }

@@ -58,7 +58,7 @@ struct zc_block {
 #define ZC_BLOCK_EXPORTED 128u /* Others reach its memory by a handle that the program has. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u   /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_CAME_PINNED 256u /* The host heap had registered its memory before. */
-#define ZC_BLOCK_PARTS 512u       /* The program registered it; libzc did, in parts or before. */
+#define ZC_BLOCK_ADOPTED 512u     /* The program registered it; libzc had before. */
 #define ZC_BLOCK_SPILLED 2048u    /* It is in host memory, as `mapped`, at its place's addresses. */
 #define ZC_BLOCK_READ_ONLY 4096u  /* Registered with CU_MEMHOSTREGISTER_READ_ONLY. */
 
@@ -72,23 +72,18 @@ static inline uint64_t zc_block_spilled(const struct zc_block *block)
 }
 
 /* Memory that libzc made, or knows better than the driver does. */
-#define ZC_BLOCK_KNOWN (ZC_BLOCK_CONVERTED | ZC_BLOCK_PARTS)
+#define ZC_BLOCK_KNOWN (ZC_BLOCK_CONVERTED | ZC_BLOCK_ADOPTED)
 
 /* True for pinned host memory that the program requested and libzc made, or that the program
- * registered and libzc did so in parts: that has no backing. */
+ * registered and libzc had before: that has no backing. */
 static inline bool zc_block_hosted(const struct zc_block *block)
 {
     return (block->flags & ZC_BLOCK_KNOWN) && block->asked == ZC_KIND_PINNED;
 }
 
 /* Such memory is registered in parts of so many bytes: the calls of other threads and processes
- * wait while the driver registers one (measured), and driver 580 takes none of 512 GiB.  Those of
- * the program's own memory begin at multiples of it: no page is in two. */
+ * wait while the driver registers one (measured), and driver 580 takes none of 512 GiB. */
 #define ZC_BLOCK_PART ((uint64_t)256 << 20)
-static inline uint64_t zc_block_part_begin(uint64_t base)
-{
-    return base & ~(ZC_BLOCK_PART - 1);
-}
 
 /* The first border of two parts behind an address in a block; 0 if there is none, and for NULL. */
 static inline uint64_t zc_block_border(const struct zc_block *block, uint64_t address)
@@ -96,9 +91,8 @@ static inline uint64_t zc_block_border(const struct zc_block *block, uint64_t ad
     if (!block || block->size <= ZC_BLOCK_PART || !zc_block_hosted(block) ||
         (block->flags & ZC_BLOCK_CAME_PINNED))
         return 0;
-    uint64_t parts = block->flags & ZC_BLOCK_PARTS;
-    uint64_t start = parts ? zc_block_part_begin(block->base) : block->base;
-    uint64_t border = start + ((address - start) / ZC_BLOCK_PART + 1) * ZC_BLOCK_PART;
+    uint64_t before = (address - block->base) / ZC_BLOCK_PART * ZC_BLOCK_PART;
+    uint64_t border = block->base + before + ZC_BLOCK_PART;
     return border - block->base < block->size ? border : 0;
 }
 

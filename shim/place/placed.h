@@ -11,7 +11,7 @@
 /* The live block that begins at an address, or NULL.  Quarantined blocks do not count. */
 struct zc_block *zc_block_at(CUdeviceptr address);
 
-/* The block that contains an address, if libzc made its memory or registered it in parts, or NULL.
+/* The block that contains an address, if libzc made its memory or had registered it, or NULL.
  * Quarantined blocks count; blocks of the host heap that libc was asked for do not. */
 struct zc_block *zc_placed_at(CUdeviceptr address);
 

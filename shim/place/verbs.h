@@ -39,26 +39,23 @@ CUresult zc_place_expose(enum zc_fn fn);
 void zc_place_diagnose(void);
 
 /* The program is about to register memory of its own: brings its pages in, if the rule wants it
- * `pinned`, and registers it in parts, if it has `parts` and that is possible.  Returns whether it
- * did. */
-static inline bool zc_place_register(const struct zc_rule *rule, int device, void *p, size_t bytes,
-                                     unsigned flags)
+ * `pinned`. */
+static inline void zc_place_bring_in(const struct zc_rule *rule, void *p, size_t bytes)
 {
-    if (rule->place.item[0] != ZC_PLACE_PINNED)
-        return false;
-    zc_pinned_bring_in(p, bytes);
-    return rule->parts && bytes > ZC_BLOCK_PART && zc_pinned_register(p, bytes, flags, device);
-}
-static inline CUresult zc_place_unregister(void *p, size_t bytes)
-{
-    return zc_pinned_end(p, bytes);
+    if (rule->place.item[0] == ZC_PLACE_PINNED)
+        zc_pinned_bring_in(p, bytes);
 }
 
 /* True if what the program registers was registered by libzc, and is the program's now; takes from
- * the `flags` that the driver tells of it those that the program did not ask for. */
+ * the `flags` that the driver tells of it those that the program did not ask for.  The second ends
+ * that. */
 static inline bool zc_place_adopted(const void *p, unsigned *flags)
 {
     return zc_pinned_adopted(p, flags);
+}
+static inline CUresult zc_place_unregister(void *p)
+{
+    return zc_pinned_end(p);
 }
 
 /* Keeps libzc's own threads out of the driver: until the second, or for good while the process

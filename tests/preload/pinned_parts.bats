@@ -119,38 +119,7 @@ calls() {
     [[ $(calls cuMemHostRegister_v2) -eq 0 && $(calls cuMemHostAlloc) -gt 0 ]]
 }
 
-PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
-
-@test "with parts = yes what the program registers is one block to it" {
-    same own_answers "$PARTS"
-    [[ $(calls cuMemHostRegister_v2) -gt 3 ]]
-    same own_copies "$PARTS"
-}
-
-@test "with parts = yes memory is registered in parts wherever it begins" {
-    same own_whole "$PARTS"
-    [[ $(calls cuMemHostRegister_v2) -eq 3 && $(calls cuMemHostUnregister) -eq 3 ]]
-    export SIM_PIN_MIB=300
-    run -1 timeout 120 "$PROGRAM" own_whole
-    run -0 under_policy "$PARTS" timeout 120 "$PROGRAM" own_whole
-    [[ $output == *"it is right: 1"* ]]
-}
-
-@test "memory registered in parts is registered again, and forgotten with its context" {
-    same own_again "$PARTS"
-}
-
-@test "where the driver refuses a part of the program's memory, it registers all at once" {
-    run -0 timeout 120 "$PROGRAM" own_whole
-    local bare=$output
-    rm -f "$SIM_TRACE"
-    export SIM_FAIL=cuMemHostRegister_v2:2:3
-    run -0 --separate-stderr under_policy "$PARTS" timeout 120 "$PROGRAM" own_whole
-    [[ $output == "$bare" && -z $stderr ]]
-    [[ $(calls cuMemHostRegister_v2) -eq 4 && $(calls cuMemHostUnregister) -eq 3 ]]
-}
-
-@test "without parts = yes the driver registers the program's memory as asked" {
+@test "the driver registers the program's own memory as asked, in one piece" {
     same own_whole $'api = cudaHostRegister\nplace = pinned'
     [[ $(calls cuMemHostRegister_v2) -eq 1 ]]
 }
@@ -166,8 +135,6 @@ PARTS=$'api = cudaHostRegister\nplace = pinned\nparts = yes'
 @test "signals, forks, RLIMIT_MEMLOCK and memory bound to a node change nothing" {
     same disturbed
     [[ $(place) == 'pinned -' ]]
-    same own_disturbed "$PARTS"
-    [[ $(calls cuMemHostRegister_v2) -eq 3 ]]
 }
 
 @test "what the host has not left is not brought in, and the driver says no" {

@@ -262,9 +262,6 @@ static const struct row rows[] = {
      "warning: key 'numa' is not needed any more and has no effect: pages come from the node next "
      "to the device, or from those that 'numactl' names",
      0, 1},
-    {"parts of what the program does not register are a warning",
-     "[rule r]\napi = cudaHostAlloc\nplace = pinned\nparts = yes\n", 4, 9,
-     "warning: parts: has no effect, it goes with api cudaHostRegister", 0, 1},
     {"an eager commit of a growing block is a warning",
      "[rule r]\nplace = vmm\ngrow = yes\ncommit = eager\n", 4, 10,
      "warning: commit: 'eager' has no effect beside 'grow = yes', which implies 'lazy'", 0, 1},

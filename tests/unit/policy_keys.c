@@ -152,7 +152,6 @@ static void single_words_reach_their_fields(void **state)
         {"vmm", "spill = none", offsetof(struct zc_rule, spill), ZC_SPILL_NONE},
         {"vmm", "spill = host", offsetof(struct zc_rule, spill), ZC_SPILL_HOST},
         {"vmm", "spill = move", offsetof(struct zc_rule, spill), ZC_SPILL_MOVE},
-        {"pinned", "parts = yes\napi = cudaHostRegister", offsetof(struct zc_rule, parts), 1},
         {"vmm", "rdma = yes", offsetof(struct zc_rule, rdma), ZC_RDMA_YES},
         {"vmm", "rdma = no", offsetof(struct zc_rule, rdma), ZC_RDMA_NO},
     };

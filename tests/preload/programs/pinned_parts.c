@@ -420,19 +420,7 @@ static void smaller(void)
         CHECK(cuMemFreeHost(one[i]));
 }
 
-/* The same of memory that the program registers. */
-static void own_answers(void)
-{
-    behind = 0;
-    answers();
-}
-
-static void own_copies(void)
-{
-    behind = 0;
-    copies();
-}
-
+/* The same of a block of malloc's that the program registers. */
 static void copied_whole(void)
 {
     copied = true;
@@ -443,13 +431,15 @@ static void copied_whole(void)
 static void copied_answers(void)
 {
     copied = true;
-    own_answers();
+    behind = 0;
+    answers();
 }
 
 static void copied_copies(void)
 {
     copied = true;
-    own_copies();
+    behind = 0;
+    copies();
 }
 
 static void copied_changed(void)
@@ -464,22 +454,6 @@ static void own_whole(void)
 {
     behind = 5 * MIB + 4096 + 64;
     whole();
-}
-
-/* Registered again at once, and forgotten with its context. */
-static void own_again(void)
-{
-    behind = 5 * MIB;
-    start();
-    SHOW(cuMemHostUnregister(block));
-    SHOW(cuMemHostUnregister(block));
-    SHOW(cuMemHostRegister(block, SIZE, 0));
-    SHOW(cuMemHostRegister(block + SIZE - 4096, 8192, 0));
-    CHECK(cuDevicePrimaryCtxReset(0));
-    context = start_gpu(0);
-    show_range((CUdeviceptr)block + PART, (CUdeviceptr)block);
-    SHOW(cuMemHostRegister(block, SIZE, 0));
-    end();
 }
 
 static bool over; /* Atomic. */
@@ -528,12 +502,6 @@ static void disturbed(void)
     long asked = syscall(SYS_get_mempolicy, &mode, &nodes, 8 * sizeof(nodes), NULL, 0);
     printf("children ended well: %d, bound %ld, still %ld: %d to %lu\n", children, bound, asked,
            mode, nodes);
-}
-
-static void own_disturbed(void)
-{
-    behind = 5 * MIB;
-    disturbed();
 }
 
 /* More than the host has left. */
@@ -657,14 +625,10 @@ int main(int argc, char **argv)
                                           {"no_huge_pages", no_huge_pages},
                                           {"no_threads", no_threads},
                                           {"no_addresses", no_addresses},
-                                          {"own_disturbed", own_disturbed},
-                                          {"own_answers", own_answers},
-                                          {"own_copies", own_copies},
                                           {"copied_answers", copied_answers},
                                           {"copied_copies", copied_copies},
                                           {"copied_changed", copied_changed},
                                           {"copied_whole", copied_whole},
-                                          {"own_whole", own_whole},
-                                          {"own_again", own_again}};
+                                          {"own_whole", own_whole}};
     return RUN_SCENARIO(all, argc, argv);
 }
