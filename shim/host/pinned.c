@@ -266,7 +266,7 @@ static bool pin_extent(struct zc_extent *e)
     if (result != CUDA_SUCCESS && !not_here(result))
         pinned_refused(e, result);
     if (result == CUDA_SUCCESS && e->use == ZC_EXTENT_BLOCK)
-        zc_log_count_registered(e->slot[0].site, e->slot[0].size);
+        __atomic_fetch_add(&zc_log_registered[e->slot[0].site], e->slot[0].size, __ATOMIC_RELAXED);
     zc_pinned_release(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
                          : not_here(result)     ? ZC_PIN_NONE
                                                 : ZC_PIN_REFUSED);

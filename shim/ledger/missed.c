@@ -23,11 +23,8 @@ static void missed_compare(const struct zc_rule *rule, const struct zc_match *re
     unsigned misfits = zc_rule_misfits(rule, request, NULL, 0);
     if (!missed_nearer(misfits, request->size))
         return;
-    missed_now.all.rule = rule;
-    missed_now.all.misfits = misfits;
-    missed_now.all.api = request->api;
-    missed_now.all.size = request->size;
-    missed_now.all.site = site;
+    missed_now.all = (struct zc_missed){missed_now.all.requests, rule, misfits, request->api,
+                                        request->size,           site, ""};
     zc_rule_misfits(rule, request, missed_now.all.misfit, sizeof(missed_now.all.misfit));
 }
 

@@ -88,11 +88,6 @@ void zc_log_count_unmet(uint64_t bytes, uint64_t free_bytes)
 
 ZC_OWN uint64_t zc_log_registered[ZC_COUNTERS_SITES];
 
-void zc_log_count_registered(uint32_t site, uint64_t bytes)
-{
-    __atomic_fetch_add(&zc_log_registered[site], bytes, __ATOMIC_RELAXED);
-}
-
 ZC_OWN struct zc_log_moves zc_log_moves;
 
 void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,

@@ -56,7 +56,6 @@ void zc_log_count_unmet(uint64_t bytes, uint64_t free_bytes);
 
 /* Bytes of a site's host blocks above 1 MiB, each time that libzc registered them. */
 extern uint64_t zc_log_registered[]; /* Of this process, by site.  Atomic. */
-void zc_log_count_registered(uint32_t site, uint64_t bytes);
 
 /* A block was moved to host memory or to the device, and why; for how many ticks, how many launches
  * had waited before, and whether kernels ran all the time.  Counts it, and writes a line at ALLOCS

@@ -252,11 +252,6 @@ bool zc_sides_by_threads(struct zc_copy *c)
     return false;
 }
 
-static bool sides_moves(const struct zc_copy *c)
-{
-    return zc_move_of(c->dst.block) || zc_move_of(c->src.block);
-}
-
 /* Work of other contexts goes unnoticed where blocks move, as do the launches of graphs.  The code
  * is that of a block which the driver maps nowhere. */
 static CUresult sides_stay(const struct zc_copy *c, struct zc_block *side, bool follows)
@@ -274,7 +269,7 @@ static CUresult sides_stay(const struct zc_copy *c, struct zc_block *side, bool 
 
 void zc_sides_hold(struct zc_copy *c)
 {
-    if (!sides_moves(c))
+    if (!zc_move_of(c->dst.block) && !zc_move_of(c->src.block))
         return;
     c->held = zc_move_enter();
     zc_copy_resolve(c);
