@@ -11,12 +11,31 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "real_test.h"
+
+static uint64_t ticks,
+    step; /* The clock, in nanoseconds, and how far it goes until the next look. */
+static unsigned naps;
+
+static void fake_nap(unsigned us)
+{
+    assert_int_equal(us, 50);
+    naps++;
+}
+
+#define zc_ticks() (ticks += step)
+#define zc_ticks_to_ns(t) (t)
+#define zc_nap fake_nap
+#include "../../shim/driver/stream.c"
 
 #define CONTEXTS 3u
 
@@ -25,6 +44,13 @@ static unsigned depth, asked[CONTEXTS];
 static bool busy[CONTEXTS], refuses[CONTEXTS];
 static CUresult recorded; /* The answer of a record of a context. */
 static unsigned events, records;
+
+static char said[200]; /* Calls of the driver that somebody waits in, in their order. */
+
+static void say(const char *what)
+{
+    strcat(said, what);
+}
 
 static CUcontext context(unsigned i)
 {
@@ -118,6 +144,11 @@ static int begin(void **state)
     recorded = CUDA_SUCCESS;
     events = 0;
     depth = 0;
+    step = 7000;
+    naps = 0;
+    said[0] = '\0';
+    for (unsigned i = 0; i < CONTEXTS; i++)
+        asked[i] = 0;
     push(context(0));
     for (unsigned i = 0; i < CONTEXTS; i++) {
         busy[i] = refuses[i] = false;
@@ -245,6 +276,263 @@ static void a_stream_has_no_id_where_nobody_may_ask_for_it(void **state)
     zc_capture_ended(NULL);
 }
 
+/* Stream 0x70 is independent of the legacy one, 0x71 is of another context, 0x79 is none. */
+static CUresult flags_of(CUstream stream, unsigned *flags)
+{
+    *flags = stream == (CUstream)0x70 ? CU_STREAM_NON_BLOCKING : 0;
+    return stream == (CUstream)0x79 ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+static CUresult context_of(CUstream stream, CUcontext *out)
+{
+    *out = context(stream == (CUstream)0x71);
+    return stream == (CUstream)0x79 ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+static CUresult answer;
+
+static const char *name_of(CUstream stream)
+{
+    static char name[8];
+    snprintf(name, sizeof(name), "%x", (unsigned)(uintptr_t)stream);
+    return name;
+}
+
+static CUresult query_named(CUstream stream)
+{
+    say(" query ");
+    say(name_of(stream));
+    return answer;
+}
+
+static CUresult synchronize(CUstream stream)
+{
+    say(" wait ");
+    say(name_of(stream));
+    return answer;
+}
+
+static CUresult record_event(CUevent event, CUstream stream)
+{
+    CUcontext now;
+    (void)event;
+    get_current(&now);
+    say(" mark ");
+    say(name_of(stream));
+    say(now == context(0) ? "" : " there");
+    return recorded;
+}
+
+static CUresult wait_event(CUevent event)
+{
+    assert_ptr_equal(event, (CUevent)(uintptr_t)0x50);
+    say(" event");
+    return answer;
+}
+
+static CUresult wait_context(void)
+{
+    CUcontext now;
+    get_current(&now);
+    say(now == context(0) ? " context" : " other");
+    return answer;
+}
+
+static CUresult alloc(CUdeviceptr *out, size_t n)
+{
+    assert_int_equal(n, 1);
+    *out = 0x500;
+    say(" alloc");
+    return recorded;
+}
+
+static CUresult free_block(CUdeviceptr block)
+{
+    assert_int_equal(block, 0x500);
+    say(" free");
+    return answer;
+}
+
+static CUresult exchange(CUstreamCaptureMode *mode)
+{
+    static CUstreamCaptureMode now = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    CUstreamCaptureMode before = now;
+    now = *mode;
+    *mode = before;
+    say(now == CU_STREAM_CAPTURE_MODE_RELAXED ? " (" : " )");
+    return CUDA_SUCCESS;
+}
+
+static int begin_streams(void **state)
+{
+    begin(state);
+    zc_real.cuStreamGetFlags = flags_of;
+    zc_real.cuStreamGetCtx = context_of;
+    zc_real.cuStreamGetFlags_ptsz = NULL;
+    zc_real.cuStreamGetCtx_ptsz = NULL;
+    zc_real.cuStreamQuery = query_named;
+    zc_real.cuStreamQuery_ptsz = NULL;
+    zc_real.cuStreamSynchronize = synchronize;
+    zc_real.cuStreamSynchronize_ptsz = NULL;
+    zc_real.cuEventRecord = record_event;
+    zc_real.cuEventRecord_ptsz = NULL;
+    zc_real.cuEventSynchronize = wait_event;
+    zc_real.cuCtxSynchronize = wait_context;
+    zc_real.cuMemAlloc_v2 = alloc;
+    zc_real.cuMemFree_v2 = free_block;
+    zc_real.cuThreadExchangeStreamCaptureMode = exchange;
+    answer = CUDA_SUCCESS;
+    return 0;
+}
+
+static void says(const char *what)
+{
+    assert_string_equal(said, what);
+    said[0] = '\0';
+    assert_true(depth == 1 && events == 0);
+}
+
+/* The legacy stream tells of all that synchronise with it. */
+static void a_stream_is_idle_where_nothing_comes_before_its_work(void **state)
+{
+    (void)state;
+    assert_true(zc_stream_idle((CUstream)0x72, ZC_LEGACY));
+    says(" query 1");
+    assert_true(zc_stream_idle(NULL, ZC_LEGACY));
+    says(" query 1");
+    assert_true(zc_stream_idle((CUstream)0x70, ZC_LEGACY));
+    says(" query 70");
+    assert_false(zc_stream_idle((CUstream)0x71, ZC_LEGACY));
+    assert_false(zc_stream_idle((CUstream)0x79, ZC_LEGACY));
+    says("");
+    answer = CUDA_ERROR_NOT_READY;
+    assert_false(zc_stream_idle((CUstream)0x72, ZC_LEGACY));
+    assert_false(zc_stream_idle((CUstream)0x70, ZC_LEGACY));
+}
+
+static void a_stream_is_waited_for_as_a_copy_in_it_would_wait(void **state)
+{
+    static const struct {
+        uintptr_t stream;
+        enum zc_flavour flavour;
+        const char *said;
+    } rows[] = {
+        {0, ZC_LEGACY, " ( wait 0 )"},           {1, ZC_LEGACY, " ( wait 1 )"},
+        {0x70, ZC_LEGACY, " ( wait 70 )"},       {0x72, ZC_LEGACY, " ( mark 72 event )"},
+        {0, ZC_PER_THREAD, " ( mark 0 event )"}, {0x71, ZC_LEGACY, " ( mark 71 there event )"},
+    };
+    (void)state;
+    zc_capture_begun(NULL); /* Which the thread's mode keeps going. */
+    for (unsigned i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        answer = i % 2 ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+        assert_int_equal(zc_stream_drain((CUstream)rows[i / 2].stream, rows[i / 2].flavour),
+                         answer);
+        says(rows[i / 2].said);
+    }
+    recorded = CUDA_ERROR_OUT_OF_MEMORY; /* Then for all that is in the stream. */
+    zc_stream_drain((CUstream)0x72, ZC_LEGACY);
+    says(" ( mark 72 wait 72 )");
+    zc_capture_ended(NULL);
+}
+
+static void a_context_is_waited_for_without_ending_a_capture(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        answer = i ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+        assert_int_equal(zc_stream_wait_context(context(0)), answer);
+        says(" context");
+        assert_int_equal(zc_stream_wait_context(context(1)), answer);
+        says(" other");
+        assert_int_equal(zc_stream_drain_context(context(1)), answer);
+        says(" mark 1 there event");
+        zc_capture_begun(NULL);
+        assert_int_equal(zc_stream_wait_context(context(0)), answer);
+        zc_capture_ended(NULL);
+        says(" alloc free");
+    }
+    recorded = CUDA_ERROR_OUT_OF_MEMORY;
+    answer = CUDA_SUCCESS;
+    zc_capture_begun(NULL);
+    assert_int_equal(zc_stream_wait_context(context(0)), CUDA_ERROR_OUT_OF_MEMORY);
+    zc_capture_ended(NULL);
+    says(" alloc");
+    assert_int_equal(zc_stream_drain_context(context(0)), CUDA_SUCCESS);
+    says(" mark 1 context");
+    refuses[1] = true;
+    assert_int_equal(zc_stream_wait_context(context(1)), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    assert_int_equal(zc_stream_drain_context(context(1)), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    says("");
+}
+
+static void the_state_is_the_code_of_any_call(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        answer = i == 0 ? CUDA_SUCCESS : i == 1 ? CUDA_ERROR_NOT_READY : CUDA_ERROR_LAUNCH_FAILED;
+        assert_int_equal(zc_stream_state(), i < 2 ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED);
+        says(" query 1");
+        assert_int_equal(zc_stream_refusal(),
+                         i < 2 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_FAILED);
+        said[0] = '\0';
+    }
+    zc_capture_begun(NULL); /* Nothing is asked. */
+    assert_int_equal(zc_stream_state(), CUDA_SUCCESS);
+    says("");
+    depth = 0;
+    assert_int_equal(zc_stream_state(), CUDA_ERROR_INVALID_CONTEXT);
+    zc_capture_ended(NULL);
+}
+
+static void waiting_for_rest_ends_when_its_time_is_over(void **state)
+{
+    (void)state;
+    busy[0] = true;
+    assert_false(zc_stream_rests(0));
+    assert_true(asked[0] == 1 && naps == 0);
+    assert_false(zc_stream_rests(1)); /* Looks at 7, 14, 21... us; and 1,001 at last. */
+    assert_true(asked[0] == 1 + 143 && naps == 143 - 3);
+    zc_stream_made(CU_STREAM_NON_BLOCKING); /* Events are noticed a little later. */
+    asked[0] = naps = 0;
+    assert_false(zc_stream_rests(0));
+    assert_true(asked[0] == 3 && naps == 0 && events == 0);
+    recorded = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_false(zc_stream_rests(0));
+    assert_true(asked[0] == 3 && zc_stream_rest_known());
+}
+
+/* A kernel may wait for what the program does next. */
+static void calls_that_wait_in_vain_stop_waiting(void **state)
+{
+    (void)state;
+    step = 150000000;
+    busy[0] = true;
+    for (unsigned i = 0; i < 8; i++) {
+        asked[0] = 0;
+        assert_false(zc_stream_come_to_rest());
+        assert_int_equal(asked[0], i < 5 ? 2 : 1);
+    }
+    busy[0] = false;
+    assert_true(zc_stream_come_to_rest());
+    busy[0] = true;
+    asked[0] = 0;
+    assert_false(zc_stream_come_to_rest());
+    assert_int_equal(asked[0], 2);
+}
+
+static void a_call_may_wait_where_no_stream_waits_for_the_program(void **state)
+{
+    (void)state;
+    busy[1] = true;
+    assert_true(zc_stream_may_wait(0));
+    zc_await_note();
+    assert_false(zc_stream_may_wait(0));
+    busy[1] = false;
+    assert_true(zc_stream_may_wait(0));
+    assert_true(zc_driver_lock()); /* It has been given back. */
+    zc_driver_unlock();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,9 +543,15 @@ int main(void)
         cmocka_unit_test_setup(an_event_of_each_context_tells_of_independent_streams, begin),
         cmocka_unit_test_setup(no_event_of_a_context_is_recorded_beside_a_capture, begin),
         cmocka_unit_test_setup(a_stream_has_no_id_where_nobody_may_ask_for_it, begin),
+        cmocka_unit_test_setup(a_stream_is_idle_where_nothing_comes_before_its_work, begin_streams),
+        cmocka_unit_test_setup(a_stream_is_waited_for_as_a_copy_in_it_would_wait, begin_streams),
+        cmocka_unit_test_setup(a_context_is_waited_for_without_ending_a_capture, begin_streams),
+        cmocka_unit_test_setup(the_state_is_the_code_of_any_call, begin_streams),
+        cmocka_unit_test_setup(waiting_for_rest_ends_when_its_time_is_over, begin),
+        cmocka_unit_test_setup(calls_that_wait_in_vain_stop_waiting, begin),
+        cmocka_unit_test_setup(a_call_may_wait_where_no_stream_waits_for_the_program, begin),
     };
 
-    zc_clock_calibrate();
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
