@@ -21,8 +21,8 @@ static struct {
         bool refused;      /* There is no memory for it, or it can't be registered. */
         char *memory;      /* ZC_RING_SLOT bytes, made at first use and never freed; the owner's. */
         CUcontext context; /* Context that it is registered in, or NULL.  Atomic. */
-        CUevent event;     /* The owner's; NULL: nothing to wait for. */
-        CUcontext home;    /* Context of the event; the owner's. */
+        CUevent event;     /* Of a copy that flies. */
+        CUcontext home;    /* Context of the event. */
     } slot[ZC_RING_SLOTS];
 } ring;
 
@@ -57,14 +57,6 @@ static bool slot_claim(unsigned i, uint32_t from)
                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* The copy out of a slot that the caller owns has passed. */
-static void slot_land(unsigned i)
-{
-    if (ring.slot[i].event)
-        zc_stream_wait_mark(ring.slot[i].event);
-    ring.slot[i].event = NULL;
-}
-
 static void slot_release(unsigned i, uint32_t state)
 {
     __atomic_store_n(&ring.slot[i].state, state, __ATOMIC_RELEASE);
@@ -84,7 +76,7 @@ static bool ring_slot_take(unsigned i)
         return false;
     bool passed = zc_real.cuEventQuery(ring.slot[i].event) != CUDA_ERROR_NOT_READY;
     if (passed)
-        slot_land(i);
+        zc_stream_wait_mark(ring.slot[i].event);
     else
         slot_release(i, SLOT_FLYING);
     return passed;
@@ -119,11 +111,8 @@ static void ring_context_gone(CUcontext context)
         CUcontext there = context;
         __atomic_compare_exchange_n(&ring.slot[i].context, &there, NULL, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED);
-        if (!slot_claim(i, SLOT_FLYING))
-            continue;
-        if (ring.slot[i].home == context) /* The copy has ended. */
-            ring.slot[i].event = NULL;
-        slot_release(i, ring.slot[i].event ? SLOT_FLYING : SLOT_FREE);
+        if (slot_claim(i, SLOT_FLYING)) /* Its copies have ended. */
+            slot_release(i, ring.slot[i].home == context ? SLOT_FREE : SLOT_FLYING);
     }
 }
 
@@ -133,7 +122,6 @@ static void ring_child(void)
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
         ring.slot[i].state = SLOT_FREE;
         ring.slot[i].context = NULL;
-        ring.slot[i].event = NULL;
         ring.slot[i].refused = false;
     }
 }

@@ -15,14 +15,12 @@
 
 #include "base/module.h"
 #include "copy/ring.h"
-#include "ledger/rules.h"
 #include "memory/limits.h"
+#include "memory/pages.h"
 #include "real_test.h"
 
 #define HOME ((CUcontext)0x1000)
 #define OTHER ((CUcontext)0x2000)
-
-extern const struct zc_module zc_module_ring;
 
 /* An event of the fake driver. */
 struct event {
@@ -75,6 +73,37 @@ static CUresult register_host(void *p, size_t bytes, unsigned flags)
     return registering;
 }
 
+static char pages[ZC_RING_SLOTS]; /* They stand for the memory of slots. */
+static unsigned made;
+static size_t taken; /* Of the limit. */
+static bool limited, no_pages;
+
+static bool take_limit(enum zc_place_id place, int device, size_t bytes, const char **why)
+{
+    assert_true(place == ZC_PLACE_PINNED && device == -1 && bytes == ZC_RING_SLOT);
+    *why = "limited";
+    taken += limited ? 0 : bytes;
+    return !limited;
+}
+
+static void give_limit(enum zc_place_id place, int device, size_t bytes)
+{
+    assert_true(place == ZC_PLACE_PINNED && device == -1 && bytes == ZC_RING_SLOT);
+    taken -= bytes;
+}
+
+static void *make_pages(size_t bytes, size_t margin, int node)
+{
+    assert_true(bytes == ZC_RING_SLOT && !margin && node == -1);
+    assert_true(taken > made * ZC_RING_SLOT);
+    return no_pages ? NULL : &pages[made++];
+}
+
+#define zc_limits_take take_limit
+#define zc_limits_give give_limit
+#define zc_pages_make make_pages
+#include "../../shim/copy/ring.c"
+
 static int begin(void **state)
 {
     (void)state;
@@ -88,7 +117,9 @@ static int begin(void **state)
     registered = 0;
     current = HOME;
     registering = CUDA_SUCCESS;
-    zc_module_ring.child();
+    memset(&ring, 0, sizeof(ring));
+    taken = made = 0;
+    limited = no_pages = false;
     return 0;
 }
 
@@ -193,6 +224,62 @@ static void a_slot_whose_memory_is_refused_is_of_no_use(void **state)
     assert_int_equal(zc_ring_try(), slot);
 }
 
+static void a_slot_without_memory_holds_nothing_of_the_limit(void **state)
+{
+    unsigned slot = zc_ring_take(), next = zc_ring_take();
+
+    (void)state;
+    no_pages = true;
+    assert_null(zc_ring_memory(slot));
+    assert_int_equal(taken, 0);
+    no_pages = false;
+    limited = true;
+    assert_null(zc_ring_memory(next));
+    assert_int_equal(taken + made + registered, 0);
+}
+
+/* All of a context's slots, and no other's. */
+static void every_slot_of_a_context_is_free_once_that_is_gone(void **state)
+{
+    unsigned slots[ZC_RING_SLOTS];
+
+    (void)state;
+    take_all(slots);
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
+        assert_non_null(zc_ring_memory(slots[i]));
+        zc_ring_give(slots[i], event(i), i % 4 ? HOME : OTHER);
+    }
+    zc_module_ring.context_gone(HOME);
+    for (unsigned i = 0; i < ZC_RING_SLOTS - 2; i++)
+        assert_true(zc_ring_try() % 4 > 0);
+    assert_int_equal(zc_ring_try(), -1);
+}
+
+/* Its memory is a copy, which nobody registered, and the events are the parent's. */
+static void a_forked_child_begins_with_slots_of_its_own(void **state)
+{
+    unsigned slots[ZC_RING_SLOTS], again[ZC_RING_SLOTS];
+
+    (void)state;
+    take_all(slots);
+    for (unsigned i = 0; i < 4; i++)
+        assert_non_null(zc_ring_memory(slots[i]));
+    registering = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_null(zc_ring_memory(slots[4]));
+    registering = CUDA_SUCCESS;
+    zc_ring_give(slots[0], event(0), HOME);
+    zc_module_ring.child();
+    take_all(again);
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++)
+        assert_non_null(zc_ring_memory(again[i]));
+    assert_int_equal(registered, 4 + 1 + ZC_RING_SLOTS);
+    assert_int_equal(made, ZC_RING_SLOTS);
+    assert_int_equal(events[0].waited + events[0].destroyed, 0);
+    zc_module_ring.context_gone(OTHER); /* The parent's event is nobody's. */
+    zc_ring_give(again[0], NULL, NULL);
+    assert_int_equal(zc_ring_try(), again[0]);
+}
+
 static void without_a_context_a_slot_has_no_memory(void **state)
 {
     unsigned slot = zc_ring_take();
@@ -212,9 +299,11 @@ int main(void)
         cmocka_unit_test_setup(what_goes_with_a_context_is_not_touched_and_registered_anew, begin),
         cmocka_unit_test_setup(a_slot_whose_memory_is_refused_is_of_no_use, begin),
         cmocka_unit_test_setup(without_a_context_a_slot_has_no_memory, begin),
+        cmocka_unit_test_setup(a_slot_without_memory_holds_nothing_of_the_limit, begin),
+        cmocka_unit_test_setup(every_slot_of_a_context_is_free_once_that_is_gone, begin),
+        cmocka_unit_test_setup(a_forked_child_begins_with_slots_of_its_own, begin),
     };
 
-    zc_limits_start(zc_rules());
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
