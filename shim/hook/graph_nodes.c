@@ -96,7 +96,6 @@ static void read_node(struct reading *r, CUgraphNode id, CUgraphNode given)
 /* In the arena; NULL for none. */
 static CUgraphNode *ids_of(CUgraph graph, size_t *count_out)
 {
-    *count_out = 0;
     if (zc_real.cuGraphGetNodes(graph, NULL, count_out) != CUDA_SUCCESS || !*count_out)
         return NULL;
     size_t got = *count_out;

@@ -130,6 +130,20 @@ static void a_context_that_is_refused_is_said_and_not_asked_for_again(void **sta
     assert_int_equal(has_refused, 8); /* The context, its buffer, three streams and events. */
 }
 
+static void a_link_of_which_nothing_is_known_is_lost(void **state)
+{
+    (void)state;
+    struct zc_copy c;
+    assert_true(alone(64 * MIB));
+    fake.unknown = true;
+    assert_false(copied(&c, 64 * MIB, true));
+    assert_int_equal(fake.told, DEVICES - 1);
+    fake.unknown = false;
+    run_all(1);
+    assert_false(copied(&c, 64 * MIB, true));
+    assert_int_equal(fake.told, DEVICES - 1);
+}
+
 static void a_program_may_use_any_device(void **state)
 {
     (void)state;
@@ -289,6 +303,7 @@ int main(void)
         TEST(what_the_own_link_refuses_no_other_moves),
         TEST(a_context_that_is_refused_is_said_and_not_asked_for_again),
         TEST(a_link_without_an_event_behind_its_work_is_waited_for),
+        TEST(a_link_of_which_nothing_is_known_is_lost),
         TEST(a_program_may_use_any_device),
         TEST(calls_that_wait_and_pageable_memory_have_their_bytes_at_the_end),
         TEST(peer_access_that_is_there_is_used),

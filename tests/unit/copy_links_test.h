@@ -52,6 +52,7 @@ static struct {
     CUcontext current[8];
     unsigned depth;
     unsigned calls, fails; /* The number of the call that fails; 0: none. */
+    bool unknown;          /* Nothing is told of events. */
     bool refuses;          /* Copies of the program's stream. */
     unsigned lost;         /* The stream whose wait fails; 0: none. */
     bool joins;            /* No event can be put behind what a link does. */
@@ -103,10 +104,22 @@ static unsigned number(CUstream stream, enum op op)
     return n;
 }
 
+/* No event's handle is that of a stream. */
+static CUevent event_of(unsigned n)
+{
+    return (CUevent)(uintptr_t)(0x100000 + n);
+}
+
+static unsigned event_number(CUevent event)
+{
+    assert_true((uintptr_t)event > 0x100000 && (uintptr_t)event < 0x100000 + EVENTS);
+    return (unsigned)((uintptr_t)event - 0x100000);
+}
+
 static CUresult enqueue(enum op op, CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream,
                         CUevent event)
 {
-    unsigned s = number(stream, op), i = fake.queued[s], e = (unsigned)(uintptr_t)event;
+    unsigned s = number(stream, op), i = fake.queued[s], e = event ? event_number(event) : 0;
     assert_true(i < OPS && e < EVENTS);
     if (fails() || (op == COPY && !s && fake.refuses) || (op == RECORD && s && fake.joins))
         return CUDA_ERROR_LAUNCH_FAILED;
@@ -207,7 +220,7 @@ static CUresult record(CUevent event, CUstream stream)
 static CUresult make_event(CUevent *event, unsigned flags)
 {
     assert_int_equal(flags, CU_EVENT_DISABLE_TIMING);
-    *event = (CUevent)(uintptr_t)++fake.events;
+    *event = event_of(++fake.events);
     return fails() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
@@ -220,8 +233,8 @@ static CUresult end_event(CUevent event)
 
 static CUresult query(CUevent event)
 {
-    unsigned e = (unsigned)(uintptr_t)event;
-    if (fails())
+    unsigned e = event_number(event);
+    if (fails() || fake.unknown)
         return CUDA_ERROR_LAUNCH_FAILED;
     return fake.passed[e] == fake.recorded[e] ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -238,6 +251,7 @@ static CUresult make_stream(CUstream *stream, unsigned flags)
 static CUresult synchronize(CUstream stream)
 {
     unsigned s = (unsigned)(uintptr_t)stream; /* Any context may be current. */
+    assert_true(s > 0 && s <= fake.streams);
     for (unsigned i = 0; i < 100000 && fake.done[s] < fake.queued[s]; i++)
         for (unsigned other = 0; other <= fake.streams; other++)
             step(other);
@@ -363,7 +377,7 @@ static void fake_pop(bool pushed)
 static CUevent fake_mark(CUstream stream, enum zc_flavour flavour)
 {
     (void)flavour;
-    CUevent event = (CUevent)(uintptr_t)++fake.events;
+    CUevent event = event_of(++fake.events);
     if (record(event, stream) != CUDA_SUCCESS)
         return NULL;
     fake.live++;
@@ -562,7 +576,8 @@ static int anew(void **state)
 
 static struct zc_copy copy_of(size_t bytes, bool in)
 {
-    struct zc_copy c = {.bytes = bytes, .async = true, .links = 1, .shape = ZC_SHAPE_LINE};
+    struct zc_copy c = {
+        .bytes = bytes, .async = true, .links = 1, .copies = 1, .shape = ZC_SHAPE_LINE};
     const struct zc_operand h = {.side = ZC_SIDE_HOST,
                                  .asked = ZC_KIND_PINNED,
                                  .real = ZC_KIND_PINNED,

@@ -139,6 +139,7 @@ static void *fake_get(size_t n)
 {
     if (has.short_of_memory && --has.short_of_memory == 0)
         return NULL;
+    assert_true(n > 0);
     has.live += n;
     return zc_arena_get(n);
 }
