@@ -357,7 +357,9 @@ static CUDA_MEMCPY3D random_box(bool flat)
                        .Depth = 1};
     p.dstPitch = p.dstXInBytes + p.WidthInBytes + up_to(40);
     p.srcPitch = p.srcXInBytes + p.WidthInBytes + up_to(40);
-    if (!flat && up_to(2)) {
+    if (p.Height == 1 && !p.dstY && up_to(1))
+        p.dstPitch = 0; /* Where there is one row it may be left out. */
+    else if (!flat && up_to(2)) {
         p.Depth = 1 + up_to(3);
         p.dstHeight = p.dstY + p.Height + up_to(2);
         p.srcHeight = p.srcY + p.Height + up_to(2);
