@@ -226,6 +226,7 @@ __attribute__((visibility("default"))) pid_t fork(void)
  * lock, or a fork, can't wait for other threads: its child is one that only the kernel knows of. */
 __attribute__((visibility("default"))) pid_t _Fork(void)
 {
+    zc_process_watch_forks();
     if (!forks.plain)
         return forks.fork();
     if (zc_lock_held())

@@ -142,3 +142,31 @@ ended_by() {
     run -0 "$program" freed_in_parent
     run -0 under_policy $'api = cudaHostAlloc\nplace = pinned' "$program" freed_in_parent
 }
+
+@test "a library that forks in its constructor, before libzc's, has its children" {
+    "${CC:-gcc}" -D_GNU_SOURCE -shared -fPIC -w -xc -o "$BATS_TEST_TMPDIR/libearly.so" - <<-'END'
+	#include <stdio.h>
+	#include <sys/wait.h>
+	#include <unistd.h>
+	extern pid_t _Fork(void) __attribute__((weak)); /* From glibc 2.34 on. */
+	static void child_of(pid_t (*how)(void))
+	{
+	    int status = -1;
+	    pid_t child = how();
+	    if (child == 0)
+	        _exit(3);
+	    printf("%d\n", waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1);
+	}
+	__attribute__((constructor)) static void early(void)
+	{
+	    child_of(_Fork ? _Fork : fork);
+	    child_of(fork);
+	    fflush(stdout);
+	}
+	END
+    echo 'int main(void) { return 0; }' |
+        "${CC:-gcc}" -Wl,--no-as-needed -xc -o "$BATS_TEST_TMPDIR/early" - -xnone \
+            "$BATS_TEST_TMPDIR/libearly.so"
+    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" "$BATS_TEST_TMPDIR/early"
+    [[ $output == $'3\n3' && -z $stderr ]]
+}

@@ -321,20 +321,26 @@ static int anew(void **state)
     return 0;
 }
 
-/* In a process of its own, because it is done once. */
-static void a_fork_before_libzc_is_loaded_is_made_and_watched_all_the_same(void **state)
+/* True if a fork by `how` is the first of a process, and gets there by the functions in `words`. */
+static bool first_fork(pid_t (*how)(void), const char *words)
 {
-    (void)state;
     int status = -1;
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0) {
-        forks.my_fork = NULL;
+        forks.my_fork = forks.plain = NULL;
         zc_life_state = ZC_LIFE_OFF;
-        _exit(my_fork() == 77 && strcmp(hook_told, "libc; fork") == 0 ? 3 : 4);
+        _exit(how() == 77 && strcmp(hook_told, words) == 0 ? 3 : 4);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 3);
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3;
+}
+
+static void a_fork_before_libzc_is_loaded_is_made_and_watched_all_the_same(void **state)
+{
+    (void)state;
+    assert_true(first_fork(my_fork, "libc; fork"));
+    assert_true(first_fork(my_plain_fork, "libc; before_fork; plain fork; after_fork"));
+    has.no_plain = true;
+    assert_true(first_fork(my_plain_fork, "libc; fork"));
 }
 
 static void loading_looks_for_little_and_watches_forks_once(void **state)
