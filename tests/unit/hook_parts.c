@@ -358,7 +358,7 @@ static CUDA_MEMCPY3D random_box(bool flat)
     p.dstPitch = p.dstXInBytes + p.WidthInBytes + up_to(40);
     p.srcPitch = p.srcXInBytes + p.WidthInBytes + up_to(40);
     if (p.Height == 1 && !p.dstY && up_to(1))
-        p.dstPitch = 0; /* Where there is one row it may be left out. */
+        p.dstPitch = 0; /* One row needs none. */
     else if (!flat && up_to(2)) {
         p.Depth = 1 + up_to(3);
         p.dstHeight = p.dstY + p.Height + up_to(2);
