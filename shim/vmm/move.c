@@ -371,7 +371,7 @@ static void end_copies(struct copies *c, CUcontext context)
     if ((c->out && zc_stream_drain(c->out, ZC_LEGACY) != CUDA_SUCCESS) ||
         (c->in && zc_stream_drain(c->in, ZC_LEGACY) != CUDA_SUCCESS))
         zc_stream_wait_context(context);
-    else if (c->whole)
+    else if (c->whole && c->in) /* One that only a mark is behind may be under way still. */
         zc_regret_moved(c->bytes, c->start);
     for (unsigned i = 0; i < PIECES && c->gone[i]; i++)
         zc_real.cuEventDestroy_v2(c->gone[i]);
