@@ -184,12 +184,15 @@ static bool is_missing(uintptr_t page)
     return mincore((void *)page, zc_page_end(1), &there) == 0 && !(there & 1);
 }
 
-/* Of LOOKS pages of a range, how many are so. */
+/* Of LOOKS pages of a range, how many are so: at multiples of the golden ratio, because programs
+ * use every second piece of a block, of some power of two of bytes. */
 static unsigned count_pages(uintptr_t base, size_t bytes, bool (*is_so)(uintptr_t page))
 {
     unsigned count = 0;
-    for (size_t i = 0; i < LOOKS; i++)
-        count += is_so(zc_page_start(base + bytes / LOOKS * i));
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        uint64_t at = (bytes >> 12) * (i * 0x9e3779b9u) >> 32 << 12;
+        count += is_so(zc_page_start(base + at));
+    }
     return count;
 }
 
@@ -351,15 +354,16 @@ static bool is_unused(uintptr_t page)
 static bool may_fill(struct zc_extent *e, uint64_t bytes)
 {
     size_t size = e->lead + e->slot[0].size, ahead = e->prefaulted, unused = 0;
+    unsigned missing = 0;
     if (e->use == ZC_EXTENT_BLOCK && !e->owner && size >= LARGE && bytes <= size - size / 8) {
         uintptr_t base = zc_extent_base(e);
-        unsigned missing = count_pages(base, size, is_missing);
+        missing = count_pages(base, size, is_missing);
         unsigned zeros = ahead ? count_pages(base, size, is_unused) - missing : 0;
         unused = size / LOOKS * zeros < ahead ? size / LOOKS * zeros : ahead;
-        unused += missing > LOOKS_MISSING ? size / LOOKS * missing : 0;
+        unused += size / LOOKS * missing;
     }
     zc_hostheap_needed(e);
-    if (zc_heap_may_prefault(e, unused) == unused)
+    if (zc_heap_may_prefault(e, unused) == unused || missing <= LOOKS_MISSING)
         return true;
     zc_hostheap_needed(e);
     zc_heap_may_prefault(e, ahead);

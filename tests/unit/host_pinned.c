@@ -361,6 +361,20 @@ static void what_blocks_do_not_use_is_bounded_until_they_are_freed(void **state)
     assert_int_equal(registered, 2);
 }
 
+/* As those whose other pieces are in pinned memory.  All pages at the 32 equal steps are used. */
+static void every_second_piece_of_a_block_is_half_of_it(void **state)
+{
+    const size_t size = 256 * MIB;
+    (void)state;
+    empty_the_pool();
+    char *p = host_get(size);
+    for (size_t i = 0; i < 64; i += 2)
+        memset(p + size / 64 * i, 1, size / 64);
+    assert_true(zc_pinned_use(extent_of(p), 20 * MIB));
+    assert_in_range(extent_of(p)->prefaulted, 100 * MIB, 156 * MIB);
+    zc_hostmem_put(p);
+}
+
 /* The program may have written zeros: then that counts, too.
  * What it has taken the right from without a call of libc is not read. */
 static void pages_that_came_ahead_are_unused_while_they_are_zero(void **state)
@@ -710,6 +724,7 @@ int main(void)
                                fresh),
         cmocka_unit_test_setup(a_part_that_is_refused_ends_the_others, fresh),
         cmocka_unit_test_setup(what_blocks_do_not_use_is_bounded_until_they_are_freed, fresh),
+        cmocka_unit_test_setup(every_second_piece_of_a_block_is_half_of_it, fresh),
         cmocka_unit_test_setup(pages_that_came_ahead_are_unused_while_they_are_zero, fresh),
         cmocka_unit_test_setup(pages_that_nobody_has_touched_come_in_before_they_are_registered,
                                fresh),
