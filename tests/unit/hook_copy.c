@@ -69,7 +69,7 @@ static void a_copy_is_planned_for_memory_of_libzcs_and_large_ones(void **state)
         struct zc_copy c = plain();
         struct zc_operand *b = i & 1 ? &c.dst : &c.src;
         struct zc_block *block = i & 1 ? &near_block : &far_block;
-        block->flags = i / 2 == 0 ? ZC_BLOCK_CONVERTED : i / 2 == 3 ? ZC_BLOCK_PARTS : 0;
+        block->flags = i / 2 == 0 ? ZC_BLOCK_CONVERTED : i / 2 == 3 ? ZC_BLOCK_ADOPTED : 0;
         b->extent = i / 2 == 1 ? &extent : NULL;
         b->in_margin = i / 2 == 2;
         assert_false(zc_copy_begin(&c));
@@ -322,7 +322,7 @@ static void small_copies_of_the_drivers_memory_are_only_counted(void **state)
     for (unsigned i = 0; i < 8; i++) {
         struct zc_block *b = i & 1 ? &near_block : &far_block;
         b->flags = i / 2 == 0   ? ZC_BLOCK_CONVERTED
-                   : i / 2 == 1 ? ZC_BLOCK_PARTS
+                   : i / 2 == 1 ? ZC_BLOCK_ADOPTED
                    : i / 2 == 2 ? ZC_BLOCK_HOST
                                 : 0;
         b->real = i / 2 == 3 ? ZC_KIND_PINNED : b->asked;

@@ -22,7 +22,7 @@
 static struct {
     /* The neighbours' answers. */
     struct zc_block *hosted, *found;
-    bool near, closing, begins, adopted, registers, tracks, hidden, pushed, untracks;
+    bool near, closing, begins, adopted, tracks, hidden, pushed, untracks;
     CUresult state, refusal, yields, allocated, freed, null_freed, unregistered;
     const struct zc_rule *rule;
     /* The driver's, and what it was given. */
@@ -34,7 +34,7 @@ static struct {
     /* Their calls. */
     struct zc_request request[2];
     const char *why;
-    unsigned tracked, begun, registered, ended, yielded, returned, frees, exits, reaped, pops;
+    unsigned tracked, begun, brought, ended, yielded, returned, frees, exits, reaped, pops;
     unsigned retracked, adoptions, allocations;
     size_t returned_bytes;
 } has;
@@ -82,18 +82,15 @@ static bool fake_adopted(const void *p, unsigned *flags)
     return has.adopted;
 }
 
-static bool fake_register(const struct zc_rule *rule, int device, void *p, size_t bytes,
-                          unsigned flags)
+static void fake_bring_in(const struct zc_rule *rule, void *p, size_t bytes)
 {
-    assert_true(rule == has.rule && device == 2 && p == P && bytes == BYTES);
-    (void)flags;
-    has.registered++;
-    return has.registers;
+    assert_true(rule == has.rule && p == P && bytes == BYTES);
+    has.brought++;
 }
 
-static CUresult fake_end(void *p, size_t bytes)
+static CUresult fake_end(void *p)
 {
-    assert_true(p == P && bytes == BYTES);
+    assert_ptr_equal(p, P);
     has.ended++;
     return has.unregistered;
 }
@@ -177,7 +174,7 @@ static CUresult fake_state(void)
 #define zc_placed_near(p) (has.near)
 #define zc_block_find fake_find
 #define zc_place_adopted fake_adopted
-#define zc_place_register fake_register
+#define zc_place_bring_in fake_bring_in
 #define zc_place_unregister fake_end
 #define zc_place_bare(kind) ZC_PLACE_PINNED
 #define zc_hostmem_yield fake_yield
@@ -260,7 +257,7 @@ static int anew(void **state)
     zc_real.cuMemFree_v2 = free_null;
     zc_life_state = ZC_LIFE_ON;
     zc_captures = 0;
-    has.begins = has.tracks = has.registers = true;
+    has.begins = has.tracks = true;
     has.refusal = CUDA_ERROR_INVALID_CONTEXT;
     block = (struct zc_block){
         .base = (CUdeviceptr)P, .size = BYTES, .backing = &backing, .context = CONTEXT};
@@ -302,11 +299,11 @@ static void requests_that_may_succeed_are_libzcs_and_others_the_drivers(void **s
 
 static CUresult registered(unsigned flags)
 {
-    has.calls = has.tracked = has.registered = has.returned = has.ended = 0;
+    has.calls = has.tracked = has.brought = has.returned = has.ended = 0;
     return zc_do_cuMemHostRegister(real_register, &entry, P, BYTES, flags);
 }
 
-static void a_registration_is_the_drivers_unless_a_rule_has_it_in_parts(void **state)
+static void a_registration_is_the_drivers_and_a_rule_brings_its_pages_in(void **state)
 {
     (void)state;
     assert_int_equal(registered(CU_MEMHOSTREGISTER_READ_ONLY), CUDA_SUCCESS);
@@ -316,21 +313,18 @@ static void a_registration_is_the_drivers_unless_a_rule_has_it_in_parts(void **s
     assert_int_equal(has.request[0].flags, ZC_BLOCK_FOREIGN | ZC_BLOCK_READ_ONLY);
     assert_int_equal(registered(0), CUDA_SUCCESS);
     assert_int_equal(has.request[0].flags, ZC_BLOCK_FOREIGN);
+    assert_int_equal(has.brought, 0);
     has.rule = &rule;
     assert_int_equal(registered(0), CUDA_SUCCESS);
-    assert_true(has.calls == 0 && has.registered == 1 && has.tracked == 1 && !has.why);
-    assert_int_equal(has.request[0].flags, ZC_BLOCK_FOREIGN | ZC_BLOCK_PARTS);
+    assert_true(has.calls == 1 && has.brought == 1 && has.tracked == 1 && !has.why);
+    assert_int_equal(has.request[0].flags, ZC_BLOCK_FOREIGN);
     rule.place.item[0] = ZC_PLACE_MAPPED;
     assert_int_equal(registered(0), CUDA_SUCCESS);
     assert_string_equal(has.why, "the pages are the program's own");
-    has.registers = false;
-    assert_int_equal(registered(0), CUDA_SUCCESS);
-    assert_true(has.calls == 1 && has.tracked == 1);
-    assert_int_equal(has.request[0].flags, ZC_BLOCK_FOREIGN);
 }
 
-/* Each alone: flags that parts can't have, a capture, an error, memory that is registered. */
-static void parts_are_not_tried_where_the_driver_may_refuse_them(void **state)
+/* Each alone: flags that few drivers take, a capture, an error, memory that is registered. */
+static void no_pages_come_in_where_the_driver_may_refuse_them(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 9; i++) {
@@ -354,9 +348,8 @@ static void parts_are_not_tried_where_the_driver_may_refuse_them(void **state)
                          : i == 7 ? CU_MEMHOSTREGISTER_READ_ONLY
                                   : 0;
         assert_int_equal(registered(flags), CUDA_SUCCESS);
-        bool parts = i == 5 || i == 6 || i == 8;
-        assert_int_equal(has.registered, parts);
-        assert_int_equal(has.calls, !parts);
+        assert_int_equal(has.brought, i == 5 || i == 6 || i == 8);
+        assert_int_equal(has.calls, 1);
         assert_int_equal(has.tracked, 1);
     }
     zc_captures = 0;
@@ -367,9 +360,9 @@ static void a_registration_of_libzcs_becomes_the_programs(void **state)
     (void)state;
     has.adopted = true;
     assert_int_equal(registered(0), CUDA_SUCCESS);
-    assert_true(has.calls == 0 && has.registered == 0 && has.tracked == 1);
+    assert_true(has.calls == 0 && has.brought == 0 && has.tracked == 1);
     assert_int_equal(has.request[0].flags,
-                     ZC_BLOCK_FOREIGN | ZC_BLOCK_PARTS | ZC_BLOCK_CAME_PINNED);
+                     ZC_BLOCK_FOREIGN | ZC_BLOCK_ADOPTED | ZC_BLOCK_CAME_PINNED);
     has.state = CUDA_ERROR_ILLEGAL_ADDRESS;
     has.real = CUDA_ERROR_ILLEGAL_ADDRESS;
     assert_int_equal(registered(0), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -429,7 +422,7 @@ static void pinned_and_device_memory_is_not_registered(void **state)
     has.hosted = &block;
     has.near = true;
     assert_int_equal(registered(0), CUDA_ERROR_INVALID_VALUE);
-    block.flags = ZC_BLOCK_PARTS;
+    block.flags = ZC_BLOCK_ADOPTED;
     assert_int_equal(registered(0), CUDA_SUCCESS); /* The driver's answer. */
     assert_int_equal(has.calls, 1);
 }
@@ -461,10 +454,10 @@ static void an_end_of_a_registration_gives_pages_back(void **state)
     assert_true(has.given == (void *)zc_pinned_pageable && has.returned == 0);
 }
 
-static void the_end_of_a_registration_in_parts_is_that_of_all(void **state)
+static void the_end_of_an_adopted_registration_is_libzcs(void **state)
 {
     (void)state;
-    block.flags = ZC_BLOCK_PARTS;
+    block.flags = ZC_BLOCK_ADOPTED;
     has.hosted = &block;
     has.near = has.hidden = has.untracks = true;
     assert_int_equal(unregistered(), CUDA_SUCCESS);
@@ -590,14 +583,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(requests_that_may_succeed_are_libzcs_and_others_the_drivers),
-        TEST(a_registration_is_the_drivers_unless_a_rule_has_it_in_parts),
-        TEST(parts_are_not_tried_where_the_driver_may_refuse_them),
+        TEST(a_registration_is_the_drivers_and_a_rule_brings_its_pages_in),
+        TEST(no_pages_come_in_where_the_driver_may_refuse_them),
         TEST(a_registration_of_libzcs_becomes_the_programs),
         TEST(a_registration_that_fails_gives_the_pages_back),
         TEST(null_and_nothing_are_registered_by_the_driver),
         TEST(pinned_and_device_memory_is_not_registered),
         TEST(an_end_of_a_registration_gives_pages_back),
-        TEST(the_end_of_a_registration_in_parts_is_that_of_all),
+        TEST(the_end_of_an_adopted_registration_is_libzcs),
         TEST(a_block_of_libzcs_is_freed_once_the_driver_would),
         TEST(a_block_of_the_drivers_is_freed_by_it),
         TEST(a_block_of_libzcs_has_its_own_address_on_the_device),
