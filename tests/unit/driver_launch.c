@@ -460,6 +460,231 @@ static void words_of_a_launch_are_read_from_a_buffer_in_either_order(void **stat
     }
 }
 
+static size_t sizes[70]; /* Of a function's arguments; 0: there are no more. */
+
+static CUresult CUDAAPI sized(CUfunction f, size_t index, size_t *offset, size_t *bytes)
+{
+    (void)f, (void)offset;
+    *bytes = sizes[index];
+    return sizes[index] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* A kernel's arguments have 4096 bytes at most, and 64 of them are looked at. */
+static void arguments_are_looked_at_as_far_as_kernels_have_them(void **state)
+{
+    static const struct {
+        size_t first, others;
+        unsigned count;
+        bool known;
+    } rows[] = {{4096, 0, 1, true},    {4104, 0, 1, false}, {4088, 8, 2, true}, {4088, 8, 3, false},
+                {2048, 2048, 2, true}, {8, 8, 64, true},    {8, 8, 65, false}};
+    static uint64_t words[600];
+    void *arguments[70];
+    (void)state;
+    zc_real.cuFuncGetParamInfo = sized;
+    zc_real.cuKernelGetParamInfo = no_kernel;
+    for (unsigned i = 0; i < 600; i++)
+        words[i] = 1;
+    for (unsigned i = 0; i < 70; i++)
+        arguments[i] = words;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct zc_launch launch = {.function = (CUfunction)1, .arguments = arguments};
+        uint64_t sum = 0;
+        memset(sizes, 0, sizeof(sizes));
+        for (unsigned j = 0; j < rows[i].count; j++)
+            sizes[j] = j ? rows[i].others : rows[i].first;
+        zc_launch_forget();
+        assert_int_equal(zc_launch_words(&launch, add_up, &sum), rows[i].known);
+        if (rows[i].known)
+            assert_int_equal(sum, (rows[i].first + (rows[i].count - 1) * rows[i].others) / 8);
+        launch.arguments = NULL; /* There are some, and nobody says where. */
+        assert_false(zc_launch_words(&launch, add_up, &sum));
+    }
+}
+
+static void the_driver_reads_the_arguments_before_the_buffer(void **state)
+{
+    static uint64_t words[512];
+    uint64_t word = 7, sum = 0;
+    size_t bytes = sizeof(words);
+    void *arguments[] = {&word};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, words, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    struct zc_launch launch = {.function = (CUfunction)1, .arguments = arguments, .extra = extra};
+    (void)state;
+    zc_launch_forget();
+    memset(sizes, 0, sizeof(sizes));
+    sizes[0] = 8;
+    zc_real.cuFuncGetParamInfo = sized;
+    words[511] = 5;
+    assert_true(zc_launch_words(&launch, add_up, &sum));
+    assert_int_equal(sum, 7);
+    launch.arguments = NULL;
+    assert_true(zc_launch_words(&launch, add_up, &sum));
+    assert_int_equal(sum, 12);
+}
+
+/* Another function may have the handle next. */
+static void of_no_function_the_number_is_kept_when_code_goes(void **state)
+{
+    uint64_t word = 7, sum = 0;
+    void *arguments[] = {&word};
+    (void)state;
+    zc_real.cuFuncGetParamInfo = one_word;
+    zc_real.cuKernelGetParamInfo = no_kernel;
+    arguments_end = CUDA_ERROR_INVALID_VALUE;
+    for (uintptr_t f = 1; f <= 4096; f++) {
+        struct zc_launch launch = {.function = (CUfunction)(16 * f), .arguments = arguments};
+        behind = 0;
+        zc_launch_words(&launch, add_up, &sum);
+        if (f % 2)
+            zc_launch_forget();
+        else
+            zc_launch_reset();
+        zc_launch_words(&launch, add_up, &sum);
+        assert_int_equal(behind, 2);
+    }
+}
+
+static void when_first(const struct zc_launch *launch)
+{
+    assert_true(launch->fn == ZC_FN_cuGraphLaunch || launch->fn == ZC_FN_cuLaunchKernel);
+    note('1');
+}
+
+static void when_second(const struct zc_launch *launch)
+{
+    (void)launch;
+    note('2');
+}
+
+static CUresult asks_for_both(const struct zc_launch *launch)
+{
+    (void)launch;
+    zc_launch_when_done(when_first);
+    zc_launch_when_done(when_first);
+    note('a');
+    return CUDA_SUCCESS;
+}
+
+static CUresult asks_for_second(const struct zc_launch *launch)
+{
+    (void)launch;
+    zc_launch_when_done(when_second);
+    note(zc_launch_again() ? 'B' : 'b');
+    return answer;
+}
+
+static CUresult CUDAAPI graph_between(CUgraphExec exec, CUstream stream)
+{
+    (void)exec, (void)stream;
+    assert_false(zc_launch_again());
+    note('-');
+    return CUDA_SUCCESS;
+}
+
+/* Parties are called again behind the driver, each once, also where nothing was launched. */
+static void a_party_is_told_when_the_driver_has_answered(void **state)
+{
+    (void)state;
+    zc_real.cuGraphLaunch = graph_between;
+    zc_launch_call(ZC_LAUNCH_PREFETCH, asks_for_both);
+    zc_launch_call(ZC_LAUNCH_DIAGNOSE, asks_for_second);
+    assert_int_equal(cuGraphLaunch(NULL, STREAM), CUDA_SUCCESS);
+    assert_string_equal(order, "ab-12");
+    answer = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_int_equal(cuGraphLaunch(NULL, STREAM), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_string_equal(order, "ab-12ab12");
+    for (unsigned i = 0; i < 2; i++) {
+        memset(letters, 0, sizeof(letters));
+        answer = i ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+        kernel(cuLaunchKernel);
+        assert_string_equal(order, "ab12");
+        assert_int_equal(forwarded, 1);
+    }
+    zc_launch_reset();
+    zc_launch_call(ZC_LAUNCH_MOVE, move);
+    memset(letters, 0, sizeof(letters));
+    assert_int_equal(cuGraphLaunch(NULL, STREAM), CUDA_SUCCESS);
+    assert_string_equal(order, "m-"); /* Nobody asked. */
+    zc_real.cuGraphLaunch = driver_graph;
+}
+
+static CUresult ready_at_once(const void *unused)
+{
+    (void)unused;
+    note(zc_launch_again() ? 'R' : 'r');
+    return CUDA_SUCCESS;
+}
+
+static CUresult ready_after_a_look(const void *unused)
+{
+    if (!zc_launch_again())
+        zc_launch_drain_briefly();
+    return ready_at_once(unused);
+}
+
+static void *others_launch(void *in)
+{
+    sem_t **both = in;
+    assert_int_equal(zc_launch_enter(ready_at_once, NULL), CUDA_SUCCESS);
+    sem_post(both[0]);
+    sem_wait(both[1]);
+    zc_launch_leave();
+    return NULL;
+}
+
+static void *others_look(void *out)
+{
+    *(bool *)out = zc_launch_drain_briefly();
+    return NULL;
+}
+
+static bool nothing_for_others(void)
+{
+    pthread_t looking;
+    bool none = false;
+    assert_int_equal(pthread_create(&looking, NULL, others_look, &none), 0);
+    pthread_join(looking, NULL);
+    return none;
+}
+
+static void a_thread_does_not_wait_for_its_own_launch(void **state)
+{
+    sem_t inside, resume, *both[] = {&inside, &resume};
+    pthread_t launching;
+    (void)state;
+    sem_init(&inside, 0, 0);
+    sem_init(&resume, 0, 0);
+    assert_int_equal(zc_launch_enter(ready_after_a_look, NULL), CUDA_SUCCESS);
+    assert_string_equal(order, "rR"); /* Others looked meanwhile. */
+    zc_launch_drain();
+    assert_true(zc_launch_drain_briefly());
+    assert_false(nothing_for_others());
+    zc_launch_leave();
+    assert_true(nothing_for_others());
+    assert_int_equal(pthread_create(&launching, NULL, others_launch, both), 0);
+    sem_wait(&inside);
+    assert_false(zc_launch_drain_briefly());
+    sem_post(&resume);
+    pthread_join(launching, NULL);
+    assert_true(zc_launch_drain_briefly());
+}
+
+static void after_a_reset_nothing_is_under_way_and_nobody_is_called(void **state)
+{
+    (void)state;
+    zc_launch_call(ZC_LAUNCH_GROW, grow);
+    assert_int_equal(zc_launch_enter(ready_at_once, NULL), CUDA_SUCCESS);
+    zc_launch_reset();
+    assert_true(zc_launch_drain_briefly() && nothing_for_others());
+    assert_int_equal(zc_launch_watch, 0);
+    zc_launch_call(ZC_LAUNCH_MOVE, move);
+    memset(letters, 0, sizeof(letters));
+    kernel(cuLaunchKernel);
+    assert_string_equal(order, "m");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +701,12 @@ int main(void)
         cmocka_unit_test(how_many_arguments_a_function_has_is_asked_once_until_code_goes),
         cmocka_unit_test(an_error_says_nothing_of_how_many_arguments_there_are),
         cmocka_unit_test(words_of_a_launch_are_read_from_a_buffer_in_either_order),
+        cmocka_unit_test(arguments_are_looked_at_as_far_as_kernels_have_them),
+        cmocka_unit_test(the_driver_reads_the_arguments_before_the_buffer),
+        cmocka_unit_test(of_no_function_the_number_is_kept_when_code_goes),
+        cmocka_unit_test_setup(a_party_is_told_when_the_driver_has_answered, fresh),
+        cmocka_unit_test_setup(a_thread_does_not_wait_for_its_own_launch, fresh),
+        cmocka_unit_test_setup(after_a_reset_nothing_is_under_way_and_nobody_is_called, fresh),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);
