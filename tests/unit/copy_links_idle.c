@@ -51,6 +51,16 @@ static void no_more_links_are_taken_than_the_policy_says(void **state)
     }
 }
 
+static void of_many_devices_the_first_sixteen_are_looked_at(void **state)
+{
+    (void)state;
+    policy->links = ZC_LINKS_MAX;
+    fake.devices = ZC_LINKS_MAX + 4;
+    fake.mode = 1;
+    assert_false(alone(64 * MIB));
+    assert_int_equal(fake.mode_asked, ZC_LINKS_MAX - 1);
+}
+
 /* 8 GiB for the first, 16 for the next. */
 static void an_idle_peer_is_used_once_copies_have_paid_for_it(void **state)
 {
@@ -263,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_peer_that_can_not_help_is_said_once),
         TEST(no_more_links_are_taken_than_the_policy_says),
+        TEST(of_many_devices_the_first_sixteen_are_looked_at),
         TEST(an_idle_peer_is_used_once_copies_have_paid_for_it),
         TEST(a_peer_that_the_program_uses_is_no_idle_one),
         TEST(a_peer_that_another_process_uses_is_given_back),

@@ -57,7 +57,7 @@ static struct {
     unsigned lost;         /* The stream whose wait fails; 0: none. */
     bool joins;            /* No event can be put behind what a link does. */
     CUresult enabled;      /* Of a request for peer access. */
-    unsigned asked, enables, contexts, destroyed, created;
+    unsigned mode_asked, asked, enables, contexts, destroyed, created;
     size_t used, allocated;
     int active;
     unsigned long long now;
@@ -448,6 +448,7 @@ static CUresult fake_wait(const struct zc_copy *c)
 static bool fake_has(int of, CUdevice_attribute attribute)
 {
     assert_true(of != fake.own && attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
+    fake.mode_asked++;
     return fake.mode;
 }
 
