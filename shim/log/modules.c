@@ -81,7 +81,6 @@ static int match_module(struct dl_phdr_info *info, size_t bytes, void *arg)
     search->found++;
     search->path[0] = 0;
     strncat(search->path, info->dlpi_name, sizeof(search->path) - 1);
-    search->id_bytes = 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 
