@@ -19,13 +19,12 @@
 /* A list of terminated arguments, proc(5). */
 static void argv_field(struct zc_line *line)
 {
-    char buf[ZC_LINE_MAX];
+    char buf[ZC_LINE_MAX]; /* More does not fit in the line, either. */
     size_t n = zc_file_text("/proc/self/cmdline", buf, sizeof(buf));
     zc_line_open(line, "argv", '[');
     for (size_t at = 0; at < n; at += strlen(buf + at) + 1)
         zc_line_str(line, NULL, buf + at);
     zc_line_close(line, ']');
-    line->cut |= n == sizeof(buf) - 1;
 }
 
 static void number_or_null(struct zc_line *line, const char *name, int64_t v, bool known)
