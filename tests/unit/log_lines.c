@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 
+#include "base/arena.h"
 #include "base/job.h"
 #include "base/path.h"
 #include "ledger/block.h"
@@ -433,6 +434,125 @@ static void nested_fields_that_do_not_fit_leave_valid_json(void **state)
     }
 }
 
+static void a_move_tells_where_to_and_why(void **state)
+{
+    (void)state;
+    memset(&zc_log_moves, 0, sizeof(zc_log_moves));
+    zc_log_move(&block, true, "a larger one came", 0, 0, false);
+    zc_log_move(&block, false, "kernels use it", 0, 0, true);
+    assert_holds(log_text(2), "\"block\":9,\"to\":\"host\",\"bytes\":4096,\"blocked_ns\":0,"
+                              "\"waited_ns\":0,\"hidden\":false,\"why\":\"a larger one came\"}\n");
+    assert_holds(log_text(2), "\"to\":\"device\",\"bytes\":4096,\"blocked_ns\":0,"
+                              "\"waited_ns\":0,\"hidden\":true,\"why\":\"kernels use it\"}\n");
+    zc_log_move(&block, false, NULL, 3, 50, false);
+    zc_log_move(&block, false, NULL, 4, 60, true);
+    assert_int_equal(zc_log_moves.to_host, 4096);
+    assert_int_equal(zc_log_moves.to_device, 3 * 4096);
+    assert_int_equal(zc_log_moves.hidden, 2 * 4096);
+    assert_int_equal(zc_log_moves.blocked, 7);
+    assert_int_equal(zc_log_moves.waited, 110);
+    memset(&zc_log_moves, 0, sizeof(zc_log_moves));
+}
+
+static void of_requests_without_room_the_largest_are_kept(void **state)
+{
+    (void)state;
+    memset(&zc_log_unmet, 0, sizeof(zc_log_unmet));
+    zc_log_count_unmet(100, 70);
+    zc_log_count_unmet(80, 90); /* In pieces. */
+    assert_int_equal(zc_log_unmet.lacking_bytes, 30);
+    zc_log_count_unmet(60, 20);
+    assert_int_equal(zc_log_unmet.requests, 3);
+    assert_int_equal(zc_log_unmet.largest_bytes, 100);
+    assert_int_equal(zc_log_unmet.lacking_bytes, 40);
+    memset(&zc_log_unmet, 0, sizeof(zc_log_unmet));
+}
+
+static void a_block_in_host_memory_says_so(void **state)
+{
+    struct zc_block spilled = block;
+    (void)state;
+    zc_log_alloc(&spilled, &no_rule);
+    assert_holds(log_text(1), "\"block\":9,\"site\":\"00000000\",\"api\":");
+    assert_null(strstr(log_text(1), "spilled"));
+    spilled.flags |= ZC_BLOCK_SPILLED;
+    zc_log_alloc(&spilled, &no_rule);
+    assert_holds(log_text(2), "\"device\":1,\"spilled_bytes\":4096,\"asked_kind\"");
+}
+
+static void a_pair_tells_both_blocks_and_what_lies_behind_them(void **state)
+{
+    const struct zc_pair_counts counts = {
+        .elided_copies = 3, .elided_bytes = 40, .copied_bytes = 5};
+    struct zc_pair_names names = {.device_block = 9,
+                                  .host_block = 8,
+                                  .device_site = 0xab,
+                                  .host_site = 0xcd,
+                                  .bytes = 64,
+                                  .one = true};
+    (void)state;
+    zc_log_pair(&names, &counts);
+    assert_holds(log_text(1), "\"device_block\":9,\"host_block\":8,\"device_site\":\"000000ab\","
+                              "\"host_site\":\"000000cd\",\"why\":null,\"size_bytes\":64,"
+                              "\"backing\":\"one\",\"elided_copies\":3,\"elided_bytes\":40,"
+                              "\"copied_bytes\":5}\n");
+    names.one = false;
+    names.why = "no room";
+    zc_log_pair(&names, &counts);
+    assert_holds(log_text(2), "\"why\":\"no room\",\"size_bytes\":64,\"backing\":\"own\",");
+}
+
+static void a_transfer_names_its_links_and_the_line_that_asked_for_it(void **state)
+{
+    const struct zc_frame frame = {.module = "app", .offset = 5};
+    struct zc_transfer t = {.outcome = ZC_MOVED, .links = 1};
+    const struct zc_log_call call = {.function = "cuMemcpy"};
+    char wanted[64];
+    (void)state;
+    zc_log_transfer(&t, &call);
+    assert_null(strstr(log_text(1), "\"links\""));
+    assert_holds(log_text(1), "\"call_site\":null,");
+    t.links = 2;
+    t.call = (uint16_t)zc_site_intern(&frame, 1, NULL);
+    assert_int_equal(t.call, 1);
+    zc_log_transfer(&t, &call);
+    zc_log_transfer(&t, &call); /* Its site has been told. */
+    snprintf(wanted, sizeof(wanted), "\"call_site\":\"%08x\",", zc_site_id(t.call));
+    assert_holds(log_text(5), wanted);
+    assert_holds(log_text(5), "\"links\":2,");
+    assert_holds(log_text(5), "\"frames\":[\"app+0x5\"]}\n");
+}
+
+static void a_site_tells_the_functions_of_its_interpreter(void **state)
+{
+    const struct zc_frame frame = {.module = "python", .offset = 5};
+    struct zc_python_path *path = zc_arena_get(sizeof(*path));
+    char wanted[300];
+    (void)state;
+    *path = (struct zc_python_path){.before = 1, .n = 2};
+    path->frame[0] = (struct zc_python_frame){7, "load", "/a.py"};
+    path->frame[1] = (struct zc_python_frame){0, "main", "/b.py"};
+    path->frame[2] = (struct zc_python_frame){1, "left over", "/c.py"};
+    uint32_t site = zc_site_intern(&frame, 1, path);
+    zc_log_site(site);
+    snprintf(wanted, sizeof(wanted),
+             "\"frames\":[\"python+0x5\"],\"native\":\"%08x\",\"before_python\":1,"
+             "\"python\":[{\"function\":\"load\",\"file\":\"/a.py\",\"line\":7},"
+             "{\"function\":\"main\",\"file\":\"/b.py\",\"line\":null}]}\n",
+             zc_site_native(site));
+    assert_holds(log_text(2), wanted);
+}
+
+static void a_message_is_told_to_be_in_the_log_where_there_is_one(void **state)
+{
+    (void)state;
+    assert_true(zc_log_warn(ZC_WARN, "code", "text"));
+    log_text(1);
+    zc_log_reset();
+    assert_false(zc_log_warn(ZC_WARN, "code", "text"));
+    log_text(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +577,13 @@ int main(void)
         LOG_TEST(levels_leave_lines_out),
         LOG_TEST(a_line_that_is_too_long_is_cut_and_says_so),
         LOG_TEST(nested_fields_that_do_not_fit_leave_valid_json),
+        LOG_TEST(a_move_tells_where_to_and_why),
+        LOG_TEST(of_requests_without_room_the_largest_are_kept),
+        LOG_TEST(a_block_in_host_memory_says_so),
+        LOG_TEST(a_pair_tells_both_blocks_and_what_lies_behind_them),
+        LOG_TEST(a_transfer_names_its_links_and_the_line_that_asked_for_it),
+        LOG_TEST(a_site_tells_the_functions_of_its_interpreter),
+        LOG_TEST(a_message_is_told_to_be_in_the_log_where_there_is_one),
     };
 
     return RUN_TESTS(tests);
