@@ -32,7 +32,7 @@ static uint32_t list_pop(void)
     return index;
 }
 
-static struct zc_cell *cell_get(uint32_t site, uint32_t id, enum zc_dir dir, uint32_t writer)
+static struct zc_cell *cell_get(uint32_t site, uint32_t id, enum zc_dir dir)
 {
     uint32_t index = list_pop();
     struct zc_cell *cell =
@@ -41,7 +41,6 @@ static struct zc_cell *cell_get(uint32_t site, uint32_t id, enum zc_dir dir, uin
         return NULL;
     __atomic_store_n(&cell->site, (uint16_t)site, __ATOMIC_RELAXED);
     __atomic_store_n(&cell->dir, (uint8_t)dir, __ATOMIC_RELAXED);
-    __atomic_store_n(&cell->writer, (uint8_t)writer, __ATOMIC_RELAXED);
     /* Stored last: readers of the file take a cell with a block for one in use. */
     __atomic_store_n(&cell->block, id, __ATOMIC_RELEASE);
     return cell;
@@ -78,7 +77,7 @@ static struct zc_cell *cell_of(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t s
     for (size_t i = 0; i < ZC_BLOCK_CELLS; i++) {
         cell = __atomic_load_n(&cells[i], __ATOMIC_ACQUIRE);
         if (cell == NULL) {
-            if (taken == NULL && (taken = cell_get(site, id, dir, writer)) == NULL)
+            if (taken == NULL && (taken = cell_get(site, id, dir)) == NULL)
                 return NULL;
             __atomic_store_n(&taken->writer, (uint8_t)writer, __ATOMIC_RELAXED);
             if (__atomic_compare_exchange_n(&cells[i], &cell, taken, false, __ATOMIC_ACQ_REL,
