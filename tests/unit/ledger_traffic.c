@@ -171,6 +171,7 @@ static void test_cells_beyond_the_file(void **state)
         for (uint64_t i = 0; i < BLOCKS; i++) {
             block[i] = ledger_add((i + 1) * 64, 64);
             record(block[i], NULL, ZC_DIR_MEMSET, ZC_MOVED, 7);
+            assert_ptr_not_equal(block[i]->cell[0], file + ZC_COUNTERS_CELLS);
             outside += block[i]->cell[0] < file || block[i]->cell[0] >= file + ZC_COUNTERS_CELLS;
         }
         for (uint64_t i = 0; i < BLOCKS; i++)
@@ -182,6 +183,70 @@ static void test_cells_beyond_the_file(void **state)
     assert_int_equal(zc_site_get(0)->total[ZC_DIR_MEMSET].by[ZC_MOVED].calls, 2 * BLOCKS);
     for (unsigned i = 0; i < ZC_COUNTERS_CELLS; i++)
         assert_int_equal(file[i].block, 0);
+}
+
+static void has(const struct zc_cell *cell, enum zc_dir dir, uint64_t calls)
+{
+    assert_non_null(cell);
+    assert_true(cell->dir == dir && cell->site == 3 && cell->block == 9);
+    assert_int_equal(cell->by[ZC_MOVED].calls, calls);
+    assert_int_equal(cell->by[ZC_MOVED].bytes, 8 * calls);
+    assert_int_equal(cell->ticks, 5 * calls);
+}
+
+/* The first thread of a direction has a cell of its own, all others share a second one; and cells
+ * that were given back begin anew. */
+static void test_threads_of_a_direction(void **state)
+{
+    static const uint32_t slots[] = {1, 2, 5, 0, 1};
+    const struct zc_transfer t = upload(NULL, 8);
+    const struct zc_cell *total = zc_counters()->site[3].total;
+
+    (void)state;
+    for (unsigned round = 1; round <= 2; round++) {
+        struct zc_cell *cells[ZC_BLOCK_CELLS + 1] = {NULL}, sum[ZC_DIR_COUNT] = {{0}};
+        struct zc_cell beyond = {.dir = ZC_DIR_DTOD, .by = {[ZC_MOVED] = {1, 1}}};
+
+        for (unsigned i = 0; i < 5; i++)
+            zc_cell_count(cells, 3, 9, ZC_DIR_HTOD, &t, slots[i]);
+        has(cells[0], ZC_DIR_HTOD, 2);
+        has(cells[1], ZC_DIR_HTOD, 3);
+        assert_true(cells[0]->writer == 1 && cells[1]->writer == 0 && !cells[2]);
+        zc_cell_count(cells, 3, 9, ZC_DIR_DTOH, &t, 0); /* Of threads without a slot. */
+        zc_cell_count(cells, 3, 9, ZC_DIR_DTOH, &t, 2);
+        has(cells[2], ZC_DIR_DTOH, 2);
+        assert_true(cells[2]->writer == 0 && !cells[3]);
+        cells[ZC_BLOCK_CELLS] = &beyond;
+        zc_cell_sum_all(sum, cells);
+        assert_int_equal(sum[ZC_DIR_HTOD].by[ZC_MOVED].calls, 5);
+        assert_int_equal(sum[ZC_DIR_HTOD].ticks, 25);
+        assert_int_equal(sum[ZC_DIR_DTOH].by[ZC_MOVED].bytes, 16);
+        assert_int_equal(sum[ZC_DIR_DTOD].by[ZC_MOVED].calls, 0);
+        cells[3] = cells[2]; /* As if all four were used. */
+        cells[2] = cells[1];
+        cells[1] = cells[0];
+        zc_cell_count(cells, 3, 9, ZC_DIR_ATOH, &t, 2);
+        assert_int_equal(total[ZC_DIR_ATOH].ticks, 5 * round);
+        cells[1] = cells[2];
+        cells[2] = cells[3];
+        cells[3] = NULL;
+        zc_cell_fold_all(cells, 3);
+        assert_true(!cells[0] && !cells[1] && !cells[2]);
+        assert_int_equal(total[ZC_DIR_HTOD].by[ZC_MOVED].calls, 5 * round);
+        assert_int_equal(total[ZC_DIR_DTOH].ticks, 10 * round);
+    }
+}
+
+static void test_calls(void **state)
+{
+    struct zc_transfer t = upload(NULL, 8);
+
+    (void)state;
+    t.call = 2;
+    zc_cell_count_call(&t);
+    zc_cell_count_call(&t);
+    assert_int_equal(zc_counters()->call[2][ZC_DIR_HTOD].by[ZC_MOVED].calls, 2);
+    assert_int_equal(zc_counters()->call[2][ZC_DIR_HTOD].by[ZC_MOVED].bytes, 16);
 }
 
 static void *record_many(void *arg)
@@ -265,6 +330,9 @@ int main(void)
         TEST("a fifth direction of a block is counted at its site", test_fifth_direction),
         TEST("cells beyond the file's are counted too and freed ones are used again",
              test_cells_beyond_the_file),
+        TEST("two cells of a direction are for one thread and for the rest",
+             test_threads_of_a_direction),
+        TEST("calls are counted by their sites", test_calls),
         TEST("no transfer of forty threads is lost", test_threads),
         TEST("no transfer recorded in a signal handler is lost", test_signals),
     };
