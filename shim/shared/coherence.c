@@ -40,7 +40,6 @@ static void copy_left(struct work *w)
         return;
     zc_workers_copy(w->in ? d : h, w->in ? h : d, bytes);
     w->copied += bytes;
-    w->from = w->to;
 }
 
 /* Pages in between that both sides show become no others by a copy to the device; one to the host
