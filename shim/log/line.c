@@ -153,19 +153,20 @@ void zc_line_str(struct zc_line *line, const char *name, const char *s)
     close_with(line, "\"");
 }
 
-void zc_line_open(struct zc_line *line, const char *name, char bracket)
+struct zc_nested zc_line_open(struct zc_line *line, const char *name, char bracket)
 {
     FIELD(line, name, zc_text_raw(&line->text, &bracket, 1));
-    if (line->cut)
-        line->skipped++;
+    line->skipped += line->cut;
+    return (struct zc_nested){line, bracket};
 }
 
-void zc_line_close(struct zc_line *line, char bracket)
+/* In ASCII a bracket's end is the next but one. */
+void zc_line_close(const struct zc_nested *nested)
 {
-    if (line->skipped > 0)
-        line->skipped--;
+    if (nested->line->skipped > 0)
+        nested->line->skipped--;
     else
-        close_with(line, (const char[]){bracket, 0});
+        close_with(nested->line, (const char[]){(char)(nested->bracket + 2), 0});
 }
 
 struct zc_count zc_count_asked(const struct zc_count by[ZC_OUTCOME_COUNT])

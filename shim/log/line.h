@@ -36,9 +36,18 @@ void zc_line_hex(struct zc_line *line, const char *name, uint64_t v, unsigned di
 void zc_line_site(struct zc_line *line, const char *name, uint32_t id);   /* Null for 0. */
 void zc_line_address(struct zc_line *line, const char *name, uint64_t v); /* Null for 0. */
 
-/* A nested object ('{') or array ('['); both are closed by their closing bracket. */
-void zc_line_open(struct zc_line *line, const char *name, char bracket);
-void zc_line_close(struct zc_line *line, char bracket);
+/* A nested object ('{') or array ('['), which ends with the block of the statement. */
+struct zc_nested {
+    struct zc_line *line;
+    char bracket;
+};
+struct zc_nested zc_line_open(struct zc_line *line, const char *name, char bracket);
+void zc_line_close(const struct zc_nested *nested);
+#define ZC_LINE_OPEN(...) ZC_LINE_OPEN_AT(__LINE__, __VA_ARGS__)
+#define ZC_LINE_OPEN_AT(n, ...) ZC_LINE_OPEN_AS(n, __VA_ARGS__)
+#define ZC_LINE_OPEN_AS(n, ...)                                                                    \
+    const struct zc_nested nested_##n __attribute__((cleanup(zc_line_close), unused)) =            \
+        zc_line_open(__VA_ARGS__)
 
 /* Writes the counts by outcome as the fields asked_calls, asked_bytes, moved_calls and so on, and
  * blocked_ns. */

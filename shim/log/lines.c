@@ -34,16 +34,14 @@ void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsig
 
 void zc_line_traffic(struct zc_line *line, const struct zc_cell sum[ZC_DIR_COUNT])
 {
-    zc_line_open(line, "traffic", '[');
+    ZC_LINE_OPEN(line, "traffic", '[');
     for (int dir = 0; dir < ZC_DIR_COUNT; dir++) {
         if (zc_count_asked(sum[dir].by).calls == 0)
             continue;
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_str(line, "dir", zc_dir_name((enum zc_dir)dir));
         zc_line_counts(line, sum[dir].by, sum[dir].ticks);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
 }
 
 void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *request)
@@ -200,12 +198,15 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
     write_transfer(t, call);
 }
 
-static void frame_field(struct zc_line *line, const struct zc_frame *f)
+static void frames_field(struct zc_line *line, const struct zc_site *site)
 {
-    char buf[ZC_SITE_MODULE + 20];
-    struct zc_text t = zc_text_on(buf, sizeof(buf));
-    zc_text_fmt(&t, "%s+0x%x", f->module, f->offset);
-    zc_line_str(line, NULL, zc_text_cstr(&t));
+    ZC_LINE_OPEN(line, "frames", '[');
+    for (uint32_t i = 0; i < site->nframes && i < ZC_SITE_FRAMES; i++) {
+        char buf[ZC_SITE_MODULE + 20];
+        struct zc_text t = zc_text_on(buf, sizeof(buf));
+        zc_text_fmt(&t, "%s+0x%x", site->frame[i].module, site->frame[i].offset);
+        zc_line_str(line, NULL, zc_text_cstr(&t));
+    }
 }
 
 /* The frames last, because they may be too many for the line. */
@@ -213,16 +214,14 @@ static void python_fields(struct zc_line *line, const struct zc_python_path *pat
 {
     zc_line_hex(line, "native", path->native, 8);
     zc_line_u64(line, "before_python", path->before);
-    zc_line_open(line, "python", '[');
+    ZC_LINE_OPEN(line, "python", '[');
     for (uint32_t i = 0; i < path->n; i++) {
         const struct zc_python_frame *f = &path->frame[i];
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_str(line, "function", f->function);
         zc_line_str(line, "file", f->file);
         zc_line_id(line, "line", f->line);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
 }
 
 /* Not inlined, so that its line is not on the stack together with those of modules. */
@@ -233,10 +232,7 @@ __attribute__((noinline)) static void write_site(const struct zc_site *site,
     if (!zc_log_begin(&line, ZC_LOG_SUMMARY, "site"))
         return;
     zc_line_hex(&line, "site", site->id, 8);
-    zc_line_open(&line, "frames", '[');
-    for (uint32_t i = 0; i < site->nframes && i < ZC_SITE_FRAMES; i++)
-        frame_field(&line, &site->frame[i]);
-    zc_line_close(&line, ']');
+    frames_field(&line, site);
     if (path != NULL)
         python_fields(&line, path);
     zc_log_write(&line);

@@ -21,10 +21,9 @@ static void argv_field(struct zc_line *line)
 {
     char buf[ZC_LINE_MAX]; /* More does not fit in the line, either. */
     size_t n = zc_file_text("/proc/self/cmdline", buf, sizeof(buf));
-    zc_line_open(line, "argv", '[');
+    ZC_LINE_OPEN(line, "argv", '[');
     for (size_t at = 0; at < n; at += strlen(buf + at) + 1)
         zc_line_str(line, NULL, buf + at);
-    zc_line_close(line, ']');
 }
 
 static void number_or_null(struct zc_line *line, const char *name, int64_t v, bool known)
@@ -59,17 +58,15 @@ static void append_uuid(struct zc_text *t, const unsigned char uuid[16])
 
 static void gpus_field(struct zc_line *line, const struct zc_log_meta *meta)
 {
-    zc_line_open(line, "gpus", '[');
+    ZC_LINE_OPEN(line, "gpus", '[');
     for (int i = 0; i < meta->devices && i < ZC_LOG_GPUS; i++) {
         char uuid[48];
         struct zc_text t = zc_text_on(uuid, sizeof(uuid));
         append_uuid(&t, meta->gpus[i].uuid);
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_str(line, "pci", meta->gpus[i].pci[0] ? meta->gpus[i].pci : NULL);
         zc_line_str(line, "uuid", meta->gpus[i].known ? zc_text_cstr(&t) : NULL);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
 }
 
 static void program_path(struct zc_line *line)
@@ -95,10 +92,9 @@ static void policy_field(struct zc_line *line, const struct zc_log_meta *meta)
         zc_line_null(line, "policy");
         return;
     }
-    zc_line_open(line, "policy", '{');
+    ZC_LINE_OPEN(line, "policy", '{');
     zc_line_str(line, "file", meta->policy_file);
     zc_line_hex(line, "hash", meta->policy_hash, 16);
-    zc_line_close(line, '}');
 }
 
 static void meta_write(const struct zc_log_meta *meta)

@@ -44,15 +44,13 @@ void zc_refusals_line(struct zc_line *line)
 {
     const struct zc_refusals *r = &zc_counters()->refusals;
     zc_line_u64(line, "refused_calls", zc_refusals());
-    zc_line_open(line, "refused", '[');
+    ZC_LINE_OPEN(line, "refused", '[');
     for (unsigned i = 0; i < ZC_COUNTERS_REFUSALS && r->by_rule[i].line != 0; i++) {
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_str(line, "rule", r->by_rule[i].rule);
         zc_line_u64(line, "line", r->by_rule[i].line);
         zc_line_u64(line, "calls", r->by_rule[i].calls);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
 }
 
 void zc_refusals_text(struct zc_text *text)

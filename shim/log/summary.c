@@ -74,72 +74,68 @@ static void source_side(struct zc_line *line, unsigned source, const char *side,
     uint64_t calls = load(&count->asked.calls);
     if (calls == 0)
         return;
-    zc_line_open(line, NULL, '{');
+    ZC_LINE_OPEN(line, NULL, '{');
     zc_line_str(line, "memory", zc_source_name((enum zc_source)source));
     zc_line_str(line, "side", side);
     zc_line_u64(line, "asked_calls", calls);
     zc_line_u64(line, "asked_bytes", load(&count->asked.bytes));
     zc_line_u64(line, "moved_bytes", load(&count->moved_bytes));
     zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(load(&count->ticks)));
-    zc_line_open(line, "sizes", '[');
+    ZC_LINE_OPEN(line, "sizes", '[');
     for (unsigned i = 0; i < ZC_SOURCE_SIZES; i++) {
         uint64_t bytes = load(&sizes->bytes[i]);
         if (bytes == 0)
             continue;
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_u64(line, "least_bytes", 1ull << (ZC_SOURCE_SIZE_LEAST + i));
         zc_line_u64(line, "bytes", bytes);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
-    zc_line_close(line, '}');
 }
 
 static void pageable_field(struct zc_line *line)
 {
-    zc_line_open(line, "pageable", '[');
+    ZC_LINE_OPEN(line, "pageable", '[');
     for (unsigned i = 1; i < ZC_SOURCE_COUNT; i++) {
         const struct zc_counters *counters = zc_counters();
         const struct zc_source_counts *counts = &counters->source[i - 1];
         source_side(line, i, "src", &counts->from, &counters->from_sizes[i - 1]);
         source_side(line, i, "dst", &counts->to, &counters->to_sizes[i - 1]);
     }
-    zc_line_close(line, ']');
 }
 
-static void flow_fields(struct zc_line *line, const struct zc_totals *totals)
+static void flows_field(struct zc_line *line, const struct zc_totals *totals)
 {
-    zc_line_open(line, "flows", '[');
+    ZC_LINE_OPEN(line, "flows", '[');
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
         if (zc_count_asked(totals->asked[flow]).calls == 0)
             continue;
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_flow(line, &zc_flow_asked, flow);
         zc_line_counts(line, totals->asked[flow], totals->ticks[flow]);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
-    zc_line_open(line, "moved_by_kind", '[');
+}
+
+static void moved_field(struct zc_line *line, const struct zc_totals *totals)
+{
+    ZC_LINE_OPEN(line, "moved_by_kind", '[');
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
         if (totals->moved[flow].calls == 0)
             continue;
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_flow(line, &zc_flow_asked, flow);
         zc_line_u64(line, "calls", totals->moved[flow].calls);
         zc_line_u64(line, "bytes", totals->moved[flow].bytes);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
 }
 
 static void sites_field(struct zc_line *line, const struct zc_summary *s)
 {
-    zc_line_open(line, "sites", '[');
+    ZC_LINE_OPEN(line, "sites", '[');
     for (uint32_t i = 0; i < s->sites; i++) {
         const struct zc_site *site = zc_site_get(i);
         if (site->requests == 0)
             continue;
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_hex(line, "site", zc_site_id(i), 8);
         zc_line_u64(line, "requests", site->requests);
         zc_line_u64(line, "requested_bytes", site->requested_bytes);
@@ -149,15 +145,13 @@ static void sites_field(struct zc_line *line, const struct zc_summary *s)
         int rule = zc_site_rule(i);
         zc_line_str(line, "rule", rule < 0 ? NULL : zc_rules()->rules[rule].name);
         zc_line_traffic(line, s->site[i]);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
 }
 
 /* The traffic of each site whose calls copied or set memory. */
 static void calls_field(struct zc_line *line, uint32_t sites)
 {
-    zc_line_open(line, "calls", '[');
+    ZC_LINE_OPEN(line, "calls", '[');
     for (uint32_t i = 1; i < sites; i++) {
         struct zc_cell sum[ZC_DIR_COUNT] = {0};
         uint64_t calls = 0;
@@ -167,35 +161,31 @@ static void calls_field(struct zc_line *line, uint32_t sites)
         }
         if (calls == 0)
             continue;
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_hex(line, "site", zc_site_id(i), 8);
         zc_line_traffic(line, sum);
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
 }
 
 static void places_field(struct zc_line *line)
 {
-    zc_line_open(line, "places", '[');
+    ZC_LINE_OPEN(line, "places", '[');
     for (unsigned i = 0; i < ZC_PLACE_COUNT; i++) {
         const struct zc_block_gauge *g = &zc_counters()->place[i];
         if (load(&g->peak_bytes) == 0)
             continue;
-        zc_line_open(line, NULL, '{');
+        ZC_LINE_OPEN(line, NULL, '{');
         zc_line_str(line, "place", zc_place_name((enum zc_place_id)i));
         zc_line_u64(line, "blocks", load(&g->blocks));
         zc_line_u64(line, "bytes", load(&g->bytes));
         zc_line_u64(line, "peak_bytes", load(&g->peak_bytes));
-        zc_line_close(line, '}');
     }
-    zc_line_close(line, ']');
 }
 
 /* The request that came nearest to a rule of a policy that took nothing. */
 static void missed_field(struct zc_line *line, const struct zc_missed *m)
 {
-    zc_line_open(line, "missed", '{');
+    ZC_LINE_OPEN(line, "missed", '{');
     zc_line_u64(line, "requests", m->requests);
     if (m->rule) {
         zc_line_str(line, "api", zc_api_name(m->api));
@@ -205,7 +195,6 @@ static void missed_field(struct zc_line *line, const struct zc_missed *m)
         zc_line_u64(line, "line", m->rule->line);
         zc_line_str(line, "misfit", m->misfit);
     }
-    zc_line_close(line, '}');
 }
 
 static void moves_field(struct zc_line *line)
@@ -213,24 +202,22 @@ static void moves_field(struct zc_line *line)
     const struct zc_log_moves *m = &zc_log_moves;
     if (!m->to_device && !m->to_host)
         return;
-    zc_line_open(line, "moves", '{');
+    ZC_LINE_OPEN(line, "moves", '{');
     zc_line_u64(line, "to_device_bytes", m->to_device);
     zc_line_u64(line, "to_host_bytes", m->to_host);
     zc_line_u64(line, "hidden_bytes", m->hidden);
     zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(m->blocked));
     zc_line_u64(line, "waited_ns", zc_ticks_to_ns(m->waited));
-    zc_line_close(line, '}');
 }
 
 static void unmet_field(struct zc_line *line)
 {
     if (!zc_log_unmet.requests)
         return;
-    zc_line_open(line, "unmet", '{');
+    ZC_LINE_OPEN(line, "unmet", '{');
     zc_line_u64(line, "requests", zc_log_unmet.requests);
     zc_line_u64(line, "largest_bytes", zc_log_unmet.largest_bytes);
     zc_line_u64(line, "lacking_bytes", zc_log_unmet.lacking_bytes);
-    zc_line_close(line, '}');
 }
 
 static void summary_write(const struct zc_summary *s)
@@ -253,14 +240,14 @@ static void summary_write(const struct zc_summary *s)
         missed_field(&line, &s->missed);
     places_field(&line);
     if (zc_log_pairs.pairs > 0) {
-        zc_line_open(&line, "shared", '{');
+        ZC_LINE_OPEN(&line, "shared", '{');
         zc_line_u64(&line, "pairs", zc_log_pairs.pairs);
         zc_line_pair_counts(&line, &zc_log_pairs);
-        zc_line_close(&line, '}');
     }
     moves_field(&line);
     unmet_field(&line);
-    flow_fields(&line, &s->totals);
+    flows_field(&line, &s->totals);
+    moved_field(&line, &s->totals);
     pageable_field(&line);
     sites_field(&line, s);
     calls_field(&line, s->sites);

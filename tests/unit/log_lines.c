@@ -416,13 +416,11 @@ static void nested_fields_that_do_not_fit_leave_valid_json(void **state)
         memset(buf, 0x7e, sizeof(buf));
         zc_line_begin(&line, buf, cap, "test");
         for (int i = 0; i < 4; i++) {
-            zc_line_open(&line, "outer", '[');
-            zc_line_open(&line, NULL, '{');
+            ZC_LINE_OPEN(&line, "outer", '[');
+            ZC_LINE_OPEN(&line, NULL, '{');
             zc_line_u64(&line, "number", UINT64_MAX);
             zc_line_str(&line, "text", "\xe2\x82\xac\n");
             zc_line_bool(&line, "flag", false);
-            zc_line_close(&line, '}');
-            zc_line_close(&line, ']');
         }
         zc_line_end(&line);
         assert_true(line.text.len <= cap);
