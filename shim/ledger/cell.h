@@ -22,6 +22,15 @@ static inline void zc_add_shared(uint64_t *count, uint64_t n)
         __atomic_fetch_add(count, n, __ATOMIC_RELAXED);
 }
 
+/* Raises a number that any thread may write, and nobody lowers. */
+static inline void zc_raise_shared(uint64_t *number, uint64_t least)
+{
+    uint64_t now = __atomic_load_n(number, __ATOMIC_RELAXED);
+    while (now < least && !__atomic_compare_exchange_n(number, &now, least, true, __ATOMIC_RELAXED,
+                                                       __ATOMIC_RELAXED))
+        continue;
+}
+
 /*
  * Counts one transfer of the block with these cells, site and id.  `slot` is the thread's slot of
  * totals, 0 if it shares one.  The first thread that transfers in a direction gets a cell of its

@@ -69,18 +69,10 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
 
 ZC_OWN struct zc_log_unmet zc_log_unmet;
 
-static void raise_to(uint64_t *most, uint64_t value)
-{
-    uint64_t before = __atomic_load_n(most, __ATOMIC_RELAXED);
-    while (value > before && !__atomic_compare_exchange_n(most, &before, value, true,
-                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        continue;
-}
-
 void zc_log_count_unmet(uint64_t bytes, uint64_t free_bytes)
 {
-    raise_to(&zc_log_unmet.largest_bytes, bytes);
-    raise_to(&zc_log_unmet.lacking_bytes, bytes > free_bytes ? bytes - free_bytes : 0);
+    zc_raise_shared(&zc_log_unmet.largest_bytes, bytes);
+    zc_raise_shared(&zc_log_unmet.lacking_bytes, bytes > free_bytes ? bytes - free_bytes : 0);
     __atomic_fetch_add(&zc_log_unmet.requests, 1, __ATOMIC_RELAXED);
 }
 

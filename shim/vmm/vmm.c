@@ -178,18 +178,10 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
     return ((const struct zc_backing *)block->backing)->vmm;
 }
 
-static void at_least(uint64_t *number, uint64_t least)
-{
-    uint64_t now = __atomic_load_n(number, __ATOMIC_RELAXED);
-    while (now < least && !__atomic_compare_exchange_n(number, &now, least, false, __ATOMIC_RELAXED,
-                                                       __ATOMIC_RELAXED))
-        ;
-}
-
 void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 {
-    at_least(&zc_vmm_counts.below, UINT64_MAX - v->va.base);
-    at_least(&zc_vmm_counts.to, v->va.base + v->va.size);
+    zc_raise_shared(&zc_vmm_counts.below, UINT64_MAX - v->va.base);
+    zc_raise_shared(&zc_vmm_counts.to, v->va.base + v->va.size);
     __atomic_fetch_add(&zc_vmm_counts.spilled, zc_vmm_spilled(v) ? change : 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&zc_vmm_counts.fetched, zc_vmm_may_fetch(v) ? change : 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&zc_vmm_counts.movable, change, __ATOMIC_RELEASE);
