@@ -10,9 +10,8 @@ static CUresult find_other(CUstream stream, enum zc_flavour flavour, CUcontext *
     *other = NULL;
     if (zc_stream_kind_of(stream, flavour) != ZC_STREAM_CREATED)
         return CUDA_SUCCESS;
-    CUresult result = ZC_FLAVOURED(flavour, cuStreamGetCtx)(stream, &its);
-    if (result == CUDA_SUCCESS)
-        result = zc_real.cuCtxGetCurrent(&mine);
+    CUresult result =
+        ZC_FLAVOURED(flavour, cuStreamGetCtx)(stream, &its) ?: zc_real.cuCtxGetCurrent(&mine);
     if (result == CUDA_SUCCESS && its != mine)
         *other = its;
     return result;

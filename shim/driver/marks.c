@@ -51,11 +51,9 @@ static void mark_after(const struct zc_launch *launch)
         return;
     }
     CUresult result = ZC_FLAVOURED(launch->flavour, cuEventRecord)(marks.launched, launch->stream);
-    if (result == CUDA_SUCCESS)
-        result = zc_real.cuStreamWaitEvent(marks.stream, marks.launched, 0);
-    if (result == CUDA_SUCCESS)
-        result = zc_real.cuStreamWriteValue64_v2(marks.stream, (CUdeviceptr)marks.passed,
-                                                 marks.given + 1, 0);
+    result = result ?: zc_real.cuStreamWaitEvent(marks.stream, marks.launched, 0) ?:
+             zc_real.cuStreamWriteValue64_v2(marks.stream, (CUdeviceptr)marks.passed,
+                                             marks.given + 1, 0);
     if (result != CUDA_SUCCESS)
         __atomic_store_n(&marks.refused, true, __ATOMIC_RELAXED);
     marks.given++;

@@ -90,8 +90,7 @@ uint64_t zc_stream_id(CUstream stream, enum zc_flavour flavour)
 static CUresult wait_beside_capture(void)
 {
     CUdeviceptr block;
-    CUresult result = zc_real.cuMemAlloc_v2(&block, 1);
-    return result == CUDA_SUCCESS ? zc_real.cuMemFree_v2(block) : result;
+    return zc_real.cuMemAlloc_v2(&block, 1) ?: zc_real.cuMemFree_v2(block);
 }
 
 CUresult zc_stream_wait_context(CUcontext context)

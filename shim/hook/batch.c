@@ -225,11 +225,10 @@ static CUresult lines_one_by_one(const struct zc_entry *entry, const struct batc
         uint64_t start;                                                                            \
         if (any_crosses(entry, &b))                                                                \
             return lines_one_by_one(entry, &b, attrs, attr_indices, attr_count);                   \
-        CUresult result = begin_batch(entry, &b, &start);                                          \
-        return result == CUDA_SUCCESS ? end_batch(entry, &b, start,                                \
-                                                  real(dsts, srcs, sizes, count, attrs,            \
-                                                       attr_indices, attr_count, __VA_ARGS__))     \
-                                      : result;                                                    \
+        return begin_batch(entry, &b, &start)                                                      \
+                   ?: end_batch(entry, &b, start,                                                  \
+                                real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count,    \
+                                     __VA_ARGS__));                                                \
     }
 
 ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
@@ -246,8 +245,7 @@ COPY_LINES(fail_index, fail_index, stream)
         uint64_t start;                                                                            \
         if ((boxes) && any_crosses(entry, &b))                                                     \
             return one_by_one(entry, &b, false);                                                   \
-        CUresult result = begin_batch(entry, &b, &start);                                          \
-        return result == CUDA_SUCCESS ? end_batch(entry, &b, start, real(__VA_ARGS__)) : result;   \
+        return begin_batch(entry, &b, &start) ?: end_batch(entry, &b, start, real(__VA_ARGS__));   \
     }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
@@ -285,8 +283,8 @@ ZC_BODY(cuMemPrefetchBatchAsync,
         return CUDA_ERROR_INVALID_VALUE;
     const struct batch b = {.dsts = ptrs, .sizes = sizes, .count = count, .stream = stream};
     uint64_t start = zc_life_on() ? zc_ticks() : 0;
-    CUresult result = real(ptrs, sizes, count, locations, indices, location_count, flags, stream);
-    return result == CUDA_SUCCESS ? record_batch(entry, &b, start) : result;
+    return real(ptrs, sizes, count, locations, indices, location_count, flags, stream)
+               ?: record_batch(entry, &b, start);
 }
 
 ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count,

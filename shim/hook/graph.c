@@ -344,12 +344,8 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     bool watched = __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED);
     CUresult result = watched ? zc_launch_prepare(&launch) : CUDA_SUCCESS;
     uint64_t start = zc_ticks();
-    if (result == CUDA_SUCCESS)
-        result = graph_make_ready(entry->fn, &nodes, watched, &late);
-    if (result == CUDA_SUCCESS)
-        result = ZC_HOLDING_STILL(real(exec, stream));
-    if (result == CUDA_SUCCESS)
-        result = wait_for_sources(late, stream, entry->flavour);
+    result = result ?: graph_make_ready(entry->fn, &nodes, watched, &late) ?:
+             ZC_HOLDING_STILL(real(exec, stream)) ?: wait_for_sources(late, stream, entry->flavour);
     uint64_t ticks = zc_ticks() - start;
     if (watched)
         zc_launch_done(&launch);

@@ -56,8 +56,7 @@ static CUresult put_word(void *data, uint64_t value)
 
 static CUresult put_int_since(int version, void *data, int value)
 {
-    CUresult result = zc_device_since(version);
-    return result == CUDA_SUCCESS ? put_int(data, value) : result;
+    return zc_device_since(version) ?: put_int(data, value);
 }
 
 /* True for a block with all its memory on its device. */

@@ -31,13 +31,11 @@ static CUresult start_substitute(const char *symbol, void **pfn)
 
 ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags))
 {
-    CUresult result = real(symbol, pfn, version, flags);
-    return result == CUDA_SUCCESS ? start_substitute(symbol, pfn) : result;
+    return real(symbol, pfn, version, flags) ?: start_substitute(symbol, pfn);
 }
 
 ZC_BODY(cuGetProcAddress_v2, (const char *symbol, void **pfn, int version, cuuint64_t flags,
                               CUdriverProcAddressQueryResult *status))
 {
-    CUresult result = real(symbol, pfn, version, flags, status);
-    return result == CUDA_SUCCESS ? start_substitute(symbol, pfn) : result;
+    return real(symbol, pfn, version, flags, status) ?: start_substitute(symbol, pfn);
 }

@@ -174,8 +174,7 @@ static CUresult unless_stuck(struct zc_extent *e, enum zc_fn fn)
 CUresult zc_sides_end_stale_pins(const struct zc_copy *c)
 {
     end_stale(c);
-    CUresult result = unless_stuck(c->dst.extent, c->fn);
-    return result == CUDA_SUCCESS ? unless_stuck(c->src.extent, c->fn) : result;
+    return unless_stuck(c->dst.extent, c->fn) ?: unless_stuck(c->src.extent, c->fn);
 }
 
 void zc_sides_in_graph(const struct zc_copy *c)
@@ -280,10 +279,8 @@ void zc_sides_hold(struct zc_copy *c)
 
 CUresult zc_sides_open(const struct zc_copy *c)
 {
-    CUresult result = sides_stay(c, c->dst.block, false);
-    if (result == CUDA_SUCCESS)
-        result = sides_stay(c, c->src.block, false);
-    return result == CUDA_SUCCESS ? zc_vmm_open(c) : result;
+    CUresult result = sides_stay(c, c->dst.block, false) ?: sides_stay(c, c->src.block, false);
+    return result ?: zc_vmm_open(c);
 }
 
 void zc_sides_end(struct zc_copy *c)

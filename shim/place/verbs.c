@@ -59,13 +59,8 @@ CUresult zc_place_drain(enum zc_fn fn)
 CUresult zc_place_expose(enum zc_fn fn)
 {
     CUresult result = zc_life_closing() ? CUDA_SUCCESS : zc_pinned_forgo(fn);
-    if (result == CUDA_SUCCESS)
-        result = zc_place_drain(fn);
-    if (result == CUDA_SUCCESS)
-        result = zc_launch_before(fn, ZC_LEGACY, NULL);
-    if (result == CUDA_SUCCESS)
-        result = zc_migrate_keep_all(fn);
-    return result == CUDA_SUCCESS ? zc_access_open_all() : result;
+    return result ?: zc_place_drain(fn) ?: zc_launch_before(fn, ZC_LEGACY, NULL) ?:
+           zc_migrate_keep_all(fn) ?: zc_access_open_all();
 }
 
 void zc_place_diagnose(void)

@@ -234,9 +234,7 @@ static CUresult carry_over(struct zc_shared *p, const char **why)
 {
     struct zc_vmm *v = p->vmm;
     *why = "the device has no memory for it";
-    CUresult result = zc_lazy_create(v);
-    if (result == CUDA_SUCCESS)
-        result = zc_move_in(v, p->span, why);
+    CUresult result = zc_lazy_create(v) ?: zc_move_in(v, p->span, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver keeps the host block";
@@ -363,6 +361,5 @@ CUresult zc_shared_decide_all(enum zc_fn fn, bool kernels)
 CUresult zc_shared_drain(enum zc_fn fn)
 {
     zc_shared_decide_all(fn, false);
-    CUresult result = all_own(fn, "a stream may wait for the CPU");
-    return result == CUDA_SUCCESS ? zc_grow_drain(fn) : result;
+    return all_own(fn, "a stream may wait for the CPU") ?: zc_grow_drain(fn);
 }

@@ -101,8 +101,8 @@ static CUresult shared_unmake(struct zc_backing *backing, bool gone)
 static CUresult shared_retreat(const struct zc_block *block, enum zc_fn fn, bool keeps,
                                const char *why)
 {
-    CUresult result = zc_shared_to_own(zc_shared_of(block), fn, why);
-    return result == CUDA_SUCCESS ? zc_place_vmm.retreat(block, fn, keeps, why) : result;
+    return zc_shared_to_own(zc_shared_of(block), fn, why)
+               ?: zc_place_vmm.retreat(block, fn, keeps, why);
 }
 
 const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,

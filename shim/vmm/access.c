@@ -103,9 +103,7 @@ CUresult zc_access_enable(CUcontext peer)
 {
     CUdevice device;
     CUcontext user = NULL;
-    CUresult result = zc_real.cuCtxGetDevice(&device);
-    if (result == CUDA_SUCCESS)
-        result = zc_real.cuCtxGetCurrent(&user);
+    CUresult result = zc_real.cuCtxGetDevice(&device) ?: zc_real.cuCtxGetCurrent(&user);
     if (result != CUDA_SUCCESS)
         return result;
     struct peers *p = zc_arena_get(sizeof(*p));
@@ -224,17 +222,14 @@ CUresult zc_vmm_open(const struct zc_copy *c)
     int device;
     bool set = c->shape == ZC_SHAPE_SET;
     const struct zc_vmm *to = zc_vmm_of(c->dst.block);
-    CUresult result = open_to_cpu(c->dst.block);
-    if (result == CUDA_SUCCESS)
-        result = open_to_cpu(c->src.block);
+    CUresult result = open_to_cpu(c->dst.block) ?: open_to_cpu(c->src.block);
     if (result != CUDA_SUCCESS || !__atomic_load_n(&many, __ATOMIC_RELAXED) || zc_copy_peers(c) ||
         (!to && !zc_vmm_of(c->src.block)))
         return result;
     result = zc_stream_device(c->stream, c->flavour, &device);
     if (result == CUDA_SUCCESS && set && to)
         return may_set(&to->va, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        result = open_side(c->dst.block, device);
+    result = result ?: open_side(c->dst.block, device);
     return result == CUDA_SUCCESS && !set ? open_side(c->src.block, device) : result;
 }
 

@@ -71,9 +71,8 @@ static CUresult grow_copy_now(struct zc_growth *g, const char **why)
     result = zc_context_push(new->va.context, &pushed);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_real.cuMemcpyDtoDAsync_v2(new->va.base, old->va.base, bytes, CU_STREAM_LEGACY);
-    if (result == CUDA_SUCCESS)
-        result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
+    result = zc_real.cuMemcpyDtoDAsync_v2(new->va.base, old->va.base, bytes, CU_STREAM_LEGACY)
+                 ?: zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
     zc_context_pop(pushed);
     if (result == CUDA_SUCCESS)
         end_copy(g, ZC_MOVED);
@@ -183,8 +182,7 @@ static CUresult grow_make_ready(struct zc_vmm *v, size_t from, size_t to, bool w
 {
     const char *why = "";
     CUresult result = written ? grow_copy_now(v->as_old, &why) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS)
-        result = grow_copy_now(v->as_new, &why);
+    result = result ?: grow_copy_now(v->as_new, &why);
     if (result == CUDA_SUCCESS && !has_mapped(v, from, to))
         result = zc_lazy_attach(v, from, to, &why);
     /* Existing data stays reachable even if no more memory is to be had. */
