@@ -15,10 +15,10 @@ setup() {
 # A scenario must print in every place what it prints bare.
 same_in_every_place() {
     local rules bare
-    run -0 --separate-stderr timeout 30 "$program" "$1"
+    run -0 --separate-stderr timeout 300 "$program" "$1"
     bare=$output
     for rules in 'place = '{device,mapped,managed,vmm} "${shared[@]}"; do
-        run -0 --separate-stderr under_policy "$rules" timeout 30 "$program" "$1"
+        run -0 --separate-stderr under_policy "$rules" timeout 300 "$program" "$1"
         echo "under $rules: $output $stderr"
         [[ $output == "$bare" && $stderr != *'by rule'* && $stderr != *'do not trust'* ]]
     done
@@ -43,12 +43,12 @@ shared=("$host_rule$device_rule"'access = read')
 @test "what libzc does beside a capture leaves the thread the mode that it had" {
     local rules
     export SIM_DELAY_US=1000
-    run -0 timeout 30 "$program" mode_beside
+    run -0 timeout 300 "$program" mode_beside
     bare=$output
     for rules in 'place = '{mapped,managed,vmm} $'place = vmm\ncommit = lazy' "${shared[@]}" \
         $'api = malloc\nplace = pinned'; do
         echo "under $rules"
-        run -0 --separate-stderr under_policy "$rules" timeout 30 "$program" mode_beside
+        run -0 --separate-stderr under_policy "$rules" timeout 300 "$program" mode_beside
         [[ $output == "$bare" ]]
     done
 }
@@ -61,7 +61,7 @@ shared=("$host_rule$device_rule"'access = read')
 @test "a capture goes with the stream that it began in, and not with one that has joined it" {
     [[ $ZC_BUILD != *emulated* ]] || skip "the emulator's mremap maps nothing a second time"
     for place in mapped managed vmm; do
-        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" lost
+        run -0 --separate-stderr under_policy "place = $place" timeout 300 "$program" lost
         joined='not placed cuStreamEndCapture(stream, &graph) -> 901 placed'
         [[ ${lines[*]} == "placed $joined $joined placed not placed" ]]
     done
@@ -74,19 +74,19 @@ shared=("$host_rule$device_rule"'access = read')
 
 @test "what a graph copies from memory of malloc may change behind its launch" {
     export SIM_DELAY_US=3000
-    run -0 timeout 30 "$program" refilled
+    run -0 timeout 300 "$program" refilled
     [[ $output == $'holds 2: 1\nholds 3: 1\nholds 4: 1\nholds 5: 1' ]]
     bare=$output
     for rules in $'api = malloc\nplace = pinned' "${shared[@]}"; do
-        run -0 --separate-stderr under_policy "$rules" timeout 30 "$program" refilled
+        run -0 --separate-stderr under_policy "$rules" timeout 300 "$program" refilled
         [[ $output == "$bare" ]]
     done
     # A node that libzc does not know is the driver's alone.
     export SIM_DRIVER=13050
-    run -0 timeout 30 "$program" refilled_batch
+    run -0 timeout 300 "$program" refilled_batch
     bare=$output
     for rules in $'api = malloc\nplace = pinned' "${shared[@]}"; do
-        run -0 --separate-stderr under_policy "$rules" timeout 30 "$program" refilled_batch
+        run -0 --separate-stderr under_policy "$rules" timeout 300 "$program" refilled_batch
         [[ $output == "$bare" && $stderr == *'does not know a value'*cuGraphLaunch* ]]
     done
 }
@@ -94,7 +94,7 @@ shared=("$host_rule$device_rule"'access = read')
 @test "a fork, or a change of pages, during a capture does not end it" {
     same_in_every_place changed
     [[ $output == *'-> 0'* && $output != *'-> 9'* ]]
-    run -0 under_policy $'api = malloc\nplace = pinned' timeout 30 "$program" changed
+    run -0 under_policy $'api = malloc\nplace = pinned' timeout 300 "$program" changed
     [[ $output == *'-> 0'* && $output != *'-> 9'* ]]
 }
 
