@@ -111,7 +111,7 @@ static void a_code_is_printed_sixteen_times(void **state)
 
 static void say_many_kinds(void)
 {
-    static char names[70][4];
+    static char names[70][12];
 
     for (int i = 0; i < 70; i++) {
         snprintf(names[i], sizeof(names[i]), "%d", i);
