@@ -358,8 +358,9 @@ static bool may_fill(struct zc_extent *e, uint64_t bytes)
     if (e->use == ZC_EXTENT_BLOCK && !e->owner && size >= LARGE && bytes <= size - size / 8) {
         uintptr_t base = zc_extent_base(e);
         missing = count_pages(base, size, is_missing);
-        unsigned zeros = ahead ? count_pages(base, size, is_unused) - missing : 0;
-        unused = size / LOOKS * zeros < ahead ? size / LOOKS * zeros : ahead;
+        unsigned looks = ahead ? count_pages(base, size, is_unused) : 0;
+        size_t zeros = looks > missing ? size / LOOKS * (looks - missing) : 0;
+        unused = zeros < ahead ? zeros : ahead;
         unused += size / LOOKS * missing;
     }
     zc_hostheap_needed(e);
