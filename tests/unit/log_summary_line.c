@@ -99,7 +99,7 @@ static int anew(void **state)
     memset(&zc_log_unmet, 0, sizeof(zc_log_unmet));
     memset(&zc_log_pairs, 0, sizeof(zc_log_pairs));
     memset(&zc_log_unknown, 0, sizeof(zc_log_unknown));
-    memset(zc_log_pins, 0, 8 * sizeof(zc_log_pins[0]));
+    memset(zc_log_registered, 0, 8 * sizeof(zc_log_registered[0]));
     zc_log_kept_peak = 0;
     counted.header.start_wall_ns = 900;
     options.summary = "1";
@@ -215,9 +215,7 @@ static void sites_that_asked_have_what_became_of_it(void **state)
     counted.site[3].requests = 1;
     counted.site[4].requests = 1; /* Not in use yet. */
     counted.site[4].total[0].by[ZC_CPU].calls = 1;
-    zc_log_pins[3].far_bytes = 6;
-    zc_log_pins[3].near = 1;
-    zc_log_pins[3].registered_bytes = 5;
+    zc_log_registered[3] = 5;
     has.block = (struct zc_block){.size = 1, .site = 2, .cell = {[ZC_DIR_HTOD] = &cell}};
     policy.rules = (struct zc_rule[]){big, {.name = "next"}};
     begins("\"sites\":[{\"site\":\"00000100\",\"requests\":1,\"requested_bytes\":0,\"frees\":0,"
@@ -226,17 +224,15 @@ static void sites_that_asked_have_what_became_of_it(void **state)
            "\"rule\":\"big\",\"traffic\":[{\"dir\":\"HtoD\",\"asked_calls\":4,"
            "\"asked_bytes\":80,\"moved_calls\":4,\"moved_bytes\":80,");
     begins("{\"site\":\"00000103\",\"requests\":1,\"requested_bytes\":0,\"frees\":0,"
-           "\"registered_bytes\":5,\"far_bytes\":6,\"near_node\":1,\"rule\":\"next\","
-           "\"traffic\":[]}],");
+           "\"registered_bytes\":5,\"rule\":\"next\",\"traffic\":[]}],");
     assert_int_equal(has.live, 2);          /* Once in each of two summaries. */
     has.block.flags = ZC_BLOCK_QUARANTINED; /* The program has freed it. */
     from("\"sites\"");
     assert_int_equal(has.live, 2);
     assert_int_equal(has.told, 3 * (1 + 1)); /* A site that no line has told, each time. */
-    zc_log_pins[3].far_bytes = zc_log_pins[3].registered_bytes = 0;
+    zc_log_registered[3] = 0;
     policy.rules = &big;
     counted.site[3].requests = 0;
-    lacks("far_bytes");
     lacks("registered_bytes");
     has.sites = ZC_COUNTERS_SITES + 5; /* Of a counters file that somebody has damaged. */
     from("\"sites\"");
