@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "policy/policy.h"
+
 #define RACERS 16
 #define ROUNDS 2000
 
@@ -336,6 +338,99 @@ static void test_remove_in_handler(void **state)
     assert_int_equal(gauge.blocks, 1);
 }
 
+static int64_t noted_bytes;
+static int noted_device;
+
+static void note_device(int device, int64_t bytes)
+{
+    noted_device = device;
+    noted_bytes += bytes;
+}
+
+static void test_spilled(void **state)
+{
+    struct zc_block like = {.base = 0x1000, .size = 0x100, .place = ZC_PLACE_VMM}, *block;
+    const struct zc_block_gauge *vmm = &zc_counters()->place[ZC_PLACE_VMM];
+    const struct zc_block_gauge *mapped = &zc_counters()->place[ZC_PLACE_MAPPED];
+
+    (void)state;
+    block = zc_block_add(&like);
+    zc_block_spill(block, true);
+    assert_true(zc_block_spilled(block) == 0x100 && block->real == ZC_KIND_PINNED);
+    assert_true(vmm->blocks == 1 && vmm->bytes == 0 && mapped->blocks == 0);
+    assert_int_equal(mapped->bytes, 0x100);
+    zc_block_spill(block, false);
+    assert_true(zc_block_spilled(block) == 0 && block->real == ZC_KIND_DEVICE);
+    assert_true(vmm->blocks == 1 && vmm->bytes == 0x100 && mapped->bytes == 0);
+    assert_int_equal(mapped->peak_bytes, 0x100);
+    ledger_free(block);
+    assert_true(vmm->blocks == 0 && vmm->bytes == 0 && vmm->peak_bytes == 0x100);
+}
+
+static void test_on_device(void **state)
+{
+    struct zc_block like = {.base = 0x1000, .size = 0x100, .place = ZC_PLACE_DEVICE, .device = 2};
+    struct zc_block *block;
+
+    (void)state;
+    noted_bytes = noted_device = 0;
+    __atomic_store_n(&zc_block_on_device, note_device, __ATOMIC_RELEASE);
+    block = zc_block_add(&like);
+    assert_true(noted_device == 2 && noted_bytes == 0x100);
+    like.base = 0x9000;
+    like.place = ZC_PLACE_MAPPED;
+    assert_non_null(zc_block_add(&like));
+    assert_int_equal(noted_bytes, 0x100);
+    ledger_free(block);
+    assert_int_equal(noted_bytes, 0);
+}
+
+/* A late thread may hold the pointer of a removed block until 64 more were removed. */
+static void test_rests(void **state)
+{
+    struct zc_block *block[65];
+
+    (void)state;
+    for (uint64_t i = 0; i < 65; i++)
+        block[i] = ledger_add((i + 1) * 64, 64);
+    for (unsigned i = 0; i < 64; i++)
+        ledger_free(block[i]);
+    for (unsigned i = 0; i < 3; i++) {
+        struct zc_block *fresh = ledger_add(0x100000 + 64 * i, 64);
+        for (unsigned j = 0; j < 64; j++)
+            assert_ptr_not_equal(fresh, block[j]);
+    }
+    ledger_free(block[64]);
+    assert_ptr_equal(ledger_add(0x200000, 64), block[0]);
+    assert_ptr_not_equal(ledger_add(0x300000, 64), block[1]);
+}
+
+static void test_replaced_traffic(void **state)
+{
+    const struct zc_block like = {.base = 0x1000, .size = 16, .site = 3};
+    const struct zc_transfer t = {.outcome = ZC_MOVED, .bytes = 7, .copies = 1};
+    struct zc_block *old = zc_block_add(&like);
+
+    (void)state;
+    zc_cell_count(old->cell, 3, (uint32_t)old->id, ZC_DIR_HTOD, &t, 0);
+    assert_int_equal(zc_counters()->site[3].total[ZC_DIR_HTOD].by[ZC_MOVED].bytes, 0);
+    ledger_add(0x1008, 16);
+    assert_int_equal(zc_counters()->site[3].total[ZC_DIR_HTOD].by[ZC_MOVED].bytes, 7);
+}
+
+static void test_padded(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        const struct zc_block like = {
+            .base = 0x10000, .size = 16, .before = i == 1, .behind = i == 2};
+
+        assert_int_equal(ledger_setup(NULL), 0);
+        assert_non_null(zc_block_add(&like));
+        assert_int_equal(zc_block_padded, i > 0);
+    }
+}
+
 #define TEST(name, function)                                                                       \
     {                                                                                              \
         name, function, ledger_setup, NULL, NULL                                                   \
@@ -351,6 +446,11 @@ int main(void)
         TEST("a freed block can't be claimed by a late thread", test_stale_claim),
         TEST("blocks are visited in address order", test_each),
         TEST("gauges follow blocks by place", test_gauges),
+        TEST("a block in host memory counts there", test_spilled),
+        TEST("a change of what a device holds is told", test_on_device),
+        TEST("a removed block rests until many more were removed", test_rests),
+        TEST("the traffic of a replaced block counts at its site", test_replaced_traffic),
+        TEST("margins are looked for once there is one", test_padded),
         TEST("a quarantined block is found, and counts no more", test_quarantined),
         TEST("what lies beside a block is told by its pages", test_margin),
         TEST("a reset ledger is empty and counts from one", test_reset),
