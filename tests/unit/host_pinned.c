@@ -19,7 +19,7 @@ static uint64_t fewer_maps(void)
 }
 
 #define zc_limits_maps fewer_maps
-#include "host/pinned.c"
+#include "../../shim/host/pinned.c"
 
 #define GIB ((size_t)1 << 30)
 
