@@ -11,7 +11,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from . import output
+from . import output, own
 
 # The share of pinned memory's rate that several threads reach, one H200 (tests/gpu/MEASURED.md).
 PARALLEL_SHARE = 0.93
@@ -83,7 +83,7 @@ def cache_file(name: str) -> str:
     """The path of a file in which zc keeps what it has measured."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):
-        cache = os.path.join(os.path.expanduser("~"), ".cache")
+        cache = os.path.join(own.home(), ".cache")
     return os.path.join(cache, "libzc", name)
 
 

@@ -22,7 +22,7 @@ def _file() -> str | None:
     """The file's name; None where this user has no folder for it."""
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
-        state = os.path.join(os.path.expanduser("~"), ".local", "state")
+        state = os.path.join(own.home(), ".local", "state")
     return os.path.join(state, "libzc", "runs.json") if os.path.isabs(state) else None
 
 

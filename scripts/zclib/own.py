@@ -8,6 +8,12 @@ import os
 import stat
 
 
+def home() -> str:
+    """This user's folder, as libzc takes it: with an empty HOME there is none, and not that of the
+    root.  A path that is not absolute where there is none."""
+    return os.path.expanduser("~") if os.environ.get("HOME", "~") else "~"
+
+
 def read(name: str, most: int) -> str:
     """The text of a file of at most so many bytes.  Raises OSError for a link and for what is
     another user's, larger, or no file, and ValueError for what is no UTF-8."""

@@ -133,7 +133,7 @@ python() {
 @test "where nothing can be written temporary files are memory, or the way out is said" {
     run -0 python '
 import os, pwd, tempfile
-from zclib import costs, logs, output
+from zclib import costs, last, logs, output
 tempfile._candidate_tempdir_list = lambda: ["/proc"]
 with output.scratch("zc-test-") as folder:
     assert os.path.dirname(folder) == "/dev/shm", folder
@@ -151,9 +151,12 @@ pwd.getpwuid = lambda user: {}[user]
 try:
     costs.keep("host", "gpu", {})
 except OSError as error:
-    print(error)'
+    print(error)
+os.environ["HOME"] = "" # Of which "~" is the root.
+print(costs.cache_file("x"), last._file())'
     [[ ${lines[0]} == "no folder takes temporary files: set TMPDIR to one that can be written"* ]]
     [[ ${lines[1]} == *"this user has no home folder: '~/.cache/libzc/costs.json'" ]]
+    [[ ${lines[2]} == '~/.cache/libzc/x None' ]]
     # The text that is written has the name of the error.
     run -1 bash -c "ulimit -f 0; scripts/zc export --prometheus -o '$BATS_TEST_TMPDIR/x.prom'"
     [[ $output == "zc: $BATS_TEST_TMPDIR/x.prom: File too large" ]]
