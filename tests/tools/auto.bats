@@ -499,6 +499,24 @@ PYTHON
     [[ -z $(ls "$PROFILES") ]]
 }
 
+@test "of a profile only text reaches the terminal, and one that is no text is not exported" {
+    mkdir -p "$PROFILES"
+    local of=$PROFILES/lessons-0123456789abcdef.conf
+    printf '%b\n' '# auto: \x1b[31mred' '# a' '# \x1b]0;title\a' '[rule a]' 'place = pinned\0' >"$of"
+    chmod 600 "$of"
+    run -0 "$ZC" auto --show
+    [[ ${lines[1]} == '    auto: \x1b[31mred' && ${lines[2]} == '    \x1b]0;title\x07' ]]
+    run -0 "$ZC" auto --show lessons
+    [[ ${lines[0]} == '# auto: \x1b[31mred' && ${lines[4]} == 'place = pinned\x00' ]]
+    printf '[rule \xff]\n' >"$of"
+    for what in --show '--export mine.conf'; do
+        # The option and its value.
+        # shellcheck disable=SC2086
+        run -1 "$ZC" auto $what lessons
+        [[ $output == "zc: $of: no profile that can be read" && ! -e mine.conf ]]
+    done
+}
+
 @test "tables that could be shared are proposed, and never put into force" {
     ln -s "$TREE/$ZC_BUILD/kernels/recopy-shared" .
     SIM_KERNELS=$TREE/$ZC_BUILD/sim/kernels/sampled.so auto ./recopy-shared 8388608 5

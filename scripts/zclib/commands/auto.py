@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 
-from .. import auto, names, screen
+from .. import auto, logs, names, screen
 from ..tune import write
 
 EPILOG = """\
@@ -53,16 +53,24 @@ def run(args: argparse.Namespace) -> int:
     return _show(name)
 
 
+def _text(name: str) -> str:
+    path = auto.one(name)
+    text = auto.text_of(path)
+    if not text:
+        raise logs.LogError(f"{names.shown(path)}: no profile that can be read")
+    return text
+
+
 def _show(name: str) -> int:
     if name:
-        sys.stdout.write(auto.text_of(auto.one(name)))
+        print(*(names.shown(line) for line in _text(name).splitlines()), sep="\n")
         return 0
     for at, path in enumerate(auto.profiles()):
         lines = auto.text_of(path).splitlines()
         print(*([""] if at else []),
               screen.styled(names.shown(os.path.basename(path)[:-len(".conf")]), "bold"), sep="\n")
         for line in lines[:4:2] if lines else ["# no profile that can be read"]:
-            print(f"    {line[2:]}")
+            print(f"    {names.shown(line[2:])}")
     if not auto.profiles():
         print(f"Nothing is learned: {auto.folder()} has no profile.")
     return 0
@@ -82,6 +90,6 @@ def _export(args: argparse.Namespace, name: str) -> int:
     if wrong:
         screen.message(f"{wrong} (see 'zc auto --help')")
         return 2
-    write.publish(args.export, auto.text_of(auto.one(name)), args.force)
+    write.publish(args.export, _text(name), args.force)
     print(f"Written to {args.export}.", file=sys.stderr)
     return 0
