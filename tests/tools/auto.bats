@@ -502,7 +502,8 @@ PYTHON
 @test "of a profile only text reaches the terminal, and one that is no text is not exported" {
     mkdir -p "$PROFILES"
     local of=$PROFILES/lessons-0123456789abcdef.conf
-    printf '%b\n' '# auto: \x1b[31mred' '# a' '# \x1b]0;title\a' '[rule a]' 'place = pinned\0' >"$of"
+    printf '%b\n' '# auto: \x1b[31mred' '# a' '# \x1b]0;title\a' '[rule a]' \
+        'place = pinned\0' >"$of"
     chmod 600 "$of"
     run -0 "$ZC" auto --show
     [[ ${lines[1]} == '    auto: \x1b[31mred' && ${lines[2]} == '    \x1b]0;title\x07' ]]
