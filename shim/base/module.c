@@ -37,5 +37,7 @@ unsigned zc_modules_reclaim(int place)
     for (size_t i = module_count(); i-- > 0;)
         if (zc_modules[i]->reclaim)
             sum += zc_modules[i]->reclaim(place);
+    for (size_t i = module_count(); i-- > 0 && !sum;)
+        sum += zc_modules[i]->yield ? zc_modules[i]->yield(place) : 0;
     return sum;
 }

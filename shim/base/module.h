@@ -28,6 +28,8 @@ struct zc_module {
      * with ZC_PLACE_COUNT of all.  Returns the number of pieces.  From top to bottom.  Not during
      * captures. */
     unsigned (*reclaim)(int place);
+    /* Gives up memory in use, where that has given none back. */
+    unsigned (*yield)(int place);
     /* The process ends: the driver may be gone, so only memory and the log may be touched.  From
      * top to bottom. */
     void (*finish)(void);

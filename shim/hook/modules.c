@@ -28,6 +28,7 @@
     X(shared_report)                                                                               \
     X(freed)                                                                                       \
     X(migrate)                                                                                     \
+    X(fallback)                                                                                    \
     X(request)
 
 #define DECLARED(name) extern const struct zc_module zc_module_##name;

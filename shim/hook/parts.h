@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross a border of two parts in which pinned memory is registered. */
+/* Copies and sets that cross a border: of device and host memory, or of parts of pinned memory. */
 #pragma once
 
 #include "driver/copy.h"

@@ -107,17 +107,20 @@ bool zc_request_track(const struct zc_request *request, CUdeviceptr address,
     for (unsigned i = 0; i < ZC_BLOCK_CELLS; i++)
         like.cell[i] = NULL;
     like.site = (uint16_t)request->site;
-    if (backing && zc_spilled(backing))
+    if (backing && zc_spilled(backing)) {
         flags |= ZC_BLOCK_SPILLED;
+        like.behind |= (uint32_t)((request->size - zc_spilled(backing)) / ZC_BLOCK_UNIT)
+                       << ZC_BLOCK_BEHIND_BITS;
+    }
     like.flags = (uint16_t)(flags | (backing ? ZC_BLOCK_CONVERTED : 0));
     like.device = (int8_t)request->device;
     like.rule = rule ? (int16_t)(rule - zc_rules()->rules) : -1;
     like.api = request->api & 31;
     like.place = (backing ? backing->place : zc_place_bare(request->asked)) & 7;
     like.asked = request->asked & 15;
-    like.real = (uint8_t)(flags & ZC_BLOCK_SPILLED ? ZC_KIND_PINNED
-                          : backing                ? zc_place_of(backing->place)->real
-                                                   : request->asked);
+    like.real = (uint8_t)(zc_block_spilled(&like) == like.size ? ZC_KIND_PINNED
+                          : backing                            ? zc_place_of(backing->place)->real
+                                                               : request->asked);
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;

@@ -35,6 +35,14 @@ static ZC_OWN struct {
 ZC_OWN bool zc_block_padded;
 ZC_OWN void (*zc_block_on_device)(int device, int64_t bytes);
 
+static void gauge_bytes(struct zc_block_gauge *gauge, int sign, uint64_t change)
+{
+    uint64_t bytes = sign > 0 ? gauge->bytes + change : gauge->bytes - change;
+    __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
+    if (bytes > gauge->peak_bytes)
+        __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 /* Updates the gauges; quarantined blocks no longer count.  Only the lock's holder writes them, but
  * any process may read them. */
 static void gauge_change(const struct zc_block *block, int sign)
@@ -43,12 +51,8 @@ static void gauge_change(const struct zc_block *block, int sign)
         return;
     struct zc_block_gauge *gauge = &zc_counters()->place[block->place];
     __atomic_store_n(&gauge->blocks, gauge->blocks + (uint64_t)(int64_t)sign, __ATOMIC_RELAXED);
-    if (zc_block_spilled(block) != 0)
-        gauge = &zc_counters()->place[ZC_PLACE_MAPPED];
-    uint64_t bytes = sign > 0 ? gauge->bytes + block->size : gauge->bytes - block->size;
-    __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
-    if (bytes > gauge->peak_bytes)
-        __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
+    gauge_bytes(gauge, sign, block->size - zc_block_spilled(block));
+    gauge_bytes(&zc_counters()->place[ZC_PLACE_MAPPED], sign, zc_block_spilled(block));
     void (*changed)(int, int64_t) = __atomic_load_n(&zc_block_on_device, __ATOMIC_ACQUIRE);
     if (changed != NULL && block->place == ZC_PLACE_DEVICE)
         changed(block->device, sign * (int64_t)block->size);
@@ -131,6 +135,7 @@ void zc_block_spill(struct zc_block *block, bool spilled)
     bool entered = zc_lock_take(&ledger_lock);
     if (entered)
         gauge_change(block, -1);
+    block->behind &= spilled ? ZC_BLOCK_BEHIND : ~0u;
     if (spilled)
         __atomic_fetch_or(&block->flags, ZC_BLOCK_SPILLED, __ATOMIC_RELEASE);
     else
@@ -190,7 +195,8 @@ bool zc_block_in_margin_any(uint64_t address)
         return false;
     const struct zc_block *below = gap.base ? zc_block_find(gap.base - 1) : NULL;
     const struct zc_block *above = zc_block_find(gap.base + gap.bytes);
-    if (below && address / ZC_BLOCK_PAGE - (gap.base - 1) / ZC_BLOCK_PAGE < below->behind)
+    uint32_t mask = below && (below->flags & ZC_BLOCK_SPILLED) ? ZC_BLOCK_BEHIND : ~0u;
+    if (below && address / ZC_BLOCK_PAGE - (gap.base - 1) / ZC_BLOCK_PAGE < (below->behind & mask))
         return true;
     return above && above->base - address <= above->before * ZC_BLOCK_PAGE;
 }

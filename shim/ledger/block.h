@@ -59,16 +59,20 @@ struct zc_block {
 #define ZC_BLOCK_SYNC_MEMOPS 8u   /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 #define ZC_BLOCK_CAME_PINNED 256u /* The host heap had registered its memory before. */
 #define ZC_BLOCK_ADOPTED 512u     /* The program registered it; libzc had before. */
-#define ZC_BLOCK_SPILLED 2048u    /* It is in host memory, as `mapped`, at its place's addresses. */
+#define ZC_BLOCK_SPILLED 2048u    /* Its end is in host memory, as `mapped`, at its addresses. */
 #define ZC_BLOCK_READ_ONLY 4096u  /* Registered with CU_MEMHOSTREGISTER_READ_ONLY. */
 
-/* Devices give memory by so many bytes. */
+/* Devices give memory by so many bytes.  With ZC_BLOCK_SPILLED the upper bits of `behind` count
+ * those in front of what is in host memory. */
 #define ZC_BLOCK_UNIT ((uint64_t)2 << 20)
+#define ZC_BLOCK_BEHIND_BITS 11
+#define ZC_BLOCK_BEHIND ((1u << ZC_BLOCK_BEHIND_BITS) - 1)
 
-/* Bytes of a block that are in host memory: all or none. */
+/* Bytes of a block that are in host memory: none, its end, or all. */
 static inline uint64_t zc_block_spilled(const struct zc_block *block)
 {
-    return block->flags & ZC_BLOCK_SPILLED ? block->size : 0;
+    uint64_t front = (block->behind >> ZC_BLOCK_BEHIND_BITS) * ZC_BLOCK_UNIT;
+    return block->flags & ZC_BLOCK_SPILLED ? block->size - front : 0;
 }
 
 /* Memory that libzc made, or knows better than the driver does. */
@@ -85,9 +89,14 @@ static inline bool zc_block_hosted(const struct zc_block *block)
  * wait while the driver registers one (measured), and driver 580 takes none of 512 GiB. */
 #define ZC_BLOCK_PART ((uint64_t)256 << 20)
 
-/* The first border of two parts behind an address in a block; 0 if there is none, and for NULL. */
+/* The first border behind an address in a block, of two parts or of device and host memory; 0 if
+ * there is none, and for NULL. */
 static inline uint64_t zc_block_border(const struct zc_block *block, uint64_t address)
 {
+    if (block && (block->flags & ZC_BLOCK_SPILLED)) {
+        uint64_t host = block->base + block->size - zc_block_spilled(block);
+        return host > address ? host : 0;
+    }
     if (!block || block->size <= ZC_BLOCK_PART || !zc_block_hosted(block) ||
         (block->flags & ZC_BLOCK_CAME_PINNED))
         return 0;
@@ -180,7 +189,7 @@ void zc_block_each(void (*visit)(struct zc_block *block, void *arg), void *arg);
  * Atomic. */
 extern void (*zc_block_on_device)(int device, int64_t bytes);
 
-/* A block is in host memory from now on, or with its place again. */
+/* A block is whole in host memory from now on, or with its place again. */
 void zc_block_spill(struct zc_block *block, bool spilled);
 
 /* Requests that could not be recorded, for want of memory or access to the ledger. */

@@ -2,11 +2,12 @@
 /* Budgets: the most bytes of a rule that may be alive in its first place. */
 #include "memory/budget.h"
 
+#include "base/module.h"
 #include "ledger/rules.h"
 #include "memory/limits.h"
 #include "memory/quota.h"
 
-static uint64_t budget_of(const struct zc_rule *rule, int device)
+uint64_t zc_budget_most(const struct zc_rule *rule, int device)
 {
     bool percent = rule->budget.kind == ZC_LIMIT_PERCENT;
     return zc_limit_bytes(rule->budget, percent ? zc_limits_whole(device) : 0);
@@ -14,13 +15,14 @@ static uint64_t budget_of(const struct zc_rule *rule, int device)
 
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 {
-    return rule->budget.kind == ZC_LIMIT_NONE ||
-           zc_quota_add(&rule->counters->alive, bytes, budget_of(rule, device));
+    uint64_t *alive = &rule->counters->alive, most = zc_budget_most(rule, device);
+    return rule->budget.kind == ZC_LIMIT_NONE || zc_quota_add(alive, bytes, most) ||
+           (bytes <= most && zc_modules_reclaim(ZC_PLACE_VMM) && zc_quota_add(alive, bytes, most));
 }
 
 uint64_t zc_budget_left(const struct zc_rule *rule, int device)
 {
-    uint64_t most = budget_of(rule, device);
+    uint64_t most = zc_budget_most(rule, device);
     uint64_t alive = __atomic_load_n(&rule->counters->alive, __ATOMIC_RELAXED);
     return rule->budget.kind == ZC_LIMIT_NONE ? UINT64_MAX : alive < most ? most - alive : 0;
 }

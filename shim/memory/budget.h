@@ -10,7 +10,8 @@
  * zc_limits_whole(). */
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes);
 
-/* Bytes that a budget leaves; UINT64_MAX without one. */
+/* Bytes of a budget, and those that it leaves; UINT64_MAX without one. */
+uint64_t zc_budget_most(const struct zc_rule *rule, int device);
 uint64_t zc_budget_left(const struct zc_rule *rule, int device);
 
 /* Takes back a counted request that was not made. */

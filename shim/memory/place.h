@@ -32,7 +32,7 @@ struct zc_backing {
     union {
         struct {
             struct zc_vmm *vmm; /* vmm, shared: reservation and physical memory. */
-            size_t spilled;     /* vmm: bytes that are in host memory, all or none. */
+            size_t spilled;     /* vmm: bytes at the end that are in host memory. */
         };
         struct zc_hinted hint; /* managed. */
     };
@@ -93,7 +93,7 @@ struct zc_place {
     enum zc_kind real; /* Kind of its pages in CUPTI's terms. */
     bool waits;        /* Unmaking waits for the whole device (cuMemHostUnregister, cuMemFree). */
     bool counts;       /* The place counts its memory, with its pool, against the limits itself. */
-    /* Fills *out, whose address stays the same; its `spilled` says whether it is host memory.  On
+    /* Fills *out, whose address stays the same; its `spilled` says how much is host memory.  On
      * failure returns the driver's code, with the reason in *why, and leaves nothing behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
     /* Gives back what the driver may refuse to take; then the block stays as it is.  NULL if there

@@ -6,12 +6,14 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "base/text.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/hostheap.h"
 #include "managed/hint.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
+#include "place/migrate.h"
 #include "place/room.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
@@ -29,11 +31,11 @@ _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is b
 _Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
                "fields of struct zc_block are wide enough");
 
-static CUresult make_at(const struct zc_place *place, const struct zc_want *want, bool spills,
+static CUresult make_at(const struct zc_place *place, const struct zc_want *want, size_t spilled,
                         struct zc_backing *out, const char **why)
 {
     *out = (struct zc_backing){.size = want->size,
-                               .spilled = spills ? want->size : 0,
+                               .spilled = spilled,
                                .place = (uint8_t)place->id,
                                .device = (int8_t)want->device,
                                .context = want->context,
@@ -43,63 +45,56 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
     return result;
 }
 
-/* The place against whose limit a block counts; ZC_PLACE_COUNT where the place itself sees to
- * that. */
-static enum zc_place_id limit_of(const struct zc_place *place, bool spills)
-{
-    return spills ? ZC_PLACE_MAPPED : place->counts ? ZC_PLACE_COUNT : place->id;
-}
-
 /* If the limit is reached, memory of deferred frees that nobody uses any more may be the reason:
  * gives that back and tries once more. */
-static bool take_limit(enum zc_place_id limit, const struct zc_want *want, const char **why)
+static bool take_limit(enum zc_place_id limit, int device, size_t bytes, const char **why)
 {
-    return limit == ZC_PLACE_COUNT || zc_limits_take(limit, want->device, want->size, why) ||
-           (zc_modules_reclaim(limit) && zc_limits_take(limit, want->device, want->size, why));
+    return !bytes || zc_limits_take(limit, device, bytes, why) ||
+           (zc_modules_reclaim(limit) && zc_limits_take(limit, device, bytes, why));
 }
 
-static void give_limit(enum zc_place_id limit, int device, size_t bytes)
-{
-    if (limit != ZC_PLACE_COUNT)
-        zc_limits_give(limit, device, bytes);
-}
-
-/* Makes a block the place's, or with `spills` host memory at its addresses; with `counted` one that
- * is the place's counts against the rule's budget.  NOT_PERMITTED: a limit is reached;
- * OUT_OF_MEMORY: the device, or the host, has not so much. */
-static CUresult try_place(const struct zc_place *place, const struct zc_want *want, bool spills,
+/* Makes a block the place's, but for `spilled` bytes at its end, which are host memory at its
+ * addresses; with `counted` what is the place's counts against the rule's budget.  NOT_PERMITTED: a
+ * limit is reached; OUT_OF_MEMORY: the device, or the host, has not so much. */
+static CUresult try_place(const struct zc_place *place, const struct zc_want *want, size_t spilled,
                           bool counted, struct zc_backing *out, const char **why)
 {
-    enum zc_place_id limit = limit_of(place, spills);
+    size_t placed = want->size - spilled, own = place->counts ? 0 : placed;
+    size_t budget = counted ? placed : 0;
     CUresult result = CUDA_ERROR_NOT_PERMITTED;
-    counted = counted && !spills;
     *why = "over its budget";
-    if (counted && !zc_budget_take(want->rule, want->device, want->size))
+    if (budget && !zc_budget_take(want->rule, want->device, budget))
         return result;
-    if (take_limit(limit, want, why)) {
-        result = make_at(place, want, spills, out, why);
-        if (result == CUDA_SUCCESS)
-            return result;
-        give_limit(limit, want->device, want->size);
+    if (take_limit(place->id, want->device, own, why)) {
+        if (take_limit(ZC_PLACE_MAPPED, want->device, spilled, why)) {
+            result = make_at(place, want, spilled, out, why);
+            if (result == CUDA_SUCCESS)
+                return result;
+            zc_limits_give(ZC_PLACE_MAPPED, want->device, spilled);
+        }
+        zc_limits_give(place->id, want->device, own);
     }
-    if (counted)
-        zc_budget_give(want->rule, want->size);
+    if (budget)
+        zc_budget_give(want->rule, budget);
     return result;
 }
 
-/* The device, then host memory, of a block that may move between both.  If it is host memory, *why
- * is what the device lacked. */
+/* The device, then host memory, of a block that may move between both; what can never be whole on
+ * the device is in both at first.  If it is host memory, *why is what the device lacked. */
 static bool try_both(const struct zc_want *want, bool counted, struct zc_backing *out,
                      const char **why)
 {
-    const char *refused;
-    CUresult result = try_place(&zc_place_vmm, want, false, counted, out, why);
+    size_t beyond = zc_room_beyond(want->rule, want->device, counted, want->size);
+    CUresult result = try_place(&zc_place_vmm, want, beyond, counted, out, why);
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
-    if (result == CUDA_SUCCESS || (!full && result != CUDA_ERROR_NOT_PERMITTED))
+    *why = beyond ? "more than it may have of the device"
+           : full ? "more than the device has free"
+                  : *why;
+    if (result == CUDA_SUCCESS || (!beyond && !full && result != CUDA_ERROR_NOT_PERMITTED))
         return result == CUDA_SUCCESS;
-    *why = full ? "more than the device has free" : *why;
-    result = try_place(&zc_place_vmm, want, true, counted, out, &refused);
-    *why = result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ? *why : refused;
+    const char *lacked = *why;
+    result = try_place(&zc_place_vmm, want, want->size, counted, out, why);
+    *why = result == CUDA_SUCCESS ? lacked : *why;
     return result == CUDA_SUCCESS;
 }
 
@@ -134,7 +129,9 @@ static CUresult untry(struct zc_backing *backing, bool gone)
         bool pushed = !gone && zc_context_push_if_none(backing->context);
         result = place->unmake ? place->unmake(backing, gone) : CUDA_SUCCESS;
         zc_context_pop(pushed);
-        give_limit(limit_of(place, zc_spilled(backing)), backing->device, backing->size);
+        size_t spilled = zc_spilled(backing), own = place->counts ? 0 : backing->size - spilled;
+        zc_limits_give(ZC_PLACE_MAPPED, backing->device, spilled);
+        zc_limits_give(place->id, backing->device, own);
     }
     if (result != CUDA_SUCCESS)
         say_stays(backing, result);
@@ -186,7 +183,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
         if (!reason && !made && !(made = zc_arena_get(sizeof(*made))))
             reason = "libzc has no memory for its record";
         bool taken = !reason && (moves ? try_both(want, i == 0, made, &reason)
-                                       : try_place(zc_place_of(place), want, false, false, made,
+                                       : try_place(zc_place_of(place), want, 0, false, made,
                                                    &reason) == CUDA_SUCCESS);
         if (!taken || zc_spilled(made))
             zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
@@ -213,3 +210,27 @@ CUresult zc_place_release(struct zc_backing *backing, bool gone)
     zc_arena_put(backing, sizeof(*backing));
     return result;
 }
+
+/* A block that is in both memories. */
+static void find_split(struct zc_block *block, void *arg)
+{
+    const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
+    uint64_t spilled = zc_block_spilled(block);
+    if (v && spilled && spilled < block->size &&
+        !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE))
+        *(struct zc_block **)arg = block;
+}
+
+/* Such a block gives way to any that the device has no room for. */
+static unsigned fallback_yield(int place)
+{
+    struct zc_block *found = NULL;
+    if (place == ZC_PLACE_MAPPED || place == ZC_PLACE_PINNED || !zc_driver_lock())
+        return 0;
+    zc_block_each(find_split, &found);
+    bool gave = found && zc_migrate_away(found);
+    zc_driver_unlock();
+    return gave;
+}
+
+const struct zc_module zc_module_fallback = {.yield = fallback_yield};

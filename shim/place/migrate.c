@@ -514,10 +514,10 @@ static bool begin_moves(const struct zc_block *comes, unsigned most_ms)
     return true;
 }
 
-/* With the driver lock, after begin_moves(). */
+/* With the driver lock, after begin_moves().  Without a reason it leaves. */
 static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
 {
-    struct zc_block *leaves = NULL;
+    struct zc_block *leaves = reason ? NULL : block;
     bool rested = needs_rest(block);
     while (!leaves && migrate_room(block) < block->size) {
         leaves = find_leaver(block, from).farthest;
@@ -530,7 +530,7 @@ static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
             return;
         leaves = NULL;
     }
-    migrate_move(leaves, block, reason);
+    migrate_move(leaves, reason ? block : NULL, reason);
 }
 
 static bool has_place(const struct zc_block *block, uint64_t from)
@@ -549,7 +549,7 @@ static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason
     if (zc_await_any() || zc_capture_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
         current != migrate_context())
         return 0;
-    bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, from);
+    bool may = !zc_leaving(current) && may_move(block, v) && (!reason || has_place(block, from));
     if (may && wait_for(begin_moves, block)) {
         uint64_t start = clock_us();
         if (!is_fetched(block))
@@ -783,6 +783,11 @@ void zc_migrate_watch(void)
         __atomic_store_n(&moving.context, current, __ATOMIC_RELEASE);
     }
     zc_launch_call(ZC_LAUNCH_MOVE, migrate_before_launch);
+}
+
+bool zc_migrate_away(struct zc_block *block)
+{
+    return try_to(block, 0, NULL) && zc_block_spilled(block) == block->size;
 }
 
 static void migrate_context_gone(CUcontext context)

@@ -37,6 +37,9 @@ void zc_migrate_kept(enum zc_fn fn, CUdeviceptr address, const CUtensorMap *map)
  * written where it is, or stays.  As above. */
 CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills);
 
+/* A block that moves leaves the device, if nothing uses it.  With the driver lock. */
+bool zc_migrate_away(struct zc_block *block);
+
 /* A copy of such a block is about to be made in a stream.  False if that is of another context,
  * whose work goes unnoticed: the block must stay (zc_move_never()), and if the context is of the
  * same device, all of them do. */

@@ -15,6 +15,9 @@
 /* A block that comes to the device leaves such a part of it to what kernels need themselves. */
 #define ROOM_SPARE_PART 64
 
+/* A block that is split leaves such a part of what there is to others, which come later. */
+#define ROOM_OTHERS_PART 6
+
 uint64_t zc_room_least(const struct zc_rule *rule)
 {
     uint64_t least = rule->chunk ? rule->chunk : ROOM_LEAST;
@@ -40,6 +43,17 @@ uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted)
         return left;
     uint64_t kept = zc_lazy_promised(device) + total / ROOM_SPARE_PART;
     return room_lesser(left, room_minus(zc_device_free(device), kept));
+}
+
+uint64_t zc_room_beyond(const struct zc_rule *rule, int device, bool counted, uint64_t bytes)
+{
+    const struct zc_vmm_facts *f = zc_vmm_facts(device);
+    uint64_t most = room_lesser(f ? f->total : UINT64_MAX, zc_limits_most(device));
+    most = room_lesser(most, counted ? zc_budget_most(rule, device) : UINT64_MAX);
+    if (bytes <= most || rule->commit == ZC_COMMIT_LAZY)
+        return 0;
+    uint64_t left = room_minus(zc_room_left(rule, device, counted), most / ROOM_OTHERS_PART);
+    return bytes - left / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT;
 }
 
 /* Bytes requested from a device that are managed, in host memory, or have no memory yet. */

@@ -12,6 +12,10 @@ uint64_t zc_room_least(const struct zc_rule *rule);
  * what kernels need themselves; with the rule's budget if `counted`. */
 uint64_t zc_room_left(const struct zc_rule *rule, int device, bool counted);
 
+/* Bytes at the end of a block for which the device never has room: 0 where it may be whole there
+ * one day, or gets its memory lazily, else what is behind that which there is room for now. */
+uint64_t zc_room_beyond(const struct zc_rule *rule, int device, bool counted, uint64_t bytes);
+
 /* Before the program's own request for memory of the current device: makes room for it.  False if
  * the device has none beside what libzc holds in managed memory.  `anywhere`: it may be another
  * device's. */

@@ -77,6 +77,8 @@ static void resolve_operand(struct zc_operand *b)
     }
     b->asked = (enum zc_kind)b->block->asked;
     b->real = (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED);
+    if (b->address - b->block->base >= b->block->size - zc_block_spilled(b->block))
+        b->real = ZC_KIND_PINNED;
 }
 
 void zc_copy_resolve(struct zc_copy *c)

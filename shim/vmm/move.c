@@ -150,7 +150,9 @@ static void drop_cached(unsigned i)
 static void move_give_back(const struct zc_vmm *v, struct zc_backed *b)
 {
     const char *why;
-    if (!b->host.to || !zc_limits_take(ZC_PLACE_MAPPED, ZC_LIMITS_KEPT, size_of(b), &why)) {
+    bool split = b->chunks.count > 1u + 2u * b->guard;
+    if (split || !b->host.to ||
+        !zc_limits_take(ZC_PLACE_MAPPED, ZC_LIMITS_KEPT, size_of(b), &why)) {
         zc_vmm_drop_backed(b);
         return;
     }
@@ -332,11 +334,11 @@ static CUresult make_behind(struct zc_vmm *v, bool host, struct zc_backed *b, co
 /* A pipelined copy out of device memory, and one into it behind that. */
 struct copies {
     CUdeviceptr device;
-    size_t bytes, piece;
+    size_t bytes, piece, border; /* `border`: what is behind lies in host memory. */
     CUstream out, in;
-    CUevent gone[PIECES]; /* NULL where nothing leaves. */
-    uint64_t start;       /* Of the copies that were begun last, in ticks. */
-    bool whole;           /* Those into device memory have all been begun. */
+    CUevent gone[PIECES + 1]; /* NULL where nothing leaves. */
+    uint64_t start;           /* Of the copies that were begun last, in ticks. */
+    bool whole;               /* Those into device memory have all been begun. */
 };
 
 static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
@@ -345,8 +347,10 @@ static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
     CUresult result =
         in ? copy_stream(stream) : zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
     c->start = zc_ticks();
-    for (size_t i = 0, at = 0; at < c->bytes && result == CUDA_SUCCESS; i++, at += c->piece) {
-        size_t size = c->bytes - at < c->piece ? c->bytes - at : c->piece;
+    for (size_t i = 0, at = 0, size; at < c->bytes && result == CUDA_SUCCESS; i++, at += size) {
+        bool hosted = at >= c->border;
+        size = (hosted ? c->bytes : c->border) - at;
+        size = size < c->piece ? size : c->piece;
         CUdeviceptr from = in ? host : c->device, to = in ? c->device : host;
         if (!in)
             result = zc_real.cuEventCreate(&c->gone[i], CU_EVENT_DISABLE_TIMING);
@@ -355,8 +359,9 @@ static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
         if (result == CUDA_SUCCESS)
             result = zc_real.cuMemcpyDtoDAsync_v2(to + at, from + at, size, *stream);
         if (result == CUDA_SUCCESS)
-            zc_traffic_own(in ? zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE)
-                              : zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED),
+            zc_traffic_own(in       ? zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE)
+                           : hosted ? zc_flow(ZC_DIR_HTOH, ZC_KIND_PINNED, ZC_KIND_PINNED)
+                                    : zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED),
                            size);
         if (result == CUDA_SUCCESS && !in)
             result = zc_real.cuEventRecord(c->gone[i], *stream);
@@ -373,7 +378,7 @@ static void end_copies(struct copies *c, CUcontext context)
         zc_stream_wait_context(context);
     else if (c->whole && c->in) /* One that only a mark is behind may be under way still. */
         zc_regret_moved(c->bytes, c->start);
-    for (unsigned i = 0; i < PIECES && c->gone[i]; i++)
+    for (unsigned i = 0; i < PIECES + 1 && c->gone[i]; i++)
         zc_real.cuEventDestroy_v2(c->gone[i]);
     if (c->out)
         zc_real.cuStreamDestroy_v2(c->out);
@@ -456,6 +461,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     size_t own = zc_vmm_own(v), piece = own / PIECES > PIECE ? own / PIECES : PIECE;
     piece = leaves && !read ? piece : own;
     struct copies c = {.bytes = own, .piece = zc_va_round_up(piece, v->granularity)};
+    c.border = leaves ? own - zc_vmm_spilled(leaves) : own;
     struct zc_backed host = {.guard = false}, device = {.guard = false};
     struct zc_va **alias = leaves ? &zc_movable(leaves)->alias : &device.alias;
     CUresult result = leaves ? CUDA_SUCCESS : make_behind(v, false, &device, why);
@@ -486,38 +492,39 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
 }
 
 /* Counts a block where it goes; what is kept in host memory makes room for it. */
-static bool count_at(const struct zc_block *block, bool host, const char **why)
+static bool count_at(const struct zc_block *block, bool host, uint64_t bytes, const char **why)
 {
     const struct zc_rule *rule = &zc_rules()->rules[block->rule];
     bool budget = !host && (block->flags & ZC_BLOCK_BUDGET);
     *why = "over its budget";
-    if (budget && !zc_budget_take(rule, block->device, block->size))
+    if (budget && !zc_budget_take(rule, block->device, bytes))
         return false;
     enum zc_place_id place = host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM;
     bool taken;
-    while (!(taken = zc_limits_take(place, block->device, block->size, why)) && host && move.cached)
+    while (!(taken = zc_limits_take(place, block->device, bytes, why)) && host && move.cached)
         drop_cached(0);
     if (taken)
         return true;
     if (budget)
-        zc_budget_give(rule, block->size);
+        zc_budget_give(rule, bytes);
     return false;
 }
 
-static void move_uncount(const struct zc_block *block, bool host)
+static void move_uncount(const struct zc_block *block, bool host, uint64_t bytes)
 {
-    zc_limits_give(host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM, block->device, block->size);
+    zc_limits_give(host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM, block->device, bytes);
     if (!host && (block->flags & ZC_BLOCK_BUDGET))
-        zc_budget_give(&zc_rules()->rules[block->rule], block->size);
+        zc_budget_give(&zc_rules()->rules[block->rule], bytes);
 }
 
 static void note_at(struct zc_block *block, bool host)
 {
     struct zc_backing *backing = block->backing;
+    int change = !host ? -1 : backing->spilled ? 0 : 1;
     backing->spilled = host ? block->size : 0;
     zc_vmm_count_host_copy(backing->vmm, host || !backing->vmm->va.reads ? 0 : block->size);
     zc_block_spill(block, host);
-    __atomic_fetch_add(&zc_vmm_counts.spilled, host ? 1 : -1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_counts.spilled, change, __ATOMIC_RELAXED);
 }
 
 bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)
@@ -532,7 +539,9 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
 {
     bool left = false;
     bool keeps = leaves ? zc_vmm_of(leaves)->va.reads : zc_vmm_is_fetched(zc_vmm_of(comes));
-    if (leaves ? !keeps && !count_at(leaves, true, why) : !count_at(comes, false, why))
+    const struct zc_block *first = leaves ? leaves : comes;
+    uint64_t bytes = first->size - (leaves ? zc_block_spilled(leaves) : 0);
+    if (!(leaves && keeps) && !count_at(first, leaves, bytes, why))
         return false;
     CUresult result = exchange_blocks(zc_vmm_of(leaves), zc_vmm_of(comes), &left, why);
     bool came = comes && result == CUDA_SUCCESS;
@@ -541,11 +550,9 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
     if (came) {
         note_at(comes, false);
         if (!keeps)
-            move_uncount(comes, true);
-    } else if (!leaves) {
-        move_uncount(comes, false);
-    } else if (!keeps || left) {
-        move_uncount(leaves, !left);
+            move_uncount(comes, true, comes->size);
+    } else if (!leaves || !keeps || left) {
+        move_uncount(first, leaves && !left, bytes);
     }
     return result == CUDA_SUCCESS;
 }

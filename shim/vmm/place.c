@@ -31,7 +31,7 @@ static CUresult vmm_place_fill(struct zc_vmm *v, const char **why)
 
 /* Why a request can't have vmm memory; CUDA_SUCCESS if it can. */
 static CUresult vmm_place_refuse(const struct zc_want *want, const struct zc_vmm_facts *f,
-                                 bool lazy, const char **why)
+                                 size_t placed, const char **why)
 {
     *why = "the device has no virtual memory management";
     if (!f)
@@ -43,16 +43,15 @@ static CUresult vmm_place_refuse(const struct zc_want *want, const struct zc_vmm
     if (want->size > SIZE_MAX - 3 * f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *why = "more than the device has beside managed memory";
-    if (!lazy && !zc_limits_device_holds(want->device, want->size, false))
+    if (!zc_limits_device_holds(want->device, placed, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
 
 /* Places the block in its range: what its last granule leaves over is split to both sides of it,
  * or guard granules are added; see zc_margin().  Returns the bytes before the block. */
-static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct zc_vmm_facts *f)
+static size_t lay_out(struct zc_vmm *v, size_t slack, const struct zc_vmm_facts *f)
 {
-    size_t slack = v->span - want->size;
     size_t before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
     if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && zc_vmm_take_guard(v)) {
         before = f->granularity;
@@ -66,7 +65,8 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     const struct zc_vmm_facts *f = zc_vmm_facts(want->device);
     bool grows = want->rule->grow && !want->lazy;
     bool lazy = grows || want->lazy || want->rule->commit == ZC_COMMIT_LAZY;
-    CUresult result = vmm_place_refuse(want, f, lazy || out->spilled, why);
+    size_t placed = want->size - out->spilled;
+    CUresult result = vmm_place_refuse(want, f, lazy ? 0 : placed, why);
     if (result != CUDA_SUCCESS)
         return result;
     struct zc_vmm *v = zc_arena_get(zc_vmm_record(want->rule));
@@ -85,17 +85,13 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
     v->lazy = lazy;
     v->va.base = v->span <= want->at_bytes ? want->at : 0;
     v->va.size = want->at_bytes;
-    size_t before = lazy ? 0 : lay_out(v, want, f);
+    size_t before = lazy ? 0 : lay_out(v, placed % want->size ? 0 : v->span - want->size, f);
     if (out->spilled) {
         v->va.host.to = (uint32_t)((v->span - zc_vmm_guard(v)) / ZC_VA_UNIT);
-        v->va.host.from = (uint32_t)(zc_vmm_guard(v) / ZC_VA_UNIT);
+        v->va.host.from = (uint32_t)((zc_vmm_guard(v) + placed) / ZC_VA_UNIT);
     }
     result = vmm_place_fill(v, why);
     if (result != CUDA_SUCCESS) {
-        if (v->stuck) {
-            *why = "the driver refuses host memory for it";
-            result = CUDA_ERROR_NOT_SUPPORTED;
-        }
         zc_vmm_drop(v);
         return result;
     }

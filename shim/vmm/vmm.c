@@ -130,14 +130,14 @@ CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead)
     unsigned before = v->chunks.count;
     CUresult result = push_guard(v);
     size_t most = v->span - zc_vmm_guard(v) + ahead;
+    size_t border = zc_vmm_spilled(v) ? v->va.host.from * ZC_VA_UNIT : most;
     while (result == CUDA_SUCCESS && v->held < most) {
-        bool host = zc_vmm_spilled(v) != 0;
-        size_t missing = most - v->held;
+        bool host = v->held >= border;
+        size_t missing = (host ? most : border) - v->held;
         /* Host memory is one chunk: the driver sets no two handles of it. */
         size_t chunk = host ? 0 : zc_va_round_up(v->rule->chunk, v->granularity);
         size_t size = chunk && chunk < missing ? chunk : missing;
         result = zc_vmm_handle(v, host, !ahead, size, &handle);
-        v->stuck = host && result != CUDA_SUCCESS;
         if (result == CUDA_SUCCESS && !vmm_push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -23,8 +23,7 @@ struct zc_vmm {
     bool guard : 1;  /* Each end has a granule of host memory, which all such blocks share. */
     bool lazy : 1;   /* Memory is attached when first needed (commit = lazy, grow). */
     bool grows : 1;  /* The rule says `grow`: copies into it may become remaps. */
-    bool stuck : 1;  /* The driver has refused it host memory. */
-    bool moves : 1;  /* It is whole on the device or in host memory, and changes (vmm/move.h). */
+    bool moves : 1;  /* It may leave the device for host memory, and come back (vmm/move.h). */
     bool filled : 1; /* The program has copied host memory into it. */
     struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
     struct zc_growth *as_new;     /* The step of an array into this block (vmm/growth.h), */
@@ -130,7 +129,7 @@ bool zc_vmm_take_guard(struct zc_vmm *v);
  */
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahead, const char **why);
 
-/* Bytes of it that are host memory: all or none. */
+/* Bytes of it that are host memory: all, none, or its end. */
 static inline size_t zc_vmm_spilled(const struct zc_vmm *v)
 {
     return (v->va.host.to - v->va.host.from) * ZC_VA_UNIT;

@@ -47,13 +47,15 @@ fail_each_call() {
     fail_each_call 'place = managed, vmm' 'cuMemAllocManaged cuMemFree_v2'
 }
 
-# Large blocks are in host memory.
+# Large blocks are in host memory, or in both.
 SPILL=$'[defaults]\nmax_pinned = 9M\nmax_device = 4M\n[rule all]\n'
 SPILL+=$'place = vmm, mapped\nspill = move\nchunk = 2M\nbudget = 3M'
 
 @test "in vmm memory, some of it host memory, then mapped" {
-    fail_each_call "$SPILL" 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
-        cuMemUnmap cuMemRelease cuMemAddressFree cuMemGetAllocationGranularity'
+    for policy in "$SPILL" "${SPILL/3M/2560K}"; do
+        fail_each_call "$policy" 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
+            cuMemUnmap cuMemRelease cuMemAddressFree cuMemGetAllocationGranularity'
+    done
 }
 
 @test "in vmm memory that is attached lazily" {

@@ -23,7 +23,7 @@ setup() {
     run -0 timeout 30 "$program" rights
     bare=$output
     for rule in 'place = mapped' $'place = vmm, mapped\nspill = move\nchunk = 2M\nbudget = 2M' \
-        'place = managed'; do
+        $'place = vmm, mapped\nspill = move\nchunk = 2M\nbudget = 2560K' 'place = managed'; do
         echo "$rule"
         places_of "$rule" rights
         diff <(echo "$bare") <(echo "$codes")

@@ -220,8 +220,12 @@ for place, most in (("vmm", 12), ("mapped", 40)):
     [[ $output == $'made: DDHH\nfirst: DDHH\nsecond: DDHH\nfirst again: DDHH\nleaks 0' ]]
 }
 
-@test "under a budget below one block all are read where they are, in host memory" {
+@test "under a budget below one block what has room of it is on the device, and nothing moves" {
     scene 3M phases
+    [[ $output == $'made: DHHH\nfirst: DHHH\nsecond: DHHH\nfirst again: DHHH\nleaks 0' ]]
+    run -0 moves
+    [[ -z $output ]]
+    scene 2M phases
     [[ $output == $'made: HHHH\nfirst: HHHH\nsecond: HHHH\nfirst again: HHHH\nleaks 0' ]]
     run -0 moves
     [[ -z $output ]]

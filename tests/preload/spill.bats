@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Blocks that the device or a limit has no room for: in `mapped` (spill = host), or in host memory
-# behind the addresses of their place (spill = move).
+# behind the addresses of their place (spill = move), with what has no room there on the device.
 
 load places.bash
 
@@ -28,29 +28,32 @@ for place in json.loads(list(open(sys.argv[1]))[-1])["places"]:
     print(place["place"], place["bytes"] >> 20, place["peak_bytes"] >> 20)' "$ZC_LOG"
 }
 
-@test "a block that is larger than the device is in host memory" {
+@test "a block that is larger than the device is in host memory, or in both" {
     export SIM_MEMORY_MIB=10
     run -0 timeout 30 "$program" larger
     [[ $output == 'allocated 2' ]]
+    local spilled=4
     for keys in '' $'\ncommit = lazy'; do
         places_of "$spill$keys" larger
         run -0 spilled_blocks
         [[ $output == '12 0 mapped vmm: '* && $codes == 'allocated 0' ]]
         places_of "$move$keys" larger
         run -0 spilled_blocks
-        [[ $output == '12 12 vmm vmm: more than the device has free' && $codes == 'allocated 0' ]]
+        [[ $codes == 'allocated 0' ]]
+        [[ $output == "12 $spilled vmm vmm: more than "* ]]
+        spilled=12 # Lazily it is in one memory.
     done
     places_of "${spill/vmm/device, vmm}" larger
     run -0 spilled_blocks
     [[ $output == '12 0 mapped device: out of memory; vmm: '* ]]
     places_of "${move/vmm/device, vmm}" larger
     run -0 spilled_blocks
-    [[ $output == '12 12 vmm device: out of memory; vmm: more than the device has free' ]]
+    [[ $output == '12 4 vmm device: out of memory; vmm: more than it may have of the device' ]]
     scripts/zc report --json "$ZC_LOG" | python3 -c 'import json, sys
 over_time = json.load(sys.stdin)["memory_over_time"]["places"]
-assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 0}, over_time'
+assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 4, "vmm": 8}, over_time'
     scripts/zc report --trace "$BATS_TEST_TMPDIR/trace.json" "$ZC_LOG" >/dev/null
-    grep -q '"memory: mapped".*"bytes": *12582912' "$BATS_TEST_TMPDIR/trace.json"
+    grep -q '"memory: mapped".*"bytes": *4194304' "$BATS_TEST_TMPDIR/trace.json"
     SIM_MEMORY_MIB=32 places_of "$move" larger
     run -0 spilled_blocks
     [[ $output == '12 0 vmm -' ]]
@@ -69,33 +72,55 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 
     places_of "$lazy" 3.1 5.1 3.1 3.1 5.1 3.1 3.1 5.1 3.1 3.1 3.1 3.1
 }
 
-@test "blocks are whole in one memory, and limits count each where it is" {
+@test "limits count each part of a block where it is" {
     placed_by requests
     places_of "$spill"$'\nbudget = 7M' 9 5 2
     run -0 spilled_blocks
     [[ $output == $'9 0 mapped vmm: over its budget\n5 0 vmm -\n2 0 vmm -' ]]
     places_of "$move"$'\nbudget = 7M' 9 5 3 2
     run -0 spilled_blocks
-    [[ ${lines[0]} == '9 9 vmm vmm: over its budget' && ${lines[1]} == '5 0 vmm -' ]]
+    [[ ${lines[0]} == '9 5 vmm vmm: more than it may have of the device' ]]
+    [[ ${lines[1]} == '5 0 vmm -' && ${lines[2]} == '3 3 vmm vmm: over its budget' ]]
+    [[ ${lines[3]} == '2 0 vmm -' ]]
+    places_of "$move"$'\nbudget = 7M' 5 9 3 2
+    run -0 spilled_blocks
+    [[ ${lines[0]} == '5 0 vmm -' && ${lines[1]} == '9 9 vmm vmm: more than it may have'* ]]
     [[ ${lines[2]} == '3 3 vmm vmm: over its budget' && ${lines[3]} == '2 0 vmm -' ]]
     places_of "$move"$'\nbudget = 7M\ncommit = lazy' 9 5
     run -0 spilled_blocks
     [[ $output == $'9 9 vmm vmm: over its budget\n5 0 vmm -' ]]
     places_of "${move/vmm/vmm, mapped}"$'\nbudget = 7M' -f 9 9
     run -0 spilled_blocks
-    [[ $output == $'9 9 vmm vmm: over its budget\n9 9 vmm vmm: over its budget' ]]
+    [[ ${lines[0]} == '9 5 vmm vmm: more than it may have'* && ${lines[1]} == '9 5 vmm '* ]]
     for policy in "$spill" "$move"; do
         places_of $'[defaults]\nmax_device = 5M\nmax_pinned = 6M\n[rule all]\n'"$policy" 6 4 4
         run -0 spilled_blocks
-        [[ ${lines[0]} == '6 '?' '*' vmm: over max_device' ]]
-        [[ ${lines[1]} == '4 0 vmm -' && ${lines[2]} == '4 0 device vmm: over max_'* ]]
+        [[ ${lines[0]} == '6 '?' '*' vmm: '* && ${lines[1]} == '4 0 vmm -' ]]
+        [[ ${lines[2]} == '4 0 device vmm: over max_'* ]]
         run -0 peaks
         [[ ${lines[*]} == *'mapped 0 6 '*'vmm 0 4'* ]]
     done
     places_of $'place = vmm, mapped\nspill = move\nbudget = 33M' 40 31 31
     run -0 spilled_blocks
-    [[ $output == $'40 40 vmm vmm: over its budget\n31 0 vmm -\n31 0 mapped vmm: over its budget' ]]
-    SIM_FAIL=cuMemCreate:2:2 places_of "${move/vmm/vmm, mapped}"$'\nbudget = 2M' 4
+    [[ ${lines[0]} == '40 14 vmm vmm: more than it may have'* && ${lines[1]} == '31 0 vmm -' ]]
+    [[ ${lines[2]} == '31 0 mapped vmm: over its budget' ]]
+    SIM_FAIL=cuMemCreate:2:2,cuMemCreate:2:4 \
+        places_of "${move/vmm/vmm, mapped}"$'\nbudget = 2M' 4
     run -0 spilled_blocks
-    [[ $output == '4 0 mapped vmm: the driver refuses host memory for it' ]]
+    [[ $output == '4 0 mapped vmm: cuMemCreate refuses' ]]
+}
+
+@test "where the driver refuses either part of a block, all of it is host memory" {
+    placed_by requests
+    for call in cuMemCreate:2:2 cuMemCreate:2:3 cuMemMap:1:2 cuMemMap:1:3 cuMemSetAccess:1:1 \
+        cuMemSetAccess:1:2; do
+        SIM_FAIL=$call places_of "$move"$'\nbudget = 6M' 9
+        run -0 spilled_blocks
+        [[ $output == '9 9 vmm vmm: more than it may have of the device' ]]
+    done
+    SIM_FAIL=cuMemAddressReserve:2:1 places_of "${move/vmm/vmm, mapped}"$'\nbudget = 6M' 9
+    run -0 spilled_blocks
+    [[ $output == '9 9 vmm vmm: more than it may have of the device' ]]
+    run -0 peaks
+    [[ ${lines[*]} == 'mapped 0 9'* ]]
 }

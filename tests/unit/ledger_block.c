@@ -162,6 +162,38 @@ static void test_margin(void **state)
     assert_false(zc_block_in_margin(base - ZC_BLOCK_PAGE - 1));
 }
 
+/* Its beginning is its place's, and its end host memory. */
+static void test_split(void **state)
+{
+    const uint64_t base = 16 * ZC_BLOCK_UNIT, border = base + 3 * ZC_BLOCK_UNIT;
+    const struct zc_block_gauge *front = &zc_counters()->place[ZC_PLACE_VMM];
+    const struct zc_block_gauge *end = &zc_counters()->place[ZC_PLACE_MAPPED];
+    struct zc_block like = {.base = base,
+                            .size = 4 * ZC_BLOCK_UNIT - 5,
+                            .place = ZC_PLACE_VMM,
+                            .flags = ZC_BLOCK_SPILLED,
+                            .behind = 3 << ZC_BLOCK_BEHIND_BITS | 2};
+    (void)state;
+    struct zc_block *block = zc_block_add(&like);
+    assert_int_equal(zc_block_spilled(block), ZC_BLOCK_UNIT - 5);
+    assert_int_equal(zc_block_border(block, base), border);
+    assert_int_equal(zc_block_border(block, border - 1), border);
+    assert_int_equal(zc_block_border(block, border), 0);
+    assert_true(zc_block_in_margin(base + like.size) &&
+                zc_block_in_margin(base + like.size + ZC_BLOCK_PAGE + 4));
+    assert_false(zc_block_in_margin(base + like.size + ZC_BLOCK_PAGE + 5));
+    assert_true(front->blocks == 1 && front->bytes == 3 * ZC_BLOCK_UNIT);
+    assert_true(end->blocks == 0 && end->bytes == ZC_BLOCK_UNIT - 5);
+    assert_true(zc_block_claim(block));
+    zc_block_remove(block);
+    assert_true(front->blocks == 0 && front->bytes == 0 && end->bytes == 0);
+    assert_true(front->peak_bytes == 3 * ZC_BLOCK_UNIT && end->peak_bytes == ZC_BLOCK_UNIT - 5);
+    like.behind = 2;
+    block = zc_block_add(&like);
+    assert_true(zc_block_spilled(block) == like.size && !zc_block_border(block, base));
+    assert_true(front->bytes == 0 && end->bytes == like.size);
+}
+
 static void test_reset(void **state)
 {
     (void)state;
@@ -453,6 +485,7 @@ int main(void)
         TEST("margins are looked for once there is one", test_padded),
         TEST("a quarantined block is found, and counts no more", test_quarantined),
         TEST("what lies beside a block is told by its pages", test_margin),
+        TEST("a block in two memories counts and ends in both", test_split),
         TEST("a reset ledger is empty and counts from one", test_reset),
         TEST("what a thread saw before a reset never holds again",
              test_reset_forgets_what_was_seen),

@@ -23,6 +23,7 @@ static unsigned no_limit, no_budget, no_device; /* Bits of places; true: there i
 static unsigned too_full, broken;               /* Bits of places that can't be made. */
 static unsigned refuses;                        /* Of the driver: 1 the detaching, 2 the rest. */
 static unsigned reclaims;                       /* Bits of limits that give way once asked. */
+static uint64_t parted; /* Bytes in host memory of what is split; 0: none. */
 
 static void note(const char *what, int place)
 {
@@ -31,9 +32,15 @@ static void note(const char *what, int place)
              place < 0 ? "" : zc_place_name((enum zc_place_id)place));
 }
 
+/* All of the block, or with `parted` its part in a memory. */
+static bool is_part(enum zc_place_id place, uint64_t bytes)
+{
+    return bytes == 5000 || (parted && bytes == (place == ZC_PLACE_MAPPED ? parted : 3000));
+}
+
 static bool fake_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
 {
-    assert_true(device == 3 && bytes == 5000);
+    assert_true(device == 3 && is_part(place, bytes));
     note("take", (int)place);
     *why = "over its limit";
     return !(no_limit & 1u << place);
@@ -41,8 +48,9 @@ static bool fake_limits_take(enum zc_place_id place, int device, size_t bytes, c
 
 static void fake_limits_give(enum zc_place_id place, int device, size_t bytes)
 {
-    assert_true(device == 3 && bytes == 5000);
-    note("give", (int)place);
+    assert_true(device == 3 && (!bytes || is_part(place, bytes)));
+    if (bytes)
+        note("give", (int)place);
 }
 
 static unsigned fake_reclaim(int place)
@@ -55,14 +63,14 @@ static unsigned fake_reclaim(int place)
 
 static bool fake_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 {
-    assert_true(rule && device == 3 && bytes == 5000);
+    assert_true(rule && device == 3 && is_part(ZC_PLACE_VMM, bytes));
     note("budget", -1);
-    return !no_budget;
+    return !no_budget || bytes < 5000; /* A part is within it. */
 }
 
 static void fake_budget_give(const struct zc_rule *rule, uint64_t bytes)
 {
-    assert_true(rule && bytes == 5000);
+    assert_true(rule && is_part(ZC_PLACE_VMM, bytes));
     note("unbudget", -1);
 }
 
@@ -77,6 +85,12 @@ static bool fake_device_room(int device, size_t bytes, const char **why)
 static uint64_t fake_least(const struct zc_rule *rule)
 {
     return rule->spill < ZC_SPILL_MOVE ? UINT64_MAX : 5000;
+}
+
+static uint64_t fake_beyond(const struct zc_rule *rule, int device, bool counted, uint64_t bytes)
+{
+    assert_true(rule->spill == ZC_SPILL_MOVE && device == 3 && bytes == 5000);
+    return counted ? parted : 0;
 }
 
 static bool fake_push(CUcontext context)
@@ -117,6 +131,7 @@ static const struct zc_place fake_mapped, fake_managed, fake_vmm, fake_pinned, f
 #define zc_budget_give fake_budget_give
 #define zc_limits_device_room fake_device_room
 #define zc_room_least fake_least
+#define zc_room_beyond fake_beyond
 #define zc_context_push_if_none fake_push
 #define zc_context_pop fake_pop
 #define zc_hint_unmake fake_unhint
@@ -125,11 +140,11 @@ static const struct zc_place fake_mapped, fake_managed, fake_vmm, fake_pinned, f
 
 static CUresult make(enum zc_place_id id, struct zc_backing *out, const char **why)
 {
-    bool hosted = out->spilled != 0;
-    unsigned bit = 1u << (hosted ? ZC_PLACE_COUNT : id);
-    note(hosted ? "host" : "make", (int)id);
+    bool hosted = out->spilled == 5000, split = out->spilled && !hosted;
+    unsigned bit = 1u << (hosted ? ZC_PLACE_COUNT : split ? ZC_PLACE_COUNT + 1 : id);
+    note(hosted ? "host" : split ? "split" : "make", (int)id);
     assert_true(out->size == 5000 && out->place == id && out->device == 3 && out->flags == 0);
-    assert_true(out->spilled == (hosted ? 5000 : 0) && out->context == (CUcontext)trace);
+    assert_true((!split || out->spilled == parted) && out->context == (CUcontext)trace);
     *why = too_full & bit ? "has not so much" : "is broken";
     return too_full & bit ? CUDA_ERROR_OUT_OF_MEMORY
            : broken & bit ? CUDA_ERROR_NOT_SUPPORTED
@@ -164,12 +179,13 @@ FAKE(pinned, ZC_PLACE_PINNED, .counts = true);
 FAKE(shared, ZC_PLACE_SHARED, .detach = detach);
 
 enum { D = ZC_PLACE_DEVICE, P = ZC_PLACE_MAPPED, M = ZC_PLACE_MANAGED };
-enum { V = ZC_PLACE_VMM, S = ZC_PLACE_SHARED, H = ZC_PLACE_PINNED, HOST = ZC_PLACE_COUNT };
+enum { V = ZC_PLACE_VMM, S = ZC_PLACE_SHARED, H = ZC_PLACE_PINNED };
+enum { HOST = ZC_PLACE_COUNT, SPLIT = ZC_PLACE_COUNT + 1 };
 #define BIT(place) (1u << (place))
 
 static const struct row {
-    int list[4]; /* Ends with -1. */
-    bool moves;
+    int list[4];    /* Ends with -1. */
+    unsigned moves; /* 2: it never has room on the device. */
     unsigned no_limit, no_budget, no_device, full, broken, reclaims;
     int made, index; /* -1: none. */
     const char *trace, *why;
@@ -333,7 +349,7 @@ static const struct row {
      -1,
      1,
      "budget take:vmm make:vmm give:vmm unbudget take:mapped host:vmm give:mapped ",
-     "vmm: more than the device has free"},
+     "vmm: has not so much"},
     {{V, -1},
      1,
      0,
@@ -382,6 +398,80 @@ static const struct row {
      1,
      "budget unbudget take:mapped make:mapped ",
      "pinned: not possible for this request"},
+    {{V, -1},
+     2,
+     0,
+     1,
+     0,
+     0,
+     0,
+     0,
+     V,
+     0,
+     "budget take:vmm take:mapped split:vmm ",
+     "vmm: more than it may have of the device"},
+    {{V, -1},
+     2,
+     0,
+     0,
+     0,
+     BIT(SPLIT),
+     0,
+     0,
+     V,
+     0,
+     "budget take:vmm take:mapped split:vmm give:mapped give:vmm unbudget take:mapped host:vmm ",
+     "vmm: more than it may have of the device"},
+    {{V, M, -1},
+     2,
+     0,
+     0,
+     0,
+     BIT(HOST),
+     BIT(SPLIT),
+     0,
+     M,
+     1,
+     "budget take:vmm take:mapped split:vmm give:mapped give:vmm unbudget "
+     "take:mapped host:vmm give:mapped take:managed make:managed ",
+     "vmm: has not so much"},
+    {{V, -1},
+     2,
+     BIT(P),
+     0,
+     0,
+     0,
+     0,
+     0,
+     -1,
+     1,
+     "budget take:vmm take:mapped reclaim:mapped give:vmm unbudget "
+     "take:mapped reclaim:mapped ",
+     "vmm: over its limit"},
+    {{V, -1},
+     2,
+     BIT(V),
+     0,
+     0,
+     0,
+     0,
+     0,
+     V,
+     0,
+     "budget take:vmm reclaim:vmm unbudget take:mapped host:vmm ",
+     "vmm: more than it may have of the device"},
+    {{P, V, -1},
+     2,
+     BIT(P),
+     0,
+     0,
+     0,
+     0,
+     BIT(P),
+     P,
+     0,
+     "budget take:mapped reclaim:mapped take:mapped make:mapped ",
+     ""},
 };
 
 static struct zc_rule rule_of(const struct row *r)
@@ -403,6 +493,7 @@ static void begin(const struct row *r)
     too_full = r->full;
     broken = r->broken;
     reclaims = r->reclaims;
+    parted = r->moves == 2 ? 2000 : 0;
 }
 
 static void places_are_tried_in_order_and_what_a_try_took_is_given_back(void **state)
@@ -489,7 +580,8 @@ static void a_block_is_given_back_in_its_context_unless_that_is_gone(void **stat
 {
     static const struct {
         int place;
-        bool spilled, gone, detached;
+        unsigned spilled;
+        bool gone, detached;
         unsigned refuses;
         CUresult result;
         const char *trace;
@@ -500,7 +592,8 @@ static void a_block_is_given_back_in_its_context_unless_that_is_gone(void **stat
         {P, 0, 1, 0, 0, CUDA_SUCCESS, "unhint forget:mapped give:mapped "},
         {M, 0, 0, 0, 0, CUDA_SUCCESS, "unhint lend unmake:managed leave give:managed "},
         {H, 0, 0, 0, 0, CUDA_SUCCESS, "unhint lend unmake:pinned leave "},
-        {V, 1, 0, 1, 0, CUDA_SUCCESS, "unhint lend unmake:vmm leave give:mapped "},
+        {V, 5000, 0, 1, 0, CUDA_SUCCESS, "unhint lend unmake:vmm leave give:mapped "},
+        {V, 2000, 0, 1, 0, CUDA_SUCCESS, "unhint lend unmake:vmm leave give:mapped give:vmm "},
         {P, 0, 0, 0, 1, CUDA_ERROR_UNKNOWN, "unhint lend detach:mapped leave release "},
         {P, 0, 0, 1, 2, CUDA_ERROR_UNKNOWN, "unhint lend unmake:mapped leave give:mapped release "},
     };
@@ -512,8 +605,8 @@ static void a_block_is_given_back_in_its_context_unless_that_is_gone(void **stat
                                  .place = (uint8_t)of[i].place,
                                  .detached = of[i].detached,
                                  .context = (CUcontext)trace};
-        if (of[i].spilled)
-            b->spilled = 5000;
+        b->spilled = of[i].spilled;
+        parted = 2000;
         trace[0] = 0;
         refuses = of[i].refuses;
         assert_int_equal(zc_place_release(b, of[i].gone), of[i].result);
@@ -541,10 +634,11 @@ static void a_rule_may_give_host_memory_by_its_places_or_where_blocks_move(void 
 {
     static const struct {
         int list[4];
-        bool moves, hosts;
-    } of[] = {{{D, -1}, false, false}, {{P, -1}, false, true},      {{D, M, -1}, false, true},
-              {{V, -1}, false, false}, {{V, -1}, true, true},       {{V, D, -1}, false, false},
-              {{D, -1}, true, false},  {{D, V, S, -1}, false, true}};
+        unsigned moves;
+        bool hosts;
+    } of[] = {{{D, -1}, 0, false}, {{P, -1}, 0, true},      {{D, M, -1}, 0, true},
+              {{V, -1}, 0, false}, {{V, -1}, 1, true},      {{V, D, -1}, 0, false},
+              {{D, -1}, 1, false}, {{D, V, S, -1}, 0, true}};
     (void)state;
     for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
         struct row row = {.moves = of[i].moves};

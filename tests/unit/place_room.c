@@ -14,7 +14,8 @@
 #include "vmm/lazy.h"
 
 static struct {
-    uint64_t budget, left, most, promised, device, managed, mapped;
+    uint64_t budget, budget_most, left, most, promised, device, managed, mapped;
+    size_t total; /* Of the device; 0: it has no such memory. */
     bool bound, holds;
     CUresult answers;
     unsigned asked, before;
@@ -24,6 +25,12 @@ static uint64_t fake_budget(const struct zc_rule *rule, int device)
 {
     assert_true(rule && device == 3);
     return has.budget;
+}
+
+static uint64_t fake_budget_most(const struct zc_rule *rule, int device)
+{
+    assert_true(rule && device == 3);
+    return has.budget_most;
 }
 
 static uint64_t fake_left(enum zc_place_id place, int device)
@@ -76,6 +83,14 @@ static void fake_before(int device, size_t bytes)
     has.before++;
 }
 
+static const struct zc_vmm_facts *fake_facts(int device)
+{
+    static struct zc_vmm_facts facts;
+    assert_int_equal(device, 3);
+    facts.total = has.total;
+    return facts.total ? &facts : NULL;
+}
+
 static CUresult get_total(size_t *total, CUdevice device)
 {
     *total = 64 * 100 + (size_t)device;
@@ -83,6 +98,7 @@ static CUresult get_total(size_t *total, CUdevice device)
 }
 
 #define zc_budget_left fake_budget
+#define zc_budget_most fake_budget_most
 #define zc_limits_left fake_left
 #define zc_limits_most fake_most
 #define zc_limits_used fake_used
@@ -91,6 +107,7 @@ static CUresult get_total(size_t *total, CUdevice device)
 #define zc_lazy_promised fake_promised
 #define zc_lazy_before_request fake_before
 #define zc_device_free fake_free
+#define zc_vmm_facts(device) fake_facts(device)
 #include "../../shim/place/room.c"
 
 static void least_blocks_move_where_the_rule_says_so(void **state)
@@ -139,6 +156,46 @@ static void a_block_has_the_least_of_what_is_left(void **state)
     has.left = 0;
     assert_int_equal(zc_room_left(&rule, 3, true), 0);
     assert_int_equal(has.asked, 0);
+}
+
+/* The device has 60 units, then the limit, then the budget: a sixth of them is left to others, and
+ * what is free but a part of the device. */
+static void what_never_has_room_ends_in_host_memory(void **state)
+{
+    const uint64_t u = ZC_BLOCK_UNIT;
+    const struct zc_rule rule = {.chunk = 0};
+    const struct {
+        uint64_t total, most, budget_most, left, budget, device, bytes, beyond;
+        bool counted;
+    } rows[] = {{60, 70, 80, 70, 80, 60, 60, 0, true},   {60, 70, 80, 70, 80, 60, 61, 12, true},
+                {90, 60, 80, 60, 80, 90, 60, 0, true},   {90, 60, 80, 60, 80, 90, 61, 11, true},
+                {90, 80, 60, 80, 60, 90, 61, 11, true},  {90, 80, 60, 80, 60, 90, 61, 0, false},
+                {90, 80, 60, 80, 60, 90, 81, 15, false}, {90, 80, 60, 80, 40, 90, 61, 31, true},
+                {90, 80, 60, 80, 40, 32, 61, 40, true},  {90, 80, 60, 80, 10, 90, 61, 61, true},
+                {90, 80, 60, 80, 9, 90, 61, 61, true},   {90, 80, 60, 80, 11, 90, 61, 60, true}};
+    (void)state;
+    real_without_driver();
+    zc_real.cuDeviceTotalMem_v2 = get_total;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        memset(&has, 0, sizeof(has));
+        has.total = rows[i].total * u;
+        has.most = rows[i].most * u;
+        has.budget_most = rows[i].budget_most * u;
+        has.left = rows[i].left * u;
+        has.budget = rows[i].budget * u;
+        has.device = rows[i].device * u;
+        assert_int_equal(zc_room_beyond(&rule, 3, rows[i].counted, rows[i].bytes * u),
+                         rows[i].beyond * u);
+        has.budget += u - 1; /* Whole units are on the device. */
+        if (rows[i].beyond && rows[i].beyond < rows[i].bytes)
+            assert_int_equal(zc_room_beyond(&rule, 3, rows[i].counted, rows[i].bytes * u + 5),
+                             rows[i].beyond * u + 5);
+    }
+    const struct zc_rule lazy = {.commit = ZC_COMMIT_LAZY};
+    assert_int_equal(zc_room_beyond(&lazy, 3, true, 61 * u), 0);
+    has.total = 0;
+    has.most = UINT64_MAX;
+    assert_int_equal(zc_room_beyond(&rule, 3, false, 1000 * u), 0);
 }
 
 /* As if all that it asked for were on the device, and no more than it may have. */
@@ -192,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(least_blocks_move_where_the_rule_says_so),
         cmocka_unit_test(a_block_has_the_least_of_what_is_left),
+        cmocka_unit_test(what_never_has_room_ends_in_host_memory),
         cmocka_unit_test(a_program_is_told_what_it_would_have_without_libzc),
         cmocka_unit_test(a_request_of_the_programs_makes_room_where_the_device_holds_it),
     };

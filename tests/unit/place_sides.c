@@ -63,7 +63,7 @@ static struct zc_block *fake_find(uint64_t address)
     for (unsigned i = 0; i < 2; i++) {
         if (address - hosted[i].base < 4096)
             return &hosted[i];
-        if (address - block[i].base < 4096)
+        if (address - block[i].base < block[i].size)
             return &block[i];
     }
     return NULL;
@@ -142,12 +142,15 @@ static int anew(void **state)
     has.hides = has.meets = true;
     for (unsigned i = 0; i < 2; i++) {
         hosted[i] = (struct zc_block){.base = HEAP + i * 4096,
+                                      .size = 4096,
                                       .flags = ZC_BLOCK_HOST,
                                       .rule = (int16_t)i,
                                       .asked = ZC_KIND_PAGEABLE,
                                       .real = ZC_KIND_PINNED};
-        block[i] = (struct zc_block){
-            .base = 0x500000 + i * 4096, .asked = ZC_KIND_DEVICE, .real = ZC_KIND_MANAGED};
+        block[i] = (struct zc_block){.base = 0x500000 + i * 4096,
+                                     .size = 4096,
+                                     .asked = ZC_KIND_DEVICE,
+                                     .real = ZC_KIND_MANAGED};
         movable[i].vmm.rule = &rules[i];
         movable[i].vmm.moves = true;
     }
@@ -268,6 +271,14 @@ static void a_block_says_what_was_asked_for_and_what_it_is(void **state)
     hosted[1].flags = 0;
     sides(block[0].base, hosted[1].base);
     assert_null(copy.src.extent);
+    anew(NULL);
+    block[0].size = 2 * ZC_BLOCK_UNIT + 5;
+    block[0].real = ZC_KIND_DEVICE;
+    block[0].flags = ZC_BLOCK_SPILLED;
+    block[0].behind = 1 << ZC_BLOCK_BEHIND_BITS;
+    sides(block[0].base + ZC_BLOCK_UNIT - 1, block[0].base + ZC_BLOCK_UNIT);
+    assert_true(copy.dst.real == ZC_KIND_DEVICE && copy.src.real == ZC_KIND_PINNED);
+    assert_true(copy.dst.asked == ZC_KIND_DEVICE && copy.src.asked == ZC_KIND_DEVICE);
 }
 
 static void pageable_memory_named_as_device_memory_is_refused(void **state)
