@@ -43,7 +43,7 @@ static CUresult vmm_place_refuse(const struct zc_want *want, const struct zc_vmm
     if (want->size > SIZE_MAX - 3 * f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *why = "more than the device has beside managed memory";
-    if (!zc_limits_device_holds(want->device, placed, false))
+    if (placed && !zc_limits_device_holds(want->device, placed, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }

@@ -31,7 +31,7 @@
 /* The neighbours. */
 static struct {
     struct zc_vmm_facts facts;
-    bool no_facts, no_record, no_room, no_guard, sticks;
+    bool no_facts, no_record, no_room, no_guard;
     CUresult admitted, reserved, attached, unmapped, never, grown;
     int moving; /* Blocks that are counted as movable. */
     unsigned records, freed, maps, locked, entered, left, forgotten, given, refusals, messages;
@@ -84,7 +84,6 @@ static CUresult fake_admit(struct zc_vmm *v, const char **why)
     if (!v->va.base)
         v->va.base = 0x7000000000;
     v->va.size = v->va.size ? v->va.size : 64 * GRANULE;
-    v->stuck = has.sticks;
     return has.admitted;
 }
 
@@ -111,7 +110,6 @@ static CUresult fake_attach(struct zc_vmm *v, size_t from, size_t to, size_t ahe
     *why = "no memory";
     has.attached_to = to;
     v->held = to;
-    v->stuck = has.sticks;
     return has.attached;
 }
 
@@ -327,7 +325,7 @@ static void what_takes_no_device_memory_now_is_not_held_against_it(void **state)
     drop();
     rules[0].grow = false;
     assert_int_not_equal(make(), CUDA_SUCCESS);
-    made.spilled = 1;
+    made.spilled = want.size;
     assert_int_equal(make(), CUDA_SUCCESS);
     drop();
 }
@@ -346,11 +344,7 @@ static void a_failure_leaves_nothing_behind(void **state)
     assert_int_equal(make(), CUDA_ERROR_OUT_OF_MEMORY);
     assert_string_equal(why, "no memory");
     assert_int_equal(has.freed, 1);
-    has.sticks = true;
-    assert_int_equal(make(), CUDA_ERROR_NOT_SUPPORTED);
-    assert_string_equal(why, "the driver refuses host memory for it");
     want.lazy = true;
-    has.sticks = false;
     has.admitted = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(make(), CUDA_ERROR_INVALID_VALUE);
     assert_string_equal(why, "it is not admitted");
@@ -402,10 +396,10 @@ static void of_large_granules_no_more_is_in_front_than_can_be_recorded(void **st
     made.base = 0;
     /* The granularity of fake_reserve() is another one, so the layout alone is asked for. */
     struct zc_vmm v = {.span = 128 * MIB, .granularity = 64 * (uint32_t)MIB};
-    assert_int_equal(lay_out(&v, &want, &has.facts), ZC_BEFORE_MAX);
+    assert_int_equal(lay_out(&v, v.span - want.size, &has.facts), ZC_BEFORE_MAX);
     assert_int_equal(v.span, 128 * MIB);
     v.span = want.size = 64 * MIB;
-    assert_int_equal(lay_out(&v, &want, &has.facts), 0); /* Guards would be too large. */
+    assert_int_equal(lay_out(&v, 0, &has.facts), 0); /* Guards would be too large. */
     assert_false(v.guard);
 }
 
@@ -422,6 +416,19 @@ static void a_block_in_host_memory_has_all_but_its_guards_there(void **state)
     assert_int_equal(make(), CUDA_SUCCESS);
     assert_int_equal(made.vmm->va.host.from, 0);
     assert_int_equal(made.vmm->va.host.to, 8 * MIB / ZC_VA_UNIT);
+    drop();
+}
+
+/* It begins where its device memory does. */
+static void a_block_in_both_memories_has_its_end_in_host_memory(void **state)
+{
+    (void)state;
+    want.size = 7 * MIB;
+    made.spilled = 3 * MIB;
+    assert_int_equal(make(), CUDA_SUCCESS);
+    assert_int_equal(made.vmm->va.host.from, (zc_vmm_guard(made.vmm) + 4 * MIB) / ZC_VA_UNIT);
+    assert_int_equal(zc_vmm_spilled(made.vmm), 4 * MIB);
+    assert_int_equal(made.base, made.vmm->va.base + zc_vmm_guard(made.vmm));
     drop();
 }
 
@@ -581,6 +588,7 @@ int main(void)
         cmocka_unit_test_setup(a_block_has_room_around_it, anew),
         cmocka_unit_test_setup(of_large_granules_no_more_is_in_front_than_can_be_recorded, anew),
         cmocka_unit_test_setup(a_block_in_host_memory_has_all_but_its_guards_there, anew),
+        cmocka_unit_test_setup(a_block_in_both_memories_has_its_end_in_host_memory, anew),
         cmocka_unit_test_setup(blocks_that_may_move_are_counted_and_hidden_from_network_cards,
                                anew),
         cmocka_unit_test_setup(a_lazy_block_begins_where_it_was_told_if_it_fits, anew),
