@@ -2,7 +2,6 @@
 /* Budgets: the most bytes of a rule that may be alive in its first place. */
 #include "memory/budget.h"
 
-#include "base/module.h"
 #include "ledger/rules.h"
 #include "memory/limits.h"
 #include "memory/quota.h"
@@ -15,9 +14,8 @@ uint64_t zc_budget_most(const struct zc_rule *rule, int device)
 
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 {
-    uint64_t *alive = &rule->counters->alive, most = zc_budget_most(rule, device);
-    return rule->budget.kind == ZC_LIMIT_NONE || zc_quota_add(alive, bytes, most) ||
-           (bytes <= most && zc_modules_reclaim(ZC_PLACE_VMM) && zc_quota_add(alive, bytes, most));
+    return rule->budget.kind == ZC_LIMIT_NONE ||
+           zc_quota_add(&rule->counters->alive, bytes, zc_budget_most(rule, device));
 }
 
 uint64_t zc_budget_left(const struct zc_rule *rule, int device)

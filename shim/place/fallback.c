@@ -3,18 +3,27 @@
 
 #include "place/fallback.h"
 #include "base/arena.h"
+#include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "base/text.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/hostheap.h"
+#include "ledger/rules.h"
 #include "managed/hint.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
 #include "place/migrate.h"
 #include "place/room.h"
+
+/* Most requests in a row that blocks in both memories are not looked at for, and most milliseconds
+ * that one waits for the GPU to rest; and one that would be refused, which is looked at for. */
+#define PASS_MOST 63u
+#define WAIT_MS 20u
+#define URGENT_MS 500u
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
@@ -45,12 +54,78 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
     return result;
 }
 
+/* Blocks that are in both memories, and may leave the device. */
+struct splits {
+    const struct zc_rule *of; /* Only those that count against its budget; NULL: all, */
+    int device;               /* on a device; -1: on any. */
+    uint64_t bytes;           /* On the device. */
+    struct zc_block *last;
+};
+
+static ZC_OWN struct {
+    unsigned vain;   /* So many requests pass after one that none gave way to, with the lock; */
+    unsigned passed; /* so many have.  Atomic. */
+} yields;
+
+static void find_split(struct zc_block *block, void *arg)
+{
+    struct splits *s = arg;
+    const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
+    uint64_t front = block->size - zc_block_spilled(block);
+    bool counts = !s->of || ((block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0 &&
+                             &zc_rules()->rules[block->rule] == s->of);
+    if (!v || !front || front == block->size || !counts ||
+        (s->device >= 0 && block->device != s->device) ||
+        __atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) ||
+        zc_limits_left(ZC_PLACE_MAPPED, block->device) < front)
+        return;
+    s->bytes += front;
+    s->last = block;
+}
+
+/* One of them gives way to a request, where all of them together give what it lacks beside `left`;
+ * NULL: to any that the device lacks memory for.  After requests in vain ever more are let pass. */
+static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, uint64_t left)
+{
+    struct splits s = {.of = budget ? want->rule : NULL, .device = want ? want->device : -1};
+    bool urgent = !want || !zc_place_hosts(want->rule);
+    if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) || zc_life_closing() ||
+        !zc_driver_lock())
+        return false;
+    bool gave = false;
+    if (__atomic_fetch_add(&yields.passed, 1, __ATOMIC_RELAXED) >= yields.vain || urgent) {
+        zc_block_each(find_split, &s);
+        gave = s.last && s.bytes + left >= bytes &&
+               zc_migrate_away(s.last, urgent ? URGENT_MS : WAIT_MS);
+        __atomic_store_n(&yields.passed, 0, __ATOMIC_RELAXED);
+        yields.vain = gave ? 0 : yields.vain < PASS_MOST ? 2 * yields.vain + 1 : PASS_MOST;
+    }
+    zc_driver_unlock();
+    return gave;
+}
+
 /* If the limit is reached, memory of deferred frees that nobody uses any more may be the reason:
  * gives that back and tries once more. */
-static bool take_limit(enum zc_place_id limit, int device, size_t bytes, const char **why)
+static bool take_limit(enum zc_place_id limit, const struct zc_want *want, size_t bytes,
+                       const char **why)
 {
-    return !bytes || zc_limits_take(limit, device, bytes, why) ||
-           (zc_modules_reclaim(limit) && zc_limits_take(limit, device, bytes, why));
+    int device = want->device;
+    bool taken = !bytes || zc_limits_take(limit, device, bytes, why) ||
+                 (zc_modules_reclaim(limit) && zc_limits_take(limit, device, bytes, why));
+    while (!taken && (limit == ZC_PLACE_VMM || limit == ZC_PLACE_SHARED) &&
+           give_way(want, false, bytes, zc_limits_left(limit, device)))
+        taken = zc_limits_take(limit, device, bytes, why);
+    return taken;
+}
+
+static bool take_budget(const struct zc_want *want, uint64_t bytes)
+{
+    const struct zc_rule *rule = want->rule;
+    bool taken = zc_budget_take(rule, want->device, bytes);
+    while (!taken && rule->spill >= ZC_SPILL_MOVE &&
+           give_way(want, true, bytes, zc_budget_left(rule, want->device)))
+        taken = zc_budget_take(rule, want->device, bytes);
+    return taken;
 }
 
 /* Makes a block the place's, but for `spilled` bytes at its end, which are host memory at its
@@ -63,10 +138,10 @@ static CUresult try_place(const struct zc_place *place, const struct zc_want *wa
     size_t budget = counted ? placed : 0;
     CUresult result = CUDA_ERROR_NOT_PERMITTED;
     *why = "over its budget";
-    if (budget && !zc_budget_take(want->rule, want->device, budget))
+    if (budget && !take_budget(want, budget))
         return result;
-    if (take_limit(place->id, want->device, own, why)) {
-        if (take_limit(ZC_PLACE_MAPPED, want->device, spilled, why)) {
+    if (take_limit(place->id, want, own, why)) {
+        if (take_limit(ZC_PLACE_MAPPED, want, spilled, why)) {
             result = make_at(place, want, spilled, out, why);
             if (result == CUDA_SUCCESS)
                 return result;
@@ -80,12 +155,16 @@ static CUresult try_place(const struct zc_place *place, const struct zc_want *wa
 }
 
 /* The device, then host memory, of a block that may move between both; what can never be whole on
- * the device is in both at first.  If it is host memory, *why is what the device lacked. */
+ * the device is in both at first, where it may leave.  If it is host memory, *why is what the
+ * device lacked. */
 static bool try_both(const struct zc_want *want, bool counted, struct zc_backing *out,
                      const char **why)
 {
     size_t beyond = zc_room_beyond(want->rule, want->device, counted, want->size);
+    beyond = beyond && zc_migrate_watch() ? beyond : 0;
     CUresult result = try_place(&zc_place_vmm, want, beyond, counted, out, why);
+    if (beyond && result == CUDA_SUCCESS) /* One that may give way at once. */
+        __atomic_store_n(&yields.passed, PASS_MOST, __ATOMIC_RELAXED);
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
     *why = beyond ? "more than it may have of the device"
            : full ? "more than the device has free"
@@ -162,7 +241,10 @@ static const char *unfit(const struct zc_want *want, enum zc_place_id place)
 static bool fallback_on_device(const struct zc_want *want, const char **why)
 {
     *why = "over max_device";
-    return !zc_want_host(want) && zc_limits_device_room(want->device, want->size, why);
+    bool room = false, may = !zc_want_host(want);
+    while (may && !(room = zc_limits_device_room(want->device, want->size, why)))
+        may = give_way(want, false, want->size, zc_limits_left(ZC_PLACE_DEVICE, want->device));
+    return room;
 }
 
 struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsigned *index_out,
@@ -175,7 +257,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
     for (unsigned i = first; i < list->count; i++) {
         enum zc_place_id place = list->item[i];
         bool moves = place == ZC_PLACE_VMM && want->size >= zc_room_least(want->rule);
-        bool within = i > 0 || moves || zc_budget_take(want->rule, want->device, want->size);
+        bool within = i > 0 || moves || take_budget(want, want->size);
         *index_out = i;
         reason = within ? unfit(want, place) : "over its budget";
         if (!reason && place == ZC_PLACE_DEVICE && fallback_on_device(want, &reason))
@@ -211,26 +293,10 @@ CUresult zc_place_release(struct zc_backing *backing, bool gone)
     return result;
 }
 
-/* A block that is in both memories. */
-static void find_split(struct zc_block *block, void *arg)
-{
-    const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
-    uint64_t spilled = zc_block_spilled(block);
-    if (v && spilled && spilled < block->size &&
-        !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE))
-        *(struct zc_block **)arg = block;
-}
-
-/* Such a block gives way to any that the device has no room for. */
+/* The driver has no memory, or none beside what is managed. */
 static unsigned fallback_yield(int place)
 {
-    struct zc_block *found = NULL;
-    if (place == ZC_PLACE_MAPPED || place == ZC_PLACE_PINNED || !zc_driver_lock())
-        return 0;
-    zc_block_each(find_split, &found);
-    bool gave = found && zc_migrate_away(found);
-    zc_driver_unlock();
-    return gave;
+    return (place == ZC_PLACE_COUNT || place == ZC_PLACE_MANAGED) && give_way(NULL, false, 0, 0);
 }
 
 const struct zc_module zc_module_fallback = {.yield = fallback_yield};

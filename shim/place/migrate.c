@@ -267,11 +267,8 @@ static void add_named(uint64_t word, void *arg)
 static void name_blocks(const struct zc_launch *launch, struct named *n)
 {
     const struct zc_launch_graph *graph = launch->graph;
-    n->note = (struct noted){graph ? graph->kernels : (uintptr_t)launch->function, 0, 0};
-    n->fn = launch->fn;
-    n->count = 0;
-    n->timed = false;
-    n->result = CUDA_SUCCESS;
+    uint64_t kernel = graph ? graph->kernels : (uintptr_t)launch->function;
+    *n = (struct named){.note = {.kernel = kernel}, .fn = launch->fn};
     for (unsigned i = 0; graph && i < graph->count; i++)
         add_named(graph->address[i], n);
     if (!zc_launch_words(launch, add_named, n) && launch->fn != ZC_FN_cuGraphLaunch &&
@@ -540,7 +537,8 @@ static bool has_place(const struct zc_block *block, uint64_t from)
 }
 
 /* With the driver lock, in the blocks' context.  Others may have begun to use a block until
- * begin_moves() has returned.  Returns the microseconds that moves have taken. */
+ * begin_moves() has returned, for which one that leaves waits `from` ms.  Returns the microseconds
+ * that moves have taken. */
 static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason)
 {
     CUcontext current = NULL;
@@ -550,7 +548,7 @@ static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason
         current != migrate_context())
         return 0;
     bool may = !zc_leaving(current) && may_move(block, v) && (!reason || has_place(block, from));
-    if (may && wait_for(begin_moves, block)) {
+    if (may && (reason ? wait_for(begin_moves, block) : begin_moves(block, (unsigned)from))) {
         uint64_t start = clock_us();
         if (!is_fetched(block))
             __atomic_store_n(&moving.idle_at, 0, __ATOMIC_RELAXED);
@@ -773,7 +771,7 @@ static CUresult migrate_before_launch(const struct zc_launch *launch)
     return migrate_use(launch);
 }
 
-void zc_migrate_watch(void)
+bool zc_migrate_watch(void)
 {
     CUcontext current = NULL;
     CUdevice device;
@@ -783,11 +781,14 @@ void zc_migrate_watch(void)
         __atomic_store_n(&moving.context, current, __ATOMIC_RELEASE);
     }
     zc_launch_call(ZC_LAUNCH_MOVE, migrate_before_launch);
+    return !__atomic_load_n(&moving.elsewhere, __ATOMIC_RELAXED) &&
+           zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == migrate_context();
 }
 
-bool zc_migrate_away(struct zc_block *block)
+bool zc_migrate_away(struct zc_block *block, unsigned most_ms)
 {
-    return try_to(block, 0, NULL) && zc_block_spilled(block) == block->size;
+    try_to(block, most_ms, NULL);
+    return zc_block_spilled(block) == block->size;
 }
 
 static void migrate_context_gone(CUcontext context)

@@ -14,8 +14,9 @@
 #include "driver/launch.h"
 #include "vmm/move.h"
 
-/* A block that moves was made: launches are watched from now on. */
-void zc_migrate_watch(void);
+/* A block that moves was made, or may be: launches are watched from now on.  False if it will never
+ * move, as another context's blocks do. */
+bool zc_migrate_watch(void);
 
 /* True while there are such blocks; and what a kernel names of them is the graph's: all, if its
  * arguments are unknown. */
@@ -37,8 +38,9 @@ void zc_migrate_kept(enum zc_fn fn, CUdeviceptr address, const CUtensorMap *map)
  * written where it is, or stays.  As above. */
 CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills);
 
-/* A block that moves leaves the device, if nothing uses it.  With the driver lock. */
-bool zc_migrate_away(struct zc_block *block);
+/* A block that moves leaves the device, if the GPU rests within `most_ms`.  With the driver lock.
+ */
+bool zc_migrate_away(struct zc_block *block, unsigned most_ms);
 
 /* A copy of such a block is about to be made in a stream.  False if that is of another context,
  * whose work goes unnoticed: the block must stay (zc_move_never()), and if the context is of the

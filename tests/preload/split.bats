@@ -106,6 +106,36 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 
     ! grep '"type":"move"' "$ZC_LOG"
 }
 
+@test "it does not give way where that helps nobody" {
+    local own=$'[rule own]\nsize = ..1M\nplace = managed, mapped\nbudget = 2M\n[rule p]\n'
+    places_of "$own$move"$'\nbudget = 6M' others
+    ! grep '"type":"move"' "$ZC_LOG"
+    [[ $(grep -c ^mapped: <<<"$places") == 2 ]]
+    places_of "$move"$'\nbudget = 6M' in_vain
+    ! grep '"type":"move"' "$ZC_LOG"
+    run -0 blocks
+    [[ ${lines[1]} == '12 10 vmm '* && ${lines[2]} == '5 5 vmm vmm: over its budget' ]]
+}
+
+@test "it does not try to where host memory may not have it" {
+    places_of $'[defaults]\nmax_pinned = 9M\n[rule p]\n'"${move/vmm/vmm, device}"$'\nbudget = 6M' \
+        gives_way
+    ! grep '"type":"move"' "$ZC_LOG"
+    [[ $stderr != *'stays on the device'* ]]
+}
+
+@test "a block of a context whose blocks do not move is whole in host memory" {
+    SIM_DEVICES=2 same_as_bare elsewhere
+    [[ $output == $'3 0 vmm -\n12 12 vmm vmm: over its budget' ]]
+}
+
+@test "a request does not wait for a kernel that waits for the program" {
+    same_as_bare beside
+    [[ $stderr != *'wait no more'* ]]
+    [[ ${lines[1]} == '5 5 vmm vmm: over its budget' && ${lines[-1]} == '5 0 vmm -' ]]
+    [[ $(grep -c '"type":"move"' "$ZC_LOG") == 1 ]]
+}
+
 # Memory that the driver does not unmap stays.
 @test "where any step of that fails, each block has the content that it had" {
     local call nth bare

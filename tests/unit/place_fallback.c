@@ -11,10 +11,12 @@
 #include "base/module.h"
 #include "base/text.h"
 #include "driver/stream.h"
+#include "ledger/rules.h"
 #include "managed/hint.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
+#include "place/migrate.h"
 #include "place/room.h"
 
 /* The neighbours write what they are asked for, in the order of the questions. */
@@ -61,8 +63,20 @@ static unsigned fake_reclaim(int place)
     return some;
 }
 
+/* Blocks in both memories, which may give way. */
+static struct {
+    struct zc_block block;
+    struct zc_movable record;
+    uint64_t left, host_left; /* Of the budget, and of host memory. */
+    unsigned looks, away;     /* Searches, and blocks that were asked to leave, */
+    unsigned waits;
+    bool refuses, locked, elsewhere;
+} both = {.host_left = UINT64_MAX};
+
 static bool fake_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 {
+    if (both.record.vmm.moves)
+        return !no_budget;
     assert_true(rule && device == 3 && is_part(ZC_PLACE_VMM, bytes));
     note("budget", -1);
     return !no_budget || bytes < 5000; /* A part is within it. */
@@ -91,6 +105,59 @@ static uint64_t fake_beyond(const struct zc_rule *rule, int device, bool counted
 {
     assert_true(rule->spill == ZC_SPILL_MOVE && device == 3 && bytes == 5000);
     return counted ? parted : 0;
+}
+
+static uint64_t fake_budget_left(const struct zc_rule *rule, int device)
+{
+    assert_true(rule && device == 3);
+    return both.left;
+}
+
+static uint64_t fake_limits_left(enum zc_place_id place, int device)
+{
+    assert_int_equal(device, 3);
+    return place == ZC_PLACE_MAPPED ? both.host_left : both.left;
+}
+
+static struct zc_vmm *fake_move_of(const struct zc_block *block)
+{
+    return block == &both.block ? &both.record.vmm : NULL;
+}
+
+static struct zc_policy two_rules;
+static const struct zc_policy *fake_rules(void)
+{
+    return &two_rules;
+}
+
+static bool fake_watch(void)
+{
+    return !both.elsewhere;
+}
+
+static bool fake_driver_lock(void)
+{
+    return !both.locked;
+}
+
+static void fake_driver_unlock(void)
+{
+    assert_false(both.locked);
+}
+
+static void fake_each(void (*visit)(struct zc_block *block, void *arg), void *arg)
+{
+    both.looks++;
+    visit(&both.block, arg);
+}
+
+static bool fake_away(struct zc_block *block, unsigned most_ms)
+{
+    assert_ptr_equal(block, &both.block);
+    assert_true(most_ms == both.waits);
+    both.away++;
+    no_budget = both.refuses ? no_budget : 0;
+    return !both.refuses;
 }
 
 static bool fake_push(CUcontext context)
@@ -132,6 +199,15 @@ static const struct zc_place fake_mapped, fake_managed, fake_vmm, fake_pinned, f
 #define zc_limits_device_room fake_device_room
 #define zc_room_least fake_least
 #define zc_room_beyond fake_beyond
+#define zc_budget_left fake_budget_left
+#define zc_limits_left fake_limits_left
+#define zc_migrate_watch fake_watch
+#define zc_migrate_away fake_away
+#define zc_block_each fake_each
+#define zc_move_of fake_move_of
+#define zc_rules fake_rules
+#define zc_driver_lock fake_driver_lock
+#define zc_driver_unlock fake_driver_unlock
 #define zc_context_push_if_none fake_push
 #define zc_context_pop fake_pop
 #define zc_hint_unmake fake_unhint
@@ -186,250 +262,152 @@ enum { HOST = ZC_PLACE_COUNT, SPLIT = ZC_PLACE_COUNT + 1 };
 static const struct row {
     int list[4];    /* Ends with -1. */
     unsigned moves; /* 2: it never has room on the device. */
-    unsigned no_limit, no_budget, no_device, full, broken, reclaims;
+    struct {
+        unsigned no_limit, no_budget, no_device, full, broken, reclaims;
+    };
     int made, index; /* -1: none. */
     const char *trace, *why;
 } rows[] = {
-    {{P, -1}, 0, 0, 0, 0, 0, 0, 0, P, 0, "budget take:mapped make:mapped ", ""},
-    {{D, P, -1}, 0, 0, 0, 0, 0, 0, 0, -1, 0, "budget room ", ""},
+    {{P, -1}, 0, {0, 0, 0, 0, 0, 0}, P, 0, "budget take:mapped make:mapped ", ""},
+    {{D, P, -1}, 0, {0, 0, 0, 0, 0, 0}, -1, 0, "budget room ", ""},
     {{D, P, -1},
      0,
-     0,
-     0,
-     1,
-     0,
-     0,
-     0,
+     {0, 0, 1, 0, 0, 0},
      P,
      1,
      "budget room unbudget take:mapped make:mapped ",
      "device: max_device says no"},
     {{P, M, -1},
      0,
-     BIT(P),
-     0,
-     0,
-     0,
-     0,
-     0,
+     {BIT(P), 0, 0, 0, 0, 0},
      M,
      1,
      "budget take:mapped reclaim:mapped unbudget take:managed make:managed ",
      "mapped: over its limit"},
     {{P, M, -1},
      0,
-     BIT(P),
-     0,
-     0,
-     0,
-     0,
-     BIT(P),
+     {BIT(P), 0, 0, 0, 0, BIT(P)},
      P,
      0,
      "budget take:mapped reclaim:mapped take:mapped make:mapped ",
      ""},
     {{P, M, -1},
      0,
-     0,
-     1,
-     0,
-     0,
-     0,
-     0,
+     {0, 1, 0, 0, 0, 0},
      M,
      1,
      "budget take:managed make:managed ",
      "mapped: over its budget"},
     {{P, M, -1},
      0,
-     0,
-     0,
-     0,
-     0,
-     BIT(P) | BIT(M),
-     0,
+     {0, 0, 0, 0, BIT(P) | BIT(M), 0},
      -1,
      2,
      "budget take:mapped make:mapped give:mapped unbudget take:managed make:managed give:managed ",
      "mapped: is broken; managed: is broken"},
     {{V, D, -1},
      0,
-     0,
-     0,
-     0,
-     BIT(V),
-     0,
-     0,
+     {0, 0, 0, BIT(V), 0, 0},
      -1,
      1,
      "budget take:vmm make:vmm give:vmm unbudget room ",
      "vmm: has not so much"},
     {{S, P, -1},
      0,
-     0,
-     0,
-     0,
-     0,
-     BIT(S),
-     0,
+     {0, 0, 0, 0, BIT(S), 0},
      -1,
      0,
      "budget take:shared make:shared give:shared room ",
      "shared: is broken"},
     {{S, P, -1},
      0,
-     0,
-     0,
-     1,
-     0,
-     BIT(S),
-     0,
+     {0, 0, 1, 0, BIT(S), 0},
      P,
      1,
      "budget take:shared make:shared give:shared room unbudget take:mapped make:mapped ",
      "shared: is broken"},
     {{S, P, -1},
      0,
-     0,
-     1,
-     0,
-     0,
-     0,
-     0,
+     {0, 1, 0, 0, 0, 0},
      P,
      1,
      "budget take:mapped make:mapped ",
      "shared: over its budget"},
-    {{V, -1}, 1, 0, 0, 0, 0, 0, 0, V, 0, "budget take:vmm make:vmm ", ""},
+    {{V, -1}, 1, {0, 0, 0, 0, 0, 0}, V, 0, "budget take:vmm make:vmm ", ""},
     {{V, -1},
      1,
-     0,
-     0,
-     0,
-     BIT(V),
-     0,
-     0,
+     {0, 0, 0, BIT(V), 0, 0},
      V,
      0,
      "budget take:vmm make:vmm give:vmm unbudget take:mapped host:vmm ",
      "vmm: more than the device has free"},
-    {{V, -1}, 1, 0, 1, 0, 0, 0, 0, V, 0, "budget take:mapped host:vmm ", "vmm: over its budget"},
+    {{V, -1}, 1, {0, 1, 0, 0, 0, 0}, V, 0, "budget take:mapped host:vmm ", "vmm: over its budget"},
     {{V, -1},
      1,
-     BIT(V),
-     0,
-     0,
-     0,
-     0,
-     0,
+     {BIT(V), 0, 0, 0, 0, 0},
      V,
      0,
      "budget take:vmm reclaim:vmm unbudget take:mapped host:vmm ",
      "vmm: over its limit"},
     {{V, P, -1},
      1,
-     0,
-     0,
-     0,
-     0,
-     BIT(V),
-     0,
+     {0, 0, 0, 0, BIT(V), 0},
      P,
      1,
      "budget take:vmm make:vmm give:vmm unbudget take:mapped make:mapped ",
      "vmm: is broken"},
     {{V, -1},
      1,
-     0,
-     0,
-     0,
-     BIT(V) | BIT(HOST),
-     0,
-     0,
+     {0, 0, 0, BIT(V) | BIT(HOST), 0, 0},
      -1,
      1,
      "budget take:vmm make:vmm give:vmm unbudget take:mapped host:vmm give:mapped ",
      "vmm: has not so much"},
     {{V, -1},
      1,
-     0,
-     0,
-     0,
-     BIT(V),
-     BIT(HOST),
-     0,
+     {0, 0, 0, BIT(V), BIT(HOST), 0},
      -1,
      1,
      "budget take:vmm make:vmm give:vmm unbudget take:mapped host:vmm give:mapped ",
      "vmm: is broken"},
     {{V, -1},
      1,
-     BIT(P),
-     0,
-     0,
-     BIT(V),
-     0,
-     0,
+     {BIT(P), 0, 0, BIT(V), 0, 0},
      -1,
      1,
      "budget take:vmm make:vmm give:vmm unbudget take:mapped reclaim:mapped ",
      "vmm: over its limit"},
     {{P, V, -1},
      1,
-     BIT(P),
-     0,
-     0,
-     0,
-     0,
-     0,
+     {BIT(P), 0, 0, 0, 0, 0},
      V,
      1,
      "budget take:mapped reclaim:mapped unbudget take:vmm make:vmm ",
      "mapped: over its limit"},
     {{H, P, -1},
      0,
-     0,
-     0,
-     0,
-     0,
-     0,
-     0,
+     {0, 0, 0, 0, 0, 0},
      P,
      1,
      "budget unbudget take:mapped make:mapped ",
      "pinned: not possible for this request"},
     {{V, -1},
      2,
-     0,
-     1,
-     0,
-     0,
-     0,
-     0,
+     {0, 1, 0, 0, 0, 0},
      V,
      0,
      "budget take:vmm take:mapped split:vmm ",
      "vmm: more than it may have of the device"},
     {{V, -1},
      2,
-     0,
-     0,
-     0,
-     BIT(SPLIT),
-     0,
-     0,
+     {0, 0, 0, BIT(SPLIT), 0, 0},
      V,
      0,
      "budget take:vmm take:mapped split:vmm give:mapped give:vmm unbudget take:mapped host:vmm ",
      "vmm: more than it may have of the device"},
     {{V, M, -1},
      2,
-     0,
-     0,
-     0,
-     BIT(HOST),
-     BIT(SPLIT),
-     0,
+     {0, 0, 0, BIT(HOST), BIT(SPLIT), 0},
      M,
      1,
      "budget take:vmm take:mapped split:vmm give:mapped give:vmm unbudget "
@@ -437,12 +415,7 @@ static const struct row {
      "vmm: has not so much"},
     {{V, -1},
      2,
-     BIT(P),
-     0,
-     0,
-     0,
-     0,
-     0,
+     {BIT(P), 0, 0, 0, 0, 0},
      -1,
      1,
      "budget take:vmm take:mapped reclaim:mapped give:vmm unbudget "
@@ -450,24 +423,14 @@ static const struct row {
      "vmm: over its limit"},
     {{V, -1},
      2,
-     BIT(V),
-     0,
-     0,
-     0,
-     0,
-     0,
+     {BIT(V), 0, 0, 0, 0, 0},
      V,
      0,
      "budget take:vmm reclaim:vmm unbudget take:mapped host:vmm ",
      "vmm: more than it may have of the device"},
     {{P, V, -1},
      2,
-     BIT(P),
-     0,
-     0,
-     0,
-     0,
-     BIT(P),
+     {BIT(P), 0, 0, 0, 0, BIT(P)},
      P,
      0,
      "budget take:mapped reclaim:mapped take:mapped make:mapped ",
@@ -653,6 +616,111 @@ static void a_rule_may_give_host_memory_by_its_places_or_where_blocks_move(void 
             assert_int_equal(zc_place_of(id)->id, id);
 }
 
+/* Blocks are looked for each time. */
+static void a_request_without_host_memory_waits_longer(void **state)
+{
+    struct zc_rule strict = {.place = {.count = 1, .item = {ZC_PLACE_VMM}}};
+    const struct zc_want want = {.size = 5000, .device = 3, .rule = &strict};
+    (void)state;
+    both.block = (struct zc_block){.size = 9 * ZC_BLOCK_UNIT,
+                                   .flags = ZC_BLOCK_SPILLED,
+                                   .behind = 2u << ZC_BLOCK_BEHIND_BITS,
+                                   .device = 3,
+                                   .place = ZC_PLACE_VMM};
+    both.record.stays = false;
+    both.host_left = UINT64_MAX;
+    both.refuses = true;
+    both.waits = 500;
+    both.away = 0;
+    __atomic_store_n(&zc_vmm_counts.spilled, 1, __ATOMIC_RELAXED);
+    yields.vain = 0;
+    for (unsigned i = 0; i < 9; i++)
+        assert_false(give_way(&want, false, 1, 0) || fallback_yield(ZC_PLACE_COUNT) ||
+                     fallback_yield(ZC_PLACE_MANAGED));
+    assert_int_equal(both.away, 27);
+    assert_false(fallback_yield(ZC_PLACE_VMM) || fallback_yield(ZC_PLACE_PINNED));
+    assert_int_equal(both.away, 27);
+    both.refuses = false;
+    __atomic_store_n(&zc_vmm_counts.spilled, 0, __ATOMIC_RELAXED);
+}
+
+static bool give_budget(const struct zc_rule *rule, uint64_t bytes)
+{
+    const struct zc_want want = {.size = 5000, .device = 3, .rule = rule};
+    no_budget = 1;
+    both.waits = 20;
+    both.away = both.looks = 0;
+    return take_budget(&want, bytes);
+}
+
+/* Its own rule's budget is what a request of 5000 bytes lacks, of which 3000 are left. */
+static void a_block_gives_way_where_that_helps(void **state)
+{
+    const struct zc_rule moves = {.spill = ZC_SPILL_MOVE,
+                                  .place = {.count = 1, .item = {ZC_PLACE_VMM}}};
+    struct zc_rule rules[] = {moves, moves};
+    static const struct {
+        unsigned rule, flags, away;
+        uint64_t front, left, host_left;
+        bool stays;
+    } of[] = {{0, ZC_BLOCK_BUDGET, 1, 2000, 3000, 2000, 0},
+              {1, ZC_BLOCK_BUDGET, 0, 2000, 3000, 2000, 0},
+              {0, 0, 0, 2000, 3000, 2000, 0},
+              {0, ZC_BLOCK_BUDGET, 0, 2000, 2999, 2000, 0},
+              {0, ZC_BLOCK_BUDGET, 0, 2000, 3000, 1999, 0},
+              {0, ZC_BLOCK_BUDGET, 0, 2000, 3000, 2000, 1},
+              {0, ZC_BLOCK_BUDGET, 0, 0, 5000, 2000, 0},
+              {0, ZC_BLOCK_BUDGET, 0, 9000, 3000, 9000, 0}};
+    (void)state;
+    two_rules.rules = rules;
+    both.record.vmm.moves = true;
+    __atomic_store_n(&zc_vmm_counts.spilled, 1, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+        uint64_t unit = ZC_BLOCK_UNIT;
+        both.block = (struct zc_block){.size = 9000 * unit,
+                                       .flags = (uint16_t)of[i].flags,
+                                       .rule = (int16_t)of[i].rule,
+                                       .device = 3,
+                                       .place = ZC_PLACE_VMM};
+        if (of[i].front < 9000) {
+            both.block.flags |= ZC_BLOCK_SPILLED;
+            both.block.behind = (uint32_t)of[i].front << ZC_BLOCK_BEHIND_BITS;
+        }
+        both.record.stays = of[i].stays;
+        both.left = of[i].left * unit;
+        both.host_left = of[i].host_left * unit;
+        yields.vain = 0;
+        assert_int_equal(give_budget(&rules[0], 5000 * unit), of[i].away);
+        assert_int_equal(both.away, of[i].away);
+        assert_int_equal(both.looks, 1);
+    }
+}
+
+/* Each look goes through all blocks, and may wait for the GPU. */
+static void after_requests_in_vain_ever_more_are_let_pass(void **state)
+{
+    struct zc_rule moves = {.spill = ZC_SPILL_MOVE, .place = {.count = 1, .item = {ZC_PLACE_VMM}}};
+    struct zc_rule none = {.spill = ZC_SPILL_NONE};
+    unsigned looks = 0;
+    (void)state;
+    yields.vain = 0;
+    both.refuses = true;
+    for (unsigned i = 0; i < 63 + 10 * 64; i++) {
+        assert_false(give_budget(&moves, 1000));
+        looks += both.looks;
+        assert_false(give_budget(&none, 1000));
+        assert_int_equal(both.looks, 0);
+    }
+    assert_int_equal(looks, 6 + 10);
+    both.locked = true;
+    assert_false(give_budget(&moves, 1000));
+    both.locked = both.refuses = false;
+    __atomic_store_n(&zc_vmm_counts.spilled, 0, __ATOMIC_RELAXED);
+    yields.vain = 0;
+    assert_false(give_budget(&moves, 1000));
+    assert_int_equal(both.looks, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -662,6 +730,9 @@ int main(void)
         cmocka_unit_test(a_block_is_given_back_in_its_context_unless_that_is_gone),
         cmocka_unit_test(a_block_is_detached_once),
         cmocka_unit_test(a_rule_may_give_host_memory_by_its_places_or_where_blocks_move),
+        cmocka_unit_test(a_block_gives_way_where_that_helps),
+        cmocka_unit_test(after_requests_in_vain_ever_more_are_let_pass),
+        cmocka_unit_test(a_request_without_host_memory_waits_longer),
     };
     return RUN_TESTS(tests);
 }

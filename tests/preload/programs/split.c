@@ -392,11 +392,80 @@ static void captured(void)
     end_gpu(0);
 }
 
+/* Blocks of a rule of their own are over its budget. */
+static void others(void)
+{
+    CUdeviceptr p, q[4];
+    start_gpu(0);
+    p = new_block();
+    for (int i = 0; i < 4; i++)
+        CHECK(cuMemAlloc(&q[i], MIB));
+    show("there", p);
+    for (int i = 0; i < 4; i++)
+        CHECK(cuMemFree(q[i]));
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+}
+
+/* The first block has less of the device than the last one lacks. */
+static void in_vain(void)
+{
+    CUdeviceptr p, q, r;
+    start_gpu(0);
+    CHECK(cuMemAlloc(&q, 3 * MIB));
+    p = new_block();
+    CHECK(cuMemAlloc(&r, 5 * MIB));
+    CHECK(cuMemFree(r));
+    CHECK(cuMemFree(q));
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+}
+
+/* A block of another context than the first one's. */
+static void elsewhere(void)
+{
+    CUdeviceptr p, q;
+    start_gpu(0);
+    CHECK(cuMemAlloc(&q, 3 * MIB));
+    start_gpu(1);
+    p = new_block();
+    seed(p);
+    show("there", p);
+    CHECK(cuMemFree(p));
+    CHECK(cuMemFree(q));
+    end_gpu(1);
+    end_gpu(0);
+}
+
+/* Requests beside a kernel that waits for the program, and once it has ended. */
+static void beside(void)
+{
+    CUdeviceptr p, q[3];
+    CUstream s;
+    struct gate gate;
+    start_gpu(0);
+    p = new_block();
+    seed(p);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    gate_close_by_kernel(&gate, s);
+    CHECK(cuMemAlloc(&q[0], 5 * MIB));
+    CHECK(cuMemAlloc(&q[1], 5 * MIB));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuMemAlloc(&q[2], 5 * MIB));
+    show("there", p);
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemFree(q[i]));
+    CHECK(cuStreamDestroy(s));
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"shapes", shapes},
-                                          {"undivided", undivided},
-                                          {"gives_way", gives_way},
-                                          {"captured", captured}};
+    static const struct scenario all[] = {{"shapes", shapes},       {"undivided", undivided},
+                                          {"gives_way", gives_way}, {"captured", captured},
+                                          {"others", others},       {"in_vain", in_vain},
+                                          {"elsewhere", elsewhere}, {"beside", beside}};
     return RUN_SCENARIO(all, argc, argv);
 }
