@@ -20,10 +20,9 @@
 #include "place/room.h"
 
 /* Most requests in a row that blocks in both memories are not looked at for, and most milliseconds
- * that one waits for the GPU to rest; and one that would be refused, which is looked at for. */
+ * that one waits for the GPU to rest. */
 #define PASS_MOST 63u
-#define WAIT_MS 20u
-#define URGENT_MS 500u
+#define WAIT_MS 500u
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
@@ -95,8 +94,7 @@ static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, ui
     bool gave = false;
     if (__atomic_fetch_add(&yields.passed, 1, __ATOMIC_RELAXED) >= yields.vain || urgent) {
         zc_block_each(find_split, &s);
-        gave = s.last && s.bytes + left >= bytes &&
-               zc_migrate_away(s.last, urgent ? URGENT_MS : WAIT_MS);
+        gave = s.last && s.bytes + left >= bytes && zc_migrate_away(s.last, WAIT_MS);
         __atomic_store_n(&yields.passed, 0, __ATOMIC_RELAXED);
         yields.vain = gave ? 0 : yields.vain < PASS_MOST ? 2 * yields.vain + 1 : PASS_MOST;
     }

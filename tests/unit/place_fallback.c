@@ -648,7 +648,7 @@ static bool give_budget(const struct zc_rule *rule, uint64_t bytes)
 {
     const struct zc_want want = {.size = 5000, .device = 3, .rule = rule};
     no_budget = 1;
-    both.waits = 20;
+    both.waits = 500;
     both.away = both.looks = 0;
     return take_budget(&want, bytes);
 }
