@@ -103,16 +103,16 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 
     same_as_bare captured
     [[ ${lines[0]} == '12 8 vmm vmm: more than it may have of the device' ]]
     [[ ${lines[1]} == '5 0 device a stream is being captured' && ${lines[2]} == '5 5 vmm '* ]]
-    ! grep '"type":"move"' "$ZC_LOG"
+    run ! grep '"type":"move"' "$ZC_LOG"
 }
 
 @test "it does not give way where that helps nobody" {
     local own=$'[rule own]\nsize = ..1M\nplace = managed, mapped\nbudget = 2M\n[rule p]\n'
     places_of "$own$move"$'\nbudget = 6M' others
-    ! grep '"type":"move"' "$ZC_LOG"
+    run ! grep '"type":"move"' "$ZC_LOG"
     [[ $(grep -c ^mapped: <<<"$places") == 2 ]]
     places_of "$move"$'\nbudget = 6M' in_vain
-    ! grep '"type":"move"' "$ZC_LOG"
+    run ! grep '"type":"move"' "$ZC_LOG"
     run -0 blocks
     [[ ${lines[1]} == '12 10 vmm '* && ${lines[2]} == '5 5 vmm vmm: over its budget' ]]
 }
@@ -120,7 +120,7 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 
 @test "it does not try to where host memory may not have it" {
     places_of $'[defaults]\nmax_pinned = 9M\n[rule p]\n'"${move/vmm/vmm, device}"$'\nbudget = 6M' \
         gives_way
-    ! grep '"type":"move"' "$ZC_LOG"
+    run ! grep '"type":"move"' "$ZC_LOG"
     [[ $stderr != *'stays on the device'* ]]
 }
 
