@@ -121,6 +121,14 @@ static void container(void)
     EXPECT(zc_cgroup_left() == 400);
 }
 
+/* Only those of other controllers. */
+static void in_no_group(void)
+{
+    begin("7:pids:/a\n1:name=systemd:/a\n");
+    group("/sys/fs/cgroup/a", "500\n", "100\n", "");
+    EXPECT(zc_cgroup_left() == UINT64_MAX);
+}
+
 static void outside(void)
 {
     begin("0::/../../other\n");
@@ -242,6 +250,7 @@ IN_A_NAMESPACE(each_group_above_the_process_counts_with_what_it_leaves, nested)
 IN_A_NAMESPACE(threads_may_ask_at_the_same_time, threads)
 IN_A_NAMESPACE(the_first_version_of_control_groups_is_read, first_version)
 IN_A_NAMESPACE(a_containers_group_is_the_top_folder, container)
+IN_A_NAMESPACE(groups_of_other_controllers_limit_nothing, in_no_group)
 IN_A_NAMESPACE(a_group_outside_of_the_mount_is_the_top_folder, outside)
 IN_A_NAMESPACE(the_bound_above_which_a_group_is_throttled_counts_too, throttled)
 IN_A_NAMESPACE(groups_with_long_paths_are_found, long_paths)
@@ -257,6 +266,7 @@ int main(void)
         cmocka_unit_test(threads_may_ask_at_the_same_time),
         cmocka_unit_test(the_first_version_of_control_groups_is_read),
         cmocka_unit_test(a_containers_group_is_the_top_folder),
+        cmocka_unit_test(groups_of_other_controllers_limit_nothing),
         cmocka_unit_test(a_group_outside_of_the_mount_is_the_top_folder),
         cmocka_unit_test(the_bound_above_which_a_group_is_throttled_counts_too),
         cmocka_unit_test(groups_with_long_paths_are_found),

@@ -118,6 +118,7 @@ static void a_budget_is_bytes_or_percent(void **state)
     parsed_free(parse_good("[rule r]\nplace = device, mapped\nbudget = 1\n"));
     parsed_free(parse_good("[rule r]\nplace = device, mapped\nsize = 1G..\nbudget = 75%\n"));
     parsed_free(parse_good("[rule r]\nplace = device, mapped\nsize = 1G.., 2M\nbudget = 4M\n"));
+    parsed_free(parse_good("[rule r]\nplace = device, mapped\nsize = 4M..\nbudget = 4M\n"));
 }
 
 static void a_chunk_is_bytes(void **state)

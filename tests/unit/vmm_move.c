@@ -207,6 +207,18 @@ static void memory_that_there_is_not_is_the_reason(void **state)
     assert_string_equal(why, "the device has no memory for it");
     assert_balanced(2, 4 * MIB);
     has.no_handle = false;
+    has.no_unmap = true;
+    assert_false(zc_move(&blocks[0], NULL, &why));
+    assert_string_equal(why, "cuMemUnmap refuses");
+    assert_false(zc_move(NULL, &blocks[1], &why));
+    assert_string_equal(why, "cuMemUnmap refuses");
+    mov[1].vmm.rule = &rules[2];
+    mov[1].vmm.filled = true;
+    assert_false(zc_move(NULL, &blocks[1], &why));
+    assert_string_equal(why, "cuMemUnmap refuses");
+    mov[1].vmm.rule = &rules[1];
+    assert_balanced(2, 4 * MIB);
+    has.no_unmap = false;
     has.no_copy = true;
     assert_false(zc_move(&blocks[0], NULL, &why));
     assert_string_equal(why, "the driver refuses the copy");

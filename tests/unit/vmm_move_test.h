@@ -64,7 +64,7 @@ static struct {
     unsigned streams, events, live_events, copies, aliases, arena;
     uint64_t now, out_bytes, in_bytes, moved_bytes, began;
     unsigned moved, whole_waits, marks, updates, locked, relaxed;
-    bool no_mark, no_kept, no_handle, no_copy, locked_out, whole;
+    bool no_mark, no_kept, no_handle, no_copy, no_unmap, locked_out, whole;
     CUcontext current;
     int64_t mapped, vmm, kept, budget, spills;
     unsigned rests, drains, waits, woken, diagnosed, opened, dropped_copies;
@@ -292,7 +292,7 @@ static CUresult fake_unmap_part(struct zc_va *va, size_t from, size_t to)
 {
     unsigned i = range_of(va), h = has.range[i].inner;
     assert_int_equal(from, has.range[i].before);
-    if (fails())
+    if (fails() || has.no_unmap)
         return CUDA_ERROR_UNKNOWN;
     if (h)
         assert_int_equal(to - from, has.handle[h].size);

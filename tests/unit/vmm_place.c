@@ -297,6 +297,10 @@ static void a_request_that_can_not_be_mapped_is_refused_with_its_reason(void **s
     assert_int_equal(make(), CUDA_ERROR_OUT_OF_MEMORY);
     assert_string_equal(why, "more than the device has beside managed memory");
     assert_int_equal(has.held_back, 8 * MIB);
+    want.size = SIZE_MAX - 3 * GRANULE; /* The largest that can be rounded up. */
+    assert_int_equal(make(), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_string_equal(why, "more than the device has beside managed memory");
+    want.size = 8 * MIB;
     has.no_room = false;
     has.no_record = true;
     assert_int_equal(make(), CUDA_ERROR_OUT_OF_MEMORY);
