@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/module.h"
 #include "base/text.h"
 #include "driver/stream.h"
@@ -185,6 +186,14 @@ static bool fake_first(const char *code)
     return false;
 }
 
+static bool no_memory; /* For a record. */
+
+static void *fake_get(size_t bytes)
+{
+    return no_memory ? NULL : zc_arena_get(bytes);
+}
+
+#define zc_arena_get fake_get
 #define zc_place_mapped fake_mapped
 #define zc_place_managed fake_managed
 #define zc_place_vmm fake_vmm
@@ -501,6 +510,12 @@ static void a_second_try_begins_where_it_is_told_and_takes_no_budget(void **stat
     assert_string_equal(trace, "take:managed make:managed ");
     assert_int_equal(index, 1);
     zc_place_release(made, false);
+    no_memory = true;
+    begin(&row);
+    assert_null(zc_place_try(&want, 1, &index, why, sizeof(why)));
+    assert_string_equal(trace, "");
+    assert_string_equal(why, "managed: libzc has no memory for its record");
+    no_memory = false;
 }
 
 /* Host memory that the program asked for is never device memory, and some only the driver makes. */

@@ -114,6 +114,8 @@ static const struct row rows[] = {
      "unknown api 'cudaMalloc cudaMallocAsync' (a list has commas)", 1, 1},
     {"a request glob that matches nothing is a fault", GOOD RULE "api = hip*\n", 5, 7,
      "api: 'hip*' matches the name of no request", 1, 1},
+    {"so is one that begins with its wildcard", GOOD RULE "api = *hip\n", 5, 7,
+     "api: '*hip' matches the name of no request", 1, 1},
     {"a broken request glob is a fault", GOOD RULE "api = cuda[M\n", 5, 7,
      "api: '[' without ']' in 'cuda[M'", 1, 1},
     {"an empty request is a fault", GOOD RULE "api = , cudaMalloc\n", 5, 7,

@@ -27,6 +27,7 @@ static void a_star_matches_any_run(void **state)
     assert_true(match("a**b", "ab"));
     assert_false(match("lib*", "Lib"));
     assert_false(match("*a*b", "xaxbxa"));
+    assert_false(match("ab*bc", "abc"));
     assert_false(match("", "a"));
     assert_true(match("", ""));
 }
