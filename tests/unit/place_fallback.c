@@ -632,7 +632,7 @@ static void a_rule_may_give_host_memory_by_its_places_or_where_blocks_move(void 
 }
 
 /* Blocks are looked for each time. */
-static void a_request_without_host_memory_waits_longer(void **state)
+static void a_request_without_host_memory_is_looked_for_each_time(void **state)
 {
     struct zc_rule strict = {.place = {.count = 1, .item = {ZC_PLACE_VMM}}};
     const struct zc_want want = {.size = 5000, .device = 3, .rule = &strict};
@@ -747,7 +747,7 @@ int main(void)
         cmocka_unit_test(a_rule_may_give_host_memory_by_its_places_or_where_blocks_move),
         cmocka_unit_test(a_block_gives_way_where_that_helps),
         cmocka_unit_test(after_requests_in_vain_ever_more_are_let_pass),
-        cmocka_unit_test(a_request_without_host_memory_waits_longer),
+        cmocka_unit_test(a_request_without_host_memory_is_looked_for_each_time),
     };
     return RUN_TESTS(tests);
 }
