@@ -201,6 +201,30 @@ static void in_order(CUdeviceptr p, CUdeviceptr q, CUstream s)
     CHECK(cuMemFreeHost(pinned));
 }
 
+/* On both sides of the border a block is device memory, and one. */
+static void questions(CUdeviceptr p)
+{
+    static const size_t at[] = {0, BORDER - 1, BORDER, BORDER + MIB};
+    for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        unsigned type = 0, managed = 9, ordinal = 9, mapped = 9;
+        CUdeviceptr base = 0, start = 0, device = 0;
+        size_t size = 0, range = 0;
+        void *host = NULL;
+        CUpointer_attribute which[] = {
+            CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+            CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_MAPPED,
+            CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_HOST_POINTER};
+        void *answers[] = {&type, &managed, &ordinal, &mapped, &device, &start, &range, &host};
+        CHECK(cuPointerGetAttributes(8, which, answers, p + at[i]));
+        CHECK(cuMemGetAddressRange(&base, &size, p + at[i]));
+        printf("at %zu: type %u, managed %u, device %u, mapped %u, %llu of %llu %zu, host %p, "
+               "%llu %zu\n",
+               at[i], type, managed, ordinal, mapped, device - p, start - p, range, host, base - p,
+               size);
+    }
+}
+
 static void shapes(void)
 {
     CUcontext c = start_gpu(0);
@@ -210,6 +234,7 @@ static void shapes(void)
     seed(q);
     CHECK(cuMemcpy(p, q, BLOCK));
     show("whole", p);
+    questions(p);
     CHECK(cuMemcpyPeer(p + 1, c, q + BORDER - 50, c, 100));
     CHECK(cuMemcpyDtoD(p + BORDER - 7, q + BORDER - 9, MIB));
     show("lines", p);
