@@ -153,6 +153,7 @@ try:
 except OSError as error:
     print(error)
 os.environ["HOME"] = "" # Of which "~" is the root.
+os.environ.pop("XDG_STATE_HOME", None)
 print(costs.cache_file("x"), last._file())'
     [[ ${lines[0]} == "no folder takes temporary files: set TMPDIR to one that can be written"* ]]
     [[ ${lines[1]} == *"this user has no home folder: '~/.cache/libzc/costs.json'" ]]
