@@ -110,6 +110,7 @@ BACK='assert cuda.cuMemcpyDtoH_v2(host, block, ctypes.c_size_t(SIZE // 2)) == 0'
     [[ $output == *"/none/python: there is no such Python"* ]]
     PYTHONPATH='' run -1 "$ZC" jupyter install --name x --python /usr/bin/python3
     [[ $output == *"/usr/bin/python3 has no ipykernel: "*"pip install ipykernel"* ]]
-    run -0 "$ZC" jupyter install --prefix "$PWD/there"
-    [ -e there/share/jupyter/kernels/libzc/kernel.json ]
+    mkdir -p folder/libzc # No module of that name.
+    PYTHONPATH=$PWD/folder:$PYTHONPATH run -0 "$ZC" jupyter install --prefix "$PWD/there"
+    grep -q '"PYTHONPATH"' there/share/jupyter/kernels/libzc/kernel.json
 }

@@ -89,8 +89,10 @@ def _is_ours(folder: str) -> bool:
 
 
 def _has(python: str, module: str) -> bool:
-    """Whether a Python has a module, which may not be one of the current folder."""
-    find = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
+    """Whether a Python has a module, which may not be one of the current folder, nor any folder
+    of that name, of which Python makes a package without a file."""
+    find = ("import importlib.util as u, sys; "
+            f"sys.exit(getattr(u.find_spec({module!r}), 'origin', None) is None)")
     return subprocess.run([python, "-c", find], check=False, stdin=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, cwd="/").returncode == 0
 
