@@ -95,10 +95,10 @@ within_bounds() {
 	400 0 DtoH malloc
 	390 0 HtoDAsync malloc
 	400 0 DtoHAsync malloc
-	1860 0 HtoD large
-	1850 0 DtoH large
-	1870 0 HtoDAsync large
-	1860 0 DtoHAsync large
+	1880 0 HtoD large
+	1870 0 DtoH large
+	1910 0 HtoDAsync large
+	1910 0 DtoHAsync large
 	450 0 HtoD pinned
 	470 0 DtoH pinned
 	450 0 HtoDAsync pinned
