@@ -86,7 +86,8 @@ static void find_split(struct zc_block *block, void *arg)
  * NULL: to any that the device lacks memory for.  After requests in vain ever more are let pass. */
 static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, uint64_t left)
 {
-    struct splits s = {.of = budget ? want->rule : NULL, .device = want ? want->device : -1};
+    struct splits s = {.of = want && budget ? want->rule : NULL,
+                       .device = want ? want->device : -1};
     bool urgent = !want || !zc_place_hosts(want->rule);
     if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) || zc_life_closing() ||
         !zc_driver_lock())
