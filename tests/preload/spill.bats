@@ -11,23 +11,6 @@ setup() {
     move=${spill/host/move}
 }
 
-# Prints "size spilled place why" of each block, sizes in MiB.
-spilled_blocks() {
-    python3 -c 'import json, sys
-for line in open(sys.argv[1]):
-    line = json.loads(line)
-    if line["type"] == "alloc":
-        print(line["size_bytes"] >> 20, line.get("spilled_bytes", 0) >> 20, line["place"],
-              line["why"] or "-")' "$ZC_LOG"
-}
-
-# Prints "place bytes peak" of the summary, in MiB.
-peaks() {
-    python3 -c 'import json, sys
-for place in json.loads(list(open(sys.argv[1]))[-1])["places"]:
-    print(place["place"], place["bytes"] >> 20, place["peak_bytes"] >> 20)' "$ZC_LOG"
-}
-
 @test "a block that is larger than the device is in host memory, or in both" {
     export SIM_MEMORY_MIB=10
     run -0 timeout 30 "$program" larger

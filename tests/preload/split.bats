@@ -12,35 +12,18 @@ setup() {
     apart=$'[rule p]\nnth = 1\n'"$move"$'\nbudget = 6M\n[rule q]\n'"$move"$'\nbudget = 6M'
 }
 
-# Prints "size spilled place why" of each block, sizes in MiB.
-blocks() {
-    python3 -c 'import json, sys
-for line in open(sys.argv[1]):
-    line = json.loads(line)
-    if line["type"] == "alloc":
-        print(line["size_bytes"] >> 20, line.get("spilled_bytes", 0) >> 20, line["place"],
-              line["why"] or "-")' "$ZC_LOG"
-}
-
-# Prints "place bytes peak" of the summary, in MiB.
-peaks() {
-    python3 -c 'import json, sys
-for place in json.loads(list(open(sys.argv[1]))[-1])["places"]:
-    print(place["place"], place["bytes"] >> 20, place["peak_bytes"] >> 20)' "$ZC_LOG"
-}
-
 @test "calls of every shape across the border leave what they leave bare" {
     run -0 timeout 60 "$program" shapes
     local bare=$output keys
     places_of "$move"$'\nbudget = 6M' shapes
     diff <(echo "$bare") <(echo "$codes")
     [[ $stderr != *refused* && $stderr != *'by rule'* ]]
-    run -0 blocks
+    run -0 spilled_blocks
     [[ $output == $'12 8 vmm vmm: more than it may have of the device\n12 12 vmm vmm: more'* ]]
     for keys in "$apart" "${apart//move/fetch}"; do
         places_of "$keys" shapes
         diff <(echo "$bare") <(echo "$codes")
-        run -0 blocks
+        run -0 spilled_blocks
         [[ $output == $'12 8 vmm vmm: more than it may have of the device\n12 8 vmm vmm: more'* ]]
         run -0 peaks
         [[ $output == $'mapped 0 16\nvmm 0 8\npinned 0 12' ]]
@@ -82,7 +65,7 @@ same_as_bare() {
     local bare=$output
     places_of "$move"$'\nbudget = 6M' "$1"
     diff <(echo "$bare") <(echo "$codes")
-    run -0 blocks
+    run -0 spilled_blocks
 }
 
 @test "a block in both memories gives way to others, and goes whole to host memory" {
@@ -113,7 +96,7 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 
     [[ $(grep -c ^mapped: <<<"$places") == 2 ]]
     places_of "$move"$'\nbudget = 6M' in_vain
     run ! grep '"type":"move"' "$ZC_LOG"
-    run -0 blocks
+    run -0 spilled_blocks
     [[ ${lines[1]} == '12 10 vmm '* && ${lines[2]} == '5 5 vmm vmm: over its budget' ]]
 }
 

@@ -3,7 +3,7 @@
  * what is left where a step fails. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 
-#include "base_test.h"
+#include "trace_test.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +19,6 @@
 
 /* The block, what is cut off, and other addresses; each call leaves its name. */
 static struct zc_extent block, cut_off, other;
-static char trace[400];
 static struct {
     bool foreign, locked_out, no_stretch, no_back, no_cut, no_carve, no_move, torn, no_limit;
     size_t bytes; /* Of the heap. */
@@ -28,16 +27,6 @@ static struct {
     size_t touched_from, touched_to;
     uint32_t pin_while[2]; /* Of the block, and of other addresses, when pages change. */
 } has;
-
-static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    size_t n = strlen(trace);
-    vsnprintf(trace + n, sizeof(trace) - n, fmt, args);
-    va_end(args);
-}
 
 static const char *name(const struct zc_extent *e)
 {

@@ -3,7 +3,7 @@
  * that no address of the heap is ever free. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 
-#include "base_test.h"
+#include "trace_test.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -32,23 +32,12 @@ enum { EXTENTS = 4, PAGES = 8 }; /* Of each extent. */
 /* A heap of four extents; each call leaves its name. */
 static struct zc_extent extents[EXTENTS];
 static char *heap;
-static char trace[500];
 static struct {
     bool foreign, no_maps, no_mmap, no_advice, file_mapped, shm;
     size_t map_end; /* Pages from the heap's beginning to the end of a mapping; 0: of the heap. */
     int rights;
     uint64_t masked; /* Signals that are blocked while pages change. */
 } has;
-
-static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    size_t n = strlen(trace);
-    vsnprintf(trace + n, sizeof(trace) - n, fmt, args);
-    va_end(args);
-}
 
 /* In pages from the heap's beginning. */
 static long page_of(const void *at)

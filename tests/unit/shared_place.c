@@ -3,7 +3,7 @@
  * fails. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 
-#include "base_test.h"
+#include "trace_test.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,6 @@
 #define EARLY ((struct zc_early *)0x40)
 
 /* Each call leaves its name; the neighbours' answers. */
-static char trace[300];
 static struct {
     uint32_t reach;
     bool possible, undecided, no_record, locked_out;
@@ -37,16 +36,6 @@ static struct {
 static struct zc_shared pair;
 static struct zc_vmm vmm;
 static struct zc_backing record;
-
-static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    size_t n = strlen(trace);
-    vsnprintf(trace + n, sizeof(trace) - n, fmt, args);
-    va_end(args);
-}
 
 static bool fake_possible(const struct zc_want *want, const char **why)
 {
