@@ -13,7 +13,7 @@ bool zc_copy_begin(struct zc_copy *c);
 
 /* True for a copy or set that libzc has nothing to do with but to count it, as most small ones are.
  */
-bool zc_copy_quick(struct zc_transfer *t, enum zc_side dst_side, CUdeviceptr dst,
+bool zc_copy_quick(struct zc_plain_copy *copy, enum zc_side dst_side, CUdeviceptr dst,
                    enum zc_side src_side, CUdeviceptr src, uint64_t bytes);
 
 /* Records a successful transfer; for a refused one names the rule of a converted block.  Returns

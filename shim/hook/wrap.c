@@ -33,20 +33,19 @@
         c.src.side = ZC_SIDE_NONE;                                                                 \
         c.src.address = 0;                                                                         \
         describe;                                                                                  \
-        zc_copy_quick(&t, c.dst.side, c.dst.address, c.src.side, c.src.address, c.bytes);          \
+        zc_copy_quick(&plain, c.dst.side, c.dst.address, c.src.side, c.src.address, c.bytes);      \
     })
 /* `forward` is the driver's answer to a call that is left to it. */
 #define COPY(name, base, flavour, params, args, quick, describe, forward)                          \
     ENTER(name, base, params)                                                                      \
-    struct zc_transfer t;                                                                          \
+    struct zc_plain_copy plain;                                                                    \
     CUresult result = CUDA_SUCCESS;                                                                \
     const bool made = quick && QUICK(describe);                                                    \
     if (made) {                                                                                    \
         const uint64_t start = zc_ticks();                                                         \
         result = real args;                                                                        \
         if (__builtin_expect(result == CUDA_SUCCESS, 1)) {                                         \
-            t.ticks = zc_ticks() - start;                                                          \
-            zc_traffic_record(&t);                                                                 \
+            zc_traffic_plain(&plain, zc_ticks() - start);                                          \
             zc_place_tidy();                                                                       \
             return result;                                                                         \
         }                                                                                          \

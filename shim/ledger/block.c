@@ -182,10 +182,18 @@ static struct zc_index_seen block_look(uint64_t address)
 
 struct zc_block *zc_block_look(uint64_t address)
 {
-    struct zc_block *block;
-    return zc_block_recall(&zc_block_seen_at(address)[1], address, &block)
-               ? block
-               : (struct zc_block *)block_look(address).node;
+    struct zc_index_seen now;
+    bool known = zc_block_recall(&zc_block_seen_at(address)[1], address, &now);
+    return (struct zc_block *)(known ? now.node : block_look(address).node);
+}
+
+struct zc_index_seen zc_block_see(uint64_t address)
+{
+    const struct zc_index_seen *seen = zc_block_seen_at(address);
+    struct zc_index_seen now;
+    bool known =
+        zc_block_recall(&seen[0], address, &now) || zc_block_recall(&seen[1], address, &now);
+    return known ? now : block_look(address);
 }
 
 bool zc_block_in_margin_any(uint64_t address)

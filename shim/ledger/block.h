@@ -124,14 +124,14 @@ static inline struct zc_index_seen *zc_block_seen_at(uint64_t address)
     return zc_block_seen[(address / ZC_BLOCK_PAGE * UINT64_C(0x9e3779b97f4a7c15)) >> 61];
 }
 
-/* True, and the block, if what was seen still tells. */
+/* True if what was seen still tells; then it is copied. */
 static inline bool zc_block_recall(const struct zc_index_seen *seen, uint64_t address,
-                                   struct zc_block **block_out)
+                                   struct zc_index_seen *out)
 {
     uint64_t now = __atomic_load_n(&zc_index_sequence, __ATOMIC_ACQUIRE);
     uint64_t base = seen->base, bytes = seen->bytes;
     bool held = (seen->sequence == now) & (address - base < bytes);
-    *block_out = (struct zc_block *)seen->node;
+    *out = (struct zc_index_seen){now, base, bytes, seen->node};
     /* A handler may have used the record in between: then it is another one, or of now. */
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return held & (seen->sequence == now) & (seen->base == base);
@@ -147,10 +147,13 @@ struct zc_block *zc_block_look(uint64_t address);
  */
 static inline struct zc_block *zc_block_find(uint64_t address)
 {
-    struct zc_block *block;
-    bool known = zc_block_recall(zc_block_seen_at(address), address, &block);
-    return __builtin_expect(known, 1) ? block : zc_block_look(address);
+    struct zc_index_seen now;
+    bool known = zc_block_recall(zc_block_seen_at(address), address, &now);
+    return __builtin_expect(known, 1) ? (struct zc_block *)now.node : zc_block_look(address);
 }
+
+/* The block or the gap that contains it, in the same way. */
+struct zc_index_seen zc_block_see(uint64_t address);
 
 /*
  * True for an address outside of blocks that a block's place has mapped: the driver may know it,

@@ -154,3 +154,12 @@ struct zc_transfer {
     uint16_t call;           /* Index of the call's own site; 0 if it is unknown. */
     bool continues;          /* Another part of a counted transfer: bytes, but no call. */
 };
+
+/* One that the driver makes as it was asked for, and that is only counted. */
+struct zc_plain_copy {
+    struct zc_block *dst, *src;
+    struct zc_cell *cell[2]; /* That count it, and that the calling thread alone writes, */
+    uint64_t sequence;       /* while zc_index_sequence is this. */
+    uint64_t bytes;
+    unsigned flow, sides; /* `sides`: of the call. */
+};

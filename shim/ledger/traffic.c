@@ -105,6 +105,45 @@ void zc_traffic_record(const struct zc_transfer *t)
     mine.slot = slot;
 }
 
+__attribute__((noinline)) static void record_plain(const struct zc_plain_copy *c, uint64_t ticks)
+{
+    zc_traffic_record(&(struct zc_transfer){.asked = c->flow,
+                                            .real = c->flow,
+                                            .outcome = ZC_MOVED,
+                                            .bytes = c->bytes,
+                                            .copies = 1,
+                                            .ticks = ticks,
+                                            .dst = c->dst,
+                                            .src = c->src});
+}
+
+void zc_traffic_plain(const struct zc_plain_copy *c, uint64_t ticks)
+{
+    struct zc_counters *counters = zc_counters();
+    const struct zc_transfer t = {c->flow, c->flow, ZC_MOVED, c->bytes, .copies = 1, ticks};
+    uint32_t slot = mine.slot;
+    if (__builtin_expect(
+            !slot || c->sequence != __atomic_load_n(&zc_index_sequence, __ATOMIC_ACQUIRE), 0))
+        return record_plain(c, ticks);
+    mine.slot = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    totals_add(&counters->slot[slot], &t, zc_add_own);
+    for (unsigned i = 0; i < 2; i++)
+        if (c->cell[i])
+            zc_cell_add(c->cell[i], &t, zc_add_own);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    mine.slot = slot;
+}
+
+bool zc_traffic_cells(struct zc_plain_copy *c)
+{
+    enum zc_dir dir = zc_flow_dir(c->flow);
+    struct zc_block *src = c->src == c->dst ? NULL : c->src;
+    c->cell[0] = c->dst ? zc_cell_own(c->dst->cell, dir, mine.slot) : NULL;
+    c->cell[1] = src ? zc_cell_own(src->cell, dir, mine.slot) : NULL;
+    return mine.slot && !(c->dst && !c->cell[0]) && !(src && !c->cell[1]);
+}
+
 void zc_traffic_own(unsigned real, uint64_t bytes)
 {
     struct zc_count *moved = &zc_counters()->slot[0].moved[real];

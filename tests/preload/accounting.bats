@@ -184,3 +184,18 @@ assert types.count("transfer") == 800, types.count("transfer")' "$BATS_TEST_TMPD
 	END
 }
 
+@test "small copies count for the block that is there, whatever was at its addresses before" {
+    local log=$BATS_TEST_TMPDIR/log.jsonl programs=$PWD/$ZC_BUILD/tests/preload/programs
+    need_built "$programs/repeated"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=$log ZC_SUMMARY=0
+    LD_PRELOAD=$LIBZC run -0 timeout 60 "$programs/repeated"
+    python3 - "$log" <<'PY'
+import json, sys
+summary = [json.loads(line) for line in open(sys.argv[1])][-1]
+got = sorted((f["dir"], f["asked_calls"], f["asked_bytes"])
+             for s in summary["sites"] for f in s["traffic"])
+rounds = ((20, 16), (60, 32), (20, 64))  # Of the blocks of three call paths.
+assert got == sorted((kind, n, n * size) for kind in ("HtoD", "DtoH", "DtoD", "Memset")
+                     for n, size in rounds), got
+PY
+}

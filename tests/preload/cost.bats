@@ -50,25 +50,25 @@ within_bounds() {
 
 @test "a library that watches adds no more instructions and system calls to a call than before" {
     within_bounds off <<-'END'
-	390 0 HtoD stack
-	400 0 DtoH stack
-	390 0 HtoDAsync stack
-	400 0 DtoHAsync stack
-	390 0 HtoD malloc
-	400 0 DtoH malloc
-	390 0 HtoDAsync malloc
-	400 0 DtoHAsync malloc
-	390 0 HtoD large
-	400 0 DtoH large
-	390 0 HtoDAsync large
-	400 0 DtoHAsync large
-	450 0 HtoD pinned
-	470 0 DtoH pinned
-	450 0 HtoDAsync pinned
-	470 0 DtoHAsync pinned
-	420 0 DtoD
-	350 0 Memset
-	350 0 MemsetAsync
+	230 0 HtoD stack
+	230 0 DtoH stack
+	230 0 HtoDAsync stack
+	230 0 DtoHAsync stack
+	230 0 HtoD malloc
+	230 0 DtoH malloc
+	230 0 HtoDAsync malloc
+	230 0 DtoHAsync malloc
+	230 0 HtoD large
+	230 0 DtoH large
+	230 0 HtoDAsync large
+	230 0 DtoHAsync large
+	240 0 HtoD pinned
+	240 0 DtoH pinned
+	240 0 HtoDAsync pinned
+	240 0 DtoHAsync pinned
+	230 0 DtoD
+	230 0 Memset
+	230 0 MemsetAsync
 	30 0 Launch
 	180 0 attribute of device memory
 	180 0 attribute of host memory
@@ -87,25 +87,25 @@ within_bounds() {
 
 @test "the preset everyday adds no more instructions and system calls to a call than before" {
     within_bounds "$PWD/policy/presets/everyday.conf" <<-'END'
-	390 0 HtoD stack
-	400 0 DtoH stack
-	390 0 HtoDAsync stack
-	400 0 DtoHAsync stack
-	390 0 HtoD malloc
-	400 0 DtoH malloc
-	390 0 HtoDAsync malloc
-	400 0 DtoHAsync malloc
-	1880 0 HtoD large
-	1870 0 DtoH large
-	1910 0 HtoDAsync large
-	1910 0 DtoHAsync large
-	450 0 HtoD pinned
-	470 0 DtoH pinned
-	450 0 HtoDAsync pinned
-	470 0 DtoHAsync pinned
-	480 0 DtoD
-	390 0 Memset
-	390 0 MemsetAsync
+	230 0 HtoD stack
+	230 0 DtoH stack
+	230 0 HtoDAsync stack
+	230 0 DtoHAsync stack
+	230 0 HtoD malloc
+	230 0 DtoH malloc
+	230 0 HtoDAsync malloc
+	230 0 DtoHAsync malloc
+	1950 0 HtoD large
+	1950 0 DtoH large
+	1950 0 HtoDAsync large
+	1950 0 DtoHAsync large
+	240 0 HtoD pinned
+	240 0 DtoH pinned
+	240 0 HtoDAsync pinned
+	240 0 DtoHAsync pinned
+	230 0 DtoD
+	230 0 Memset
+	230 0 MemsetAsync
 	30 0 Launch
 	220 0 attribute of device memory
 	220 0 attribute of host memory

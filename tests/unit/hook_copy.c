@@ -278,13 +278,13 @@ static void a_value_that_libzc_does_not_know_is_the_drivers_once_all_is_ready(vo
     assert_int_equal(has.held, 1);
 }
 
-static void quick(bool is, enum zc_side ds, CUdeviceptr dst, enum zc_side ss, CUdeviceptr src,
-                  uint64_t bytes)
+static struct zc_plain_copy quick(bool is, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
+                                  CUdeviceptr src, uint64_t bytes)
 {
-    struct zc_transfer t;
-    memset(&t, 1, sizeof(t));
-    assert_int_equal(zc_copy_quick(&t, ds, dst, ss, src, bytes), is);
-    has.last[0] = t;
+    struct zc_plain_copy c;
+    memset(&c, 1, sizeof(c));
+    assert_int_equal(zc_copy_quick(&c, ds, dst, ss, src, bytes), is);
+    return c;
 }
 
 static void small_copies_of_the_drivers_memory_are_only_counted(void **state)
@@ -292,28 +292,25 @@ static void small_copies_of_the_drivers_memory_are_only_counted(void **state)
     (void)state;
     const enum zc_side D = ZC_SIDE_DEVICE, H = ZC_SIDE_HOST;
     const uint64_t most = ZC_SOURCE_LEAST - 1;
-    const struct zc_transfer *t = &has.last[0];
     far_block.device = near_block.device = 1;
     has.found[0] = &near_block;
     has.found[1] = &far_block;
     near_block.size = far_block.size = 4 * SIZE;
-    quick(true, D, AT, D, FAR, most);
-    assert_true(t->bytes == most && t->copies == 1 && t->dst == &near_block);
-    assert_true(t->src == &far_block && t->outcome == ZC_MOVED && !t->call && !t->continues);
-    assert_int_equal(t->asked, zc_flow(ZC_DIR_DTOD, ZC_KIND_DEVICE, ZC_KIND_DEVICE));
-    assert_int_equal(t->real, t->asked);
-    assert_true(t->dst_source == ZC_SOURCE_NONE && t->src_source == ZC_SOURCE_NONE);
+    struct zc_plain_copy c = quick(true, D, AT, D, FAR, most);
+    assert_true(c.bytes == most && c.dst == &near_block && c.src == &far_block);
+    assert_int_equal(c.flow, zc_flow(ZC_DIR_DTOD, ZC_KIND_DEVICE, ZC_KIND_DEVICE));
     far_block.device = 2;
-    quick(true, D, AT, D, FAR, 8);
-    assert_int_equal(t->asked, zc_flow(ZC_DIR_PTOP, ZC_KIND_DEVICE, ZC_KIND_DEVICE));
-    quick(true, D, AT, H, 8, 8);
-    assert_int_equal(t->asked, zc_flow(ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE));
-    assert_null(t->src);
-    quick(true, H, 8, D, FAR, 8);
-    assert_int_equal(t->asked, zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PAGEABLE));
-    quick(true, D, AT, ZC_SIDE_NONE, FAR, 8);
-    assert_int_equal(t->asked, zc_flow(ZC_DIR_MEMSET, ZC_KIND_DEVICE, ZC_KIND_DEVICE));
-    assert_null(t->src);
+    zc_index_sequence += 2;
+    c = quick(true, D, AT, D, FAR, 8);
+    assert_int_equal(c.flow, zc_flow(ZC_DIR_PTOP, ZC_KIND_DEVICE, ZC_KIND_DEVICE));
+    c = quick(true, D, AT, H, 8, 8);
+    assert_int_equal(c.flow, zc_flow(ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE));
+    assert_null(c.src);
+    c = quick(true, H, 8, D, FAR, 8);
+    assert_int_equal(c.flow, zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PAGEABLE));
+    c = quick(true, D, AT, ZC_SIDE_NONE, 0, 8);
+    assert_int_equal(c.flow, zc_flow(ZC_DIR_MEMSET, ZC_KIND_DEVICE, ZC_KIND_DEVICE));
+    assert_null(c.src);
     quick(false, D, AT, D, FAR, 0);
     quick(false, D, AT, D, FAR, most + 1);
     quick(false, D, 8, D, FAR, 8);
@@ -326,23 +323,105 @@ static void small_copies_of_the_drivers_memory_are_only_counted(void **state)
                    : i / 2 == 2 ? ZC_BLOCK_HOST
                                 : 0;
         b->real = i / 2 == 3 ? ZC_KIND_PINNED : b->asked;
+        zc_index_sequence += 2;
         quick(false, D, AT, D, FAR, 8);
         b->flags = 0;
         b->real = b->asked;
     }
-    has.level = ZC_LOG_ALLOCS;
-    quick(false, D, AT, D, FAR, 8);
-    has.level = ZC_LOG_SUMMARY;
-    zc_captures = 1;
-    quick(false, D, AT, D, FAR, 8);
-    zc_captures = 0;
-    zc_rules_read.links = ZC_LINKS_IDLE;
-    quick(false, D, AT, D, FAR, 8);
-    zc_rules_read.links = 2;
-    quick(true, D, AT, D, FAR, 8);
-    zc_life_state = ZC_LIFE_PASS;
-    quick(false, D, AT, D, FAR, 8);
-    zc_life_state = ZC_LIFE_ON;
+    for (unsigned i = 0; i < 2; i++) { /* Looked up, and known. */
+        quick(true, D, AT, D, FAR, 8);
+        has.level = ZC_LOG_ALLOCS;
+        quick(false, D, AT, D, FAR, 8);
+        has.level = ZC_LOG_SUMMARY;
+        zc_captures = 1;
+        quick(false, D, AT, D, FAR, 8);
+        zc_captures = 0;
+        zc_rules_read.links = ZC_LINKS_IDLE;
+        quick(false, D, AT, D, FAR, 8);
+        zc_rules_read.links = 2;
+        zc_life_state = ZC_LIFE_PASS;
+        quick(false, D, AT, D, FAR, 8);
+        zc_life_state = ZC_LIFE_ON;
+    }
+}
+
+/* So many look-ups it takes. */
+static struct zc_plain_copy looks(unsigned most, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
+                                  CUdeviceptr src, uint64_t bytes)
+{
+    has.looks = 0;
+    struct zc_plain_copy c = quick(true, ds, dst, ss, src, bytes);
+    assert_int_equal(has.looks, most);
+    return c;
+}
+
+static void a_small_copy_is_known_again_while_no_block_comes_or_goes(void **state)
+{
+    (void)state;
+    const enum zc_side D = ZC_SIDE_DEVICE, H = ZC_SIDE_HOST;
+    has.found[0] = &near_block;
+    has.found[1] = &far_block;
+    looks(2, D, AT, D, FAR, 8);
+    struct zc_plain_copy c = looks(0, D, AT + 8, D, FAR + 16, 24);
+    assert_true(c.bytes == 24 && c.dst == &near_block && c.src == &far_block);
+    assert_true(c.cell[0] == &has.cell && c.sequence == zc_index_sequence);
+    looks(2, D, FAR, D, AT, 8); /* Another one, and both are known. */
+    looks(0, D, AT, D, FAR, 8);
+    looks(0, D, FAR, D, AT, 8);
+    looks(2, D, AT, H, 8, 8);
+    looks(2, D, AT, H, 9, 8); /* Of a range of its own. */
+    looks(0, D, AT, H, 9, 8);
+    quick(false, D, AT, D, 9, 8); /* No device memory there. */
+    looks(1, D, AT, ZC_SIDE_NONE, 0, 8);
+    looks(0, D, AT, ZC_SIDE_NONE, 0, 8);
+    zc_index_sequence += 2;
+    has.found[0] = &far_block;
+    looks(1, D, FAR, ZC_SIDE_NONE, 0, 8);
+    quick(false, D, AT, ZC_SIDE_NONE, 0, 8);
+    has.found[0] = &near_block;
+    has.changes = 2;
+    looks(2, D, AT, D, FAR, 8); /* The index changed between both sides. */
+    looks(2, D, AT, D, FAR, 8);
+    has.no_cells = true;
+    zc_index_sequence += 2;
+    c = looks(2, D, AT, D, FAR, 8);
+    assert_true(c.sequence != zc_index_sequence);
+    looks(2, D, AT, D, FAR, 8);
+}
+
+/* Whatever entry a page's hash chooses. */
+static void the_byte_behind_a_block_is_not_of_it(void **state)
+{
+    (void)state;
+    const enum zc_side D = ZC_SIDE_DEVICE;
+    has.found[0] = &near_block;
+    has.found[1] = &far_block;
+    far_block.size = 64 * ZC_BLOCK_PAGE;
+    for (unsigned i = 0; i < 64; i++)
+        quick(true, D, AT, D, FAR + i * ZC_BLOCK_PAGE, 8);
+    for (unsigned i = 0; i < 64; i++) {
+        quick(false, D, AT + SIZE, D, FAR + i * ZC_BLOCK_PAGE, 8);
+        quick(false, D, AT - 1, D, FAR + i * ZC_BLOCK_PAGE, 8);
+    }
+}
+
+/* As a handler would, at any point. */
+static void a_copy_in_the_middle_of_what_is_remembered_changes_nothing(void **state)
+{
+    (void)state;
+    const enum zc_side D = ZC_SIDE_DEVICE;
+    has.found[0] = &near_block;
+    has.found[1] = &far_block;
+    looks(2, D, AT, D, FAR, 8);
+    quick_last.changes++;
+    looks(0, D, AT, D, FAR, 8);
+    zc_index_sequence += 2;
+    looks(2, D, AT, D, FAR, 8);
+    looks(2, D, AT, D, FAR, 8);
+    quick_last.changes++;
+    last_of(AT, FAR)->copy.sequence = BUSY;
+    looks(2, D, AT, D, FAR, 8);
+    looks(0, D, AT, D, FAR, 8);
 }
 
 static void the_log_has_what_the_level_says(void **state)
@@ -409,6 +488,9 @@ int main(void)
         TEST(a_pair_is_planned_anew_until_its_state_holds),
         TEST(a_value_that_libzc_does_not_know_is_the_drivers_once_all_is_ready),
         TEST(small_copies_of_the_drivers_memory_are_only_counted),
+        TEST(a_small_copy_is_known_again_while_no_block_comes_or_goes),
+        TEST(the_byte_behind_a_block_is_not_of_it),
+        TEST(a_copy_in_the_middle_of_what_is_remembered_changes_nothing),
         TEST(the_log_has_what_the_level_says),
         TEST(a_copy_of_pageable_memory_is_complete_at_its_end),
     };

@@ -47,6 +47,9 @@ static struct {
     CUdeviceptr border, refused_at, nobodys_at; /* Sides that are that. */
     struct zc_block *found[2];
     int level;
+    bool no_cells;
+    unsigned changes; /* Looks that find the index changed. */
+    struct zc_cell cell;
     /* The driver's words. */
     CUresult get_device, access_code, range_code, ended;
     unsigned long long rights;
@@ -54,8 +57,8 @@ static struct {
     size_t range_size;
     /* Their calls. */
     uint32_t facts[8];
-    unsigned plans, asked, resolved, held, visited, kept, released, left, ended_sides, tidied,
-        small;
+    unsigned looks, plans, asked, resolved, held, visited, kept, released, left, ended_sides,
+        tidied, small;
     unsigned parts, cpu, ring, threaded, over_links, pair_copies, stales, unknowns, waits, notes;
     unsigned recorded, sources, sites, logged, diagnosed, borders, edges, nodes, graphs, awaited;
     unsigned launches, retreats, part_nodes, destroyed, refusals;
@@ -69,6 +72,24 @@ static struct zc_block *fake_find(uint64_t address)
         if (has.found[i] && address - has.found[i]->base < has.found[i]->size)
             return has.found[i];
     return NULL;
+}
+
+/* Between blocks each address is a range of its own. */
+static struct zc_index_seen fake_see(uint64_t address)
+{
+    struct zc_block *b = fake_find(address);
+    has.looks++;
+    if (has.changes)
+        zc_index_sequence += 2, has.changes--;
+    return (struct zc_index_seen){zc_index_sequence, b ? b->base : address, b ? b->size : 1,
+                                  b ? &b->node : NULL};
+}
+
+/* A thread may have no cells of its own. */
+static bool fake_cells(struct zc_plain_copy *c)
+{
+    c->cell[0] = c->dst ? &has.cell : NULL;
+    return !has.no_cells;
 }
 
 static void fake_resolve(struct zc_copy *c)
@@ -330,7 +351,8 @@ static int nothing(void)
 #define zc_place_hold() (nothing() != 0)
 #define zc_place_unhold(held) (void)(held)
 #define zc_launch_before fake_launch
-#define zc_block_find fake_find
+#define zc_block_see fake_see
+#define zc_traffic_cells fake_cells
 #include "../../shim/hook/copy.c"
 
 static CUresult get_device(CUdevice *out)
@@ -404,6 +426,7 @@ static int anew(void **state)
     has.waited = CUDA_ERROR_ECC_UNCORRECTABLE;
     has.level = ZC_LOG_SUMMARY;
     zc_life_state = ZC_LIFE_ON;
+    zc_index_sequence += 2;
     zc_captures = 0;
     zc_rules_read.links = ZC_LINKS_OWN;
     near_block = (struct zc_block){.base = AT, .size = SIZE, .asked = ZC_KIND_DEVICE};

@@ -249,6 +249,88 @@ static void test_calls(void **state)
     assert_int_equal(zc_counters()->call[2][ZC_DIR_HTOD].by[ZC_MOVED].bytes, 16);
 }
 
+/* A copy between two blocks that only counts. */
+static struct zc_plain_copy plain(struct zc_block *dst, struct zc_block *src)
+{
+    return (struct zc_plain_copy){.dst = dst,
+                                  .src = src,
+                                  .sequence = zc_index_sequence,
+                                  .bytes = 8,
+                                  .flow = zc_flow(ZC_DIR_DTOD, ZC_KIND_DEVICE, ZC_KIND_DEVICE)};
+}
+
+static void test_plain(void **state)
+{
+    struct zc_block *a = ledger_add(0x1000, 16), *b = ledger_add(0x9000, 16);
+    struct zc_plain_copy c = plain(a, b), set = plain(a, a), none = plain(NULL, NULL);
+    struct zc_count *asked, *moved;
+
+    (void)state;
+    assert_false(zc_traffic_cells(&c)); /* No cells yet. */
+    record(a, b, ZC_DIR_DTOD, ZC_MOVED, 8);
+    assert_true(zc_traffic_cells(&c));
+    assert_true(c.cell[0] == a->cell[0] && c.cell[1] == b->cell[0]);
+    zc_traffic_plain(&c, 5);
+    assert_true(zc_traffic_cells(&set) && zc_traffic_cells(&none));
+    assert_true(set.cell[0] == a->cell[0] && !set.cell[1] && !none.cell[0] && !none.cell[1]);
+    zc_traffic_plain(&set, 5);
+    zc_traffic_plain(&none, 5);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct zc_cell *cell = i ? b->cell[0] : a->cell[0];
+        assert_int_equal(cell->by[ZC_MOVED].calls, 3 - i);
+        assert_int_equal(cell->by[ZC_MOVED].bytes, 8 * (3 - i));
+        assert_int_equal(cell->ticks, 5 * (2 - i));
+    }
+    zc_traffic_totals(&totals);
+    asked = &totals.asked[c.flow][ZC_MOVED], moved = &totals.moved[c.flow];
+    assert_true(asked->calls == 4 && asked->bytes == 32 && totals.ticks[c.flow] == 15);
+    assert_true(moved->calls == 4 && moved->bytes == 32);
+}
+
+/* The cells that were found are those of another block then. */
+static void test_plain_behind_a_free(void **state)
+{
+    struct zc_block *a = ledger_add(0x1000, 16), *b;
+    struct zc_plain_copy c = plain(a, NULL);
+
+    (void)state;
+    record(a, NULL, ZC_DIR_DTOD, ZC_MOVED, 8);
+    assert_true(zc_traffic_cells(&c));
+    b = ledger_add(0x9000, 16);
+    zc_traffic_plain(&c, 1); /* By the block: something else has come. */
+    assert_int_equal(a->cell[0]->by[ZC_MOVED].calls, 2);
+    assert_true(zc_traffic_cells(&c));
+    c.sequence = zc_index_sequence;
+    ledger_free(a);
+    record(b, NULL, ZC_DIR_DTOD, ZC_MOVED, 3);
+    assert_ptr_equal(b->cell[0], c.cell[0]);
+    zc_traffic_plain(&c, 1);
+    assert_int_equal(b->cell[0]->by[ZC_MOVED].calls, 1);
+    zc_traffic_totals(&totals);
+    assert_int_equal(totals.asked[c.flow][ZC_MOVED].calls, 4);
+    assert_int_equal(totals.moved[c.flow].calls, 4);
+}
+
+static void *find_cells(void *arg)
+{
+    record(NULL, NULL, ZC_DIR_DTOD, ZC_MOVED, 1); /* It has a slot of its own. */
+    return zc_traffic_cells(arg) ? arg : NULL;
+}
+
+static void test_plain_of_another_thread(void **state)
+{
+    struct zc_block *a = ledger_add(0x1000, 16);
+    struct zc_plain_copy c = plain(a, NULL);
+    pthread_t thread;
+    void *found;
+
+    (void)state;
+    record(a, NULL, ZC_DIR_DTOD, ZC_MOVED, 8);
+    assert_int_equal(pthread_create(&thread, NULL, find_cells, &c), 0);
+    pthread_join(thread, &found);
+    assert_null(found);
+}
+
 static void *record_many(void *arg)
 {
     struct zc_transfer t = upload(arg, 3);
@@ -288,6 +370,7 @@ static void on_signal(int number)
 
     (void)number;
     zc_traffic_record(&t);
+    zc_traffic_plain(&(struct zc_plain_copy){.bytes = 1, .flow = flow_up}, 5);
     handled++;
 }
 
@@ -295,6 +378,7 @@ static void test_signals(void **state)
 {
     struct itimerval often = {{0, 40}, {0, 40}}, never = {{0, 0}, {0, 0}};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct zc_plain_copy c = {.sequence = zc_index_sequence, .bytes = 3, .flow = flow_up};
     uint64_t mine = 0;
 
     (void)state;
@@ -303,14 +387,16 @@ static void test_signals(void **state)
     setitimer(ITIMER_REAL, &often, NULL);
     while (handled < 2000) {
         record_many(NULL);
-        mine += RECORDS;
+        for (int i = 0; i < RECORDS; i++)
+            zc_traffic_plain(&c, 5);
+        mine += 2 * RECORDS;
     }
     setitimer(ITIMER_REAL, &never, NULL);
     signal(SIGALRM, SIG_IGN);
     zc_traffic_totals(&totals);
-    assert_int_equal(totals.asked[flow_up][ZC_MOVED].calls, mine + (uint64_t)handled);
+    assert_int_equal(totals.asked[flow_up][ZC_MOVED].calls, mine + 2 * (uint64_t)handled);
     assert_int_equal(totals.moved[zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE)].bytes,
-                     3 * mine + (uint64_t)handled);
+                     3 * mine / 2 + (uint64_t)handled);
 }
 
 #define TEST(name, function)                                                                       \
@@ -328,6 +414,9 @@ int main(void)
         TEST("pageable memory counts by where it came from", test_sources),
         TEST("a block's cells go to its site when it is freed", test_cells),
         TEST("a fifth direction of a block is counted at its site", test_fifth_direction),
+        TEST("a copy that only counts is counted as any other", test_plain),
+        TEST("cells that were found hold until a block comes or goes", test_plain_behind_a_free),
+        TEST("the cell of another thread is not its own", test_plain_of_another_thread),
         TEST("cells beyond the file's are counted too and freed ones are used again",
              test_cells_beyond_the_file),
         TEST("two cells of a direction are for one thread and for the rest",
