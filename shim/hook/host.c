@@ -17,34 +17,22 @@
 ZC_ORIGINAL(call_alloc_host, cuMemAllocHost_v2, (void **)f->dptr, f->bytes)
 ZC_ORIGINAL(call_host_alloc, cuMemHostAlloc, (void **)f->dptr, f->bytes, f->flags)
 
-/* A request whose parameters are valid. */
-static CUresult allocate_host(const struct zc_entry *entry, const struct zc_original *f, void **pp)
-{
-    struct zc_request request = ZC_REQUEST(cuMemHostAlloc, f->bytes, PINNED);
-    CUresult result = zc_allocate(&request, f);
-    if (result == CUDA_SUCCESS)
-        *pp = (void *)*f->dptr;
-    return result;
-}
-
+/* A pointer to host memory is stored as the address that it is. */
 ZC_BODY(cuMemAllocHost_v2, (void **pp, size_t bytes))
 {
-    CUdeviceptr address = 0;
-    const struct zc_original f = {
-        .call = call_alloc_host, .real = (void *)real, .dptr = &address, .bytes = bytes};
-    return pp && bytes ? allocate_host(entry, &f, pp) : real(pp, bytes);
+    struct zc_request request = ZC_REQUEST(cuMemHostAlloc, bytes, PINNED);
+    return pp && bytes
+               ? ZC_ALLOCATE(request, call_alloc_host, .dptr = (CUdeviceptr *)pp, .bytes = bytes)
+               : real(pp, bytes);
 }
 
 ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
 {
-    CUdeviceptr address = 0;
-    const struct zc_original f = {.call = call_host_alloc,
-                                  .real = (void *)real,
-                                  .dptr = &address,
-                                  .bytes = bytes,
-                                  .flags = flags};
+    struct zc_request request = ZC_REQUEST(cuMemHostAlloc, bytes, PINNED);
     bool valid = pp && bytes && !(flags & ~(unsigned)FLAGS_KNOWN);
-    return valid ? allocate_host(entry, &f, pp) : real(pp, bytes, flags);
+    return valid ? ZC_ALLOCATE(request, call_host_alloc, .dptr = (CUdeviceptr *)pp, .bytes = bytes,
+                               .flags = flags)
+                 : real(pp, bytes, flags);
 }
 
 /* The driver registers the program's own pages, unless libzc has.  With a rule they come in before,

@@ -43,8 +43,7 @@ static CUresult fake_allocate(struct zc_request *request, const struct zc_origin
 {
     has.request[0] = *request;
     has.allocations++;
-    CUresult result = f->call(f);
-    return has.allocated != CUDA_SUCCESS ? has.allocated : result;
+    return has.allocated != CUDA_SUCCESS ? has.allocated : f->call(f);
 }
 
 static bool fake_begin(struct zc_request *request)
