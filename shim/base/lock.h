@@ -11,7 +11,6 @@ enum zc_lock_rank {
     ZC_RANK_ACCESS, /* Address ranges and their rights.  Held while the driver is called. */
     ZC_RANK_MARKS,  /* Marks behind launches.  Held while the driver is called. */
     ZC_RANK_GRAPH,  /* Tables of modules: of these only one is held at a time. */
-    ZC_RANK_POOL,
     ZC_RANK_FREED,
     ZC_RANK_PAIRS,
     ZC_RANK_HINT,

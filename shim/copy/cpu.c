@@ -148,15 +148,11 @@ static bool is_elsewhere(const struct zc_operand *b)
  * module's managed variable as device memory. */
 static bool device_memory(const struct zc_operand *b)
 {
-    unsigned managed;
     if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
         return true;
     if (zc_operand_converted(b))
         return b->asked == ZC_KIND_DEVICE;
-    return zc_memory_type(b->address) == CU_MEMORYTYPE_DEVICE &&
-           zc_real.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, b->address) ==
-               CUDA_SUCCESS &&
-           !managed;
+    return zc_memory_type(b->address) == CU_MEMORYTYPE_DEVICE && !zc_memory_managed(b->address);
 }
 
 /* CUDA Runtime API, "API synchronization behavior". */

@@ -328,3 +328,11 @@ unsigned zc_memory_type(CUdeviceptr address)
                  CUDA_SUCCESS;
     return known ? type : 0;
 }
+
+bool zc_memory_managed(CUdeviceptr address)
+{
+    unsigned managed = 0;
+    return zc_real.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) ==
+               CUDA_SUCCESS &&
+           managed;
+}

@@ -218,6 +218,9 @@ void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 /* The driver's kind of an address, a CU_MEMORYTYPE_*; 0 for memory that it does not know. */
 unsigned zc_memory_type(CUdeviceptr address);
 
+/* True if the driver knows the address as managed memory. */
+bool zc_memory_managed(CUdeviceptr address);
+
 /* True for a side in a block whose memory libzc made, or had registered before the program did. */
 static inline bool zc_operand_converted(const struct zc_operand *b)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests for device memory, and for arrays. */
 #include "base/life.h"
+#include "driver/copy.h"
 #include "driver/stream.h"
 #include "hook/request.h"
 #include "hook/pool.h"
@@ -60,6 +61,8 @@ ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
     return ZC_ALLOCATE(request, call_async, .dptr = dptr, .bytes = bytes, .stream = stream);
 }
 
+bool zc_pool_other;
+
 ZC_ORIGINAL(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, f->stream)
 
 ZC_BODY(cuMemAllocFromPoolAsync,
@@ -68,9 +71,17 @@ ZC_BODY(cuMemAllocFromPoolAsync,
     struct zc_request request = ZC_REQUEST(cuMemAllocFromPoolAsync, bytes, DEVICE,
                                            .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
                                            .stream = zc_stream_kind_of(stream, entry->flavour));
-    request.asked = zc_pool_kind(pool);
-    return ZC_ALLOCATE(request, call_from_pool, .dptr = dptr, .bytes = bytes, .stream = stream,
-                       .pool = pool);
+    if (!__atomic_load_n(&zc_pool_other, __ATOMIC_RELAXED))
+        return ZC_ALLOCATE(request, call_from_pool, .dptr = dptr, .bytes = bytes, .stream = stream,
+                           .pool = pool);
+    CUresult result = ZC_RECLAIMING(real(dptr, bytes, pool, stream));
+    if (result == CUDA_SUCCESS && zc_request_begin(&request)) {
+        request.asked = zc_memory_type(*dptr) == CU_MEMORYTYPE_HOST ? ZC_KIND_PINNED
+                        : zc_memory_managed(*dptr)                  ? ZC_KIND_MANAGED
+                                                                    : ZC_KIND_DEVICE;
+        zc_request_track(&request, *dptr, NULL, NULL, NULL);
+    }
+    return result;
 }
 
 /* The program asks for managed memory itself: counted, and left as it is. */

@@ -2,12 +2,15 @@
 /* Memory pools.  Requests in stream order stay in theirs. */
 #pragma once
 
-#include "driver/real.h"
-#include "ledger/flow.h"
+#include "memory/device.h"
 
-/* The kind of memory that requests from a pool ask for. */
-enum zc_kind zc_pool_kind(CUmemoryPool pool);
+/* The program has had a pool whose memory is not a device's: then the driver is asked what kind of
+ * memory a request from a pool has got.  Atomic. */
+extern bool zc_pool_other;
 
-/* The program made a pool, or got one of the driver's; or destroyed one. */
-void zc_pool_note(CUmemoryPool pool, const CUmemLocation *location, CUmemAllocationType type);
-void zc_pool_forget(CUmemoryPool pool);
+/* The program made a pool, or got one of the driver's. */
+static inline void zc_pool_note(const CUmemLocation *location, CUmemAllocationType type)
+{
+    if (type != CU_MEM_ALLOCATION_TYPE_PINNED || zc_location_device(location) < 0)
+        __atomic_store_n(&zc_pool_other, true, __ATOMIC_RELAXED);
+}

@@ -67,6 +67,18 @@ prints_the_same() {
     prints_the_same special_pools
 }
 
+@test "the log says which memory a pool gave" {
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
+    run -0 env LD_PRELOAD="$LIBZC" "$program" special_pools
+    [[ -n $output ]] || skip "CUDA's headers have no such pools"
+    python3 - "$ZC_LOG" <<-'END'
+	import json, sys
+	kinds = [line["asked_kind"] for line in map(json.loads, open(sys.argv[1]))
+	         if line["type"] == "alloc" and line["api"] == "cuMemAllocFromPoolAsync"]
+	assert kinds == 2 * ["Device"] + 9 * ["Managed"], kinds
+	END
+}
+
 @test "batches that send or give up pages are refused for device memory wherever it lies" {
     prints_the_same prefetch_batches
 }

@@ -18,11 +18,11 @@
 #define ALL ((size_t)1 << 18)
 
 static struct {
-    CUresult drained, context_drained, launched, managed_code;
-    unsigned drains, contexts, managed;
+    CUresult drained, context_drained, launched;
+    unsigned drains, contexts;
     CUcontext context[2];
     unsigned type;
-    bool readable, short_of_memory;
+    bool readable, short_of_memory, managed;
     CUhostFn function; /* In the stream. */
     void *data;
     size_t live; /* Bytes of records. */
@@ -81,12 +81,10 @@ static CUresult launch(CUstream stream, CUhostFn function, void *data)
     return has.launched;
 }
 
-static CUresult get_attribute(void *out, CUpointer_attribute which, CUdeviceptr address)
+static bool fake_managed(CUdeviceptr address)
 {
     (void)address;
-    assert_int_equal(which, CU_POINTER_ATTRIBUTE_IS_MANAGED);
-    *(unsigned *)out = has.managed;
-    return has.managed_code;
+    return has.managed;
 }
 
 #define zc_stream_drain fake_drain
@@ -94,6 +92,7 @@ static CUresult get_attribute(void *out, CUpointer_attribute which, CUdeviceptr 
 #define zc_arena_get fake_get
 #define zc_arena_put fake_put
 #define zc_memory_type fake_type
+#define zc_memory_managed fake_managed
 #define zc_readable fake_readable
 #define zc_workers_copy fake_copy
 #include "../../shim/copy/cpu.c"
@@ -107,7 +106,6 @@ static int anew(void **state)
     memset(&has, 0, sizeof(has));
     real_without_driver();
     zc_real.cuLaunchHostFunc_ptsz = launch;
-    zc_real.cuPointerGetAttribute = get_attribute;
     for (size_t i = 0; i < ALL; i++)
         from[i] = (char)(i * 31 + i / 251);
     memset(to, 0x5a, ALL);
@@ -347,12 +345,9 @@ static void a_call_does_not_wait_for_what_the_program_takes_for_device_memory(vo
     struct zc_operand b = {.side = ZC_SIDE_DEVICE, .address = 16, .block = &other};
     has.type = CU_MEMORYTYPE_DEVICE;
     assert_true(unwaited(mapped, b)); /* The driver's own, as it says. */
-    has.managed = 1;
+    has.managed = true;
     assert_false(unwaited(mapped, b));
-    has.managed = 0;
-    has.managed_code = CUDA_ERROR_INVALID_VALUE;
-    assert_false(unwaited(mapped, b));
-    has.managed_code = CUDA_SUCCESS;
+    has.managed = false;
     has.type = CU_MEMORYTYPE_HOST;
     assert_false(unwaited(mapped, b));
     b.side = ZC_SIDE_ARRAY;

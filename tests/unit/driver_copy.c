@@ -34,6 +34,7 @@ static uint32_t fake_site(void *at, void *from)
 #define HOST ((void *)0x200000)
 
 static CUgraphNodeType node_type;
+static unsigned managed_type;
 
 static CUresult CUDAAPI type_of(CUgraphNode node, CUgraphNodeType *out)
 {
@@ -43,8 +44,10 @@ static CUresult CUDAAPI type_of(CUgraphNode node, CUgraphNodeType *out)
 
 static CUresult CUDAAPI attribute(void *out, CUpointer_attribute which, CUdeviceptr address)
 {
-    assert_int_equal(which, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
-    *(unsigned *)out = CU_MEMORYTYPE_DEVICE;
+    assert_true(which == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ||
+                which == CU_POINTER_ATTRIBUTE_IS_MANAGED);
+    *(unsigned *)out =
+        which == CU_POINTER_ATTRIBUTE_IS_MANAGED ? managed_type : CU_MEMORYTYPE_DEVICE;
     return address == DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -392,6 +395,10 @@ static void a_prefetch_and_a_peer_copy_name_lines(void **state)
     assert_true(c.dst.context == (CUcontext)1 && c.src.context == (CUcontext)2);
     assert_int_equal(zc_memory_type(DEVICE), CU_MEMORYTYPE_DEVICE);
     assert_int_equal(zc_memory_type(DEVICE + 1), 0);
+    assert_false(zc_memory_managed(DEVICE));
+    managed_type = 1;
+    assert_true(zc_memory_managed(DEVICE));
+    assert_false(zc_memory_managed(DEVICE + 1));
 }
 
 static void a_copy_is_counted_with_what_it_took(void **state)

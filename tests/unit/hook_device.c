@@ -15,6 +15,8 @@ static struct {
     bool places;            /* A place takes the request. */
     int alignment, refused; /* Times that the driver has no memory. */
     CUresult device, attribute;
+    unsigned type;
+    bool managed;
     struct zc_request request;
 } has;
 
@@ -37,7 +39,7 @@ static bool fake_begin(struct zc_request *request)
 static bool fake_track(const struct zc_request *request, CUdeviceptr address,
                        struct zc_backing *backing, const struct zc_rule *rule, const char *why)
 {
-    (void)request;
+    has.request = *request;
     assert_true(!backing && !rule && !why);
     tell("tracks %llx", (unsigned long long)address);
     return true;
@@ -50,17 +52,24 @@ static bool fake_reclaim(struct zc_reclaim *request)
     return true;
 }
 
-static enum zc_kind fake_kind(CUmemoryPool pool)
+static unsigned fake_type(CUdeviceptr address)
 {
-    assert_ptr_equal(pool, POOL);
-    return ZC_KIND_PINNED;
+    assert_int_equal(address, OUTSIDE);
+    return has.type;
+}
+
+static bool fake_managed(CUdeviceptr address)
+{
+    assert_int_equal(address, OUTSIDE);
+    return has.managed;
 }
 
 #define zc_allocate fake_allocate
 #define zc_request_begin fake_begin
 #define zc_request_track fake_track
 #define zc_reclaim(request) fake_reclaim(request)
-#define zc_pool_kind fake_kind
+#define zc_memory_type fake_type
+#define zc_memory_managed fake_managed
 #include "../../shim/hook/device.c"
 
 static const struct zc_entry entry = {.fn = ZC_FN_cuMemAllocPitch_v2};
@@ -238,8 +247,49 @@ static void each_request_is_known_by_its_function_and_order(void **state)
     assert_int_equal(zc_do_cuMemAllocFromPoolAsync(alloc_pool, &entry, &at, 42, POOL, STREAM),
                      CUDA_SUCCESS);
     assert_int_equal(has.request.flags, ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS);
-    assert_int_equal(has.request.asked, ZC_KIND_PINNED);
+    assert_int_equal(has.request.asked, ZC_KIND_DEVICE);
     assert_told("driver 40; driver 41; driver 42");
+}
+
+static CUresult from_pool(void)
+{
+    return zc_do_cuMemAllocFromPoolAsync(alloc_pool, &entry, &at, 44, POOL, STREAM);
+}
+
+/* A pool of device memory changes nothing. */
+static void what_a_pool_gives_is_asked_once_there_are_pools_of_other_memory(void **state)
+{
+    static const CUmemLocation device = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                               host = {.type = CU_MEM_LOCATION_TYPE_HOST};
+    const CUmemAllocationType pinned = CU_MEM_ALLOCATION_TYPE_PINNED;
+    (void)state;
+    has.places = false;
+    zc_pool_note(&device, pinned);
+    assert_int_equal(from_pool(), CUDA_SUCCESS);
+    assert_told("driver 44");
+    zc_pool_note(&host, pinned);
+    has.type = CU_MEMORYTYPE_HOST;
+    has.refused = 1;
+    assert_int_equal(from_pool(), CUDA_SUCCESS);
+    assert_told("driver 44; reclaimed; driver 44; tracks 8000");
+    assert_int_equal(has.request.asked, ZC_KIND_PINNED);
+    assert_int_equal(has.request.flags, ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS);
+    zc_pool_other = false;
+    zc_pool_note(&device, (CUmemAllocationType)(pinned + 1));
+    has.type = CU_MEMORYTYPE_DEVICE;
+    has.managed = true;
+    from_pool();
+    assert_int_equal(has.request.asked, ZC_KIND_MANAGED);
+    has.managed = false;
+    from_pool();
+    assert_int_equal(has.request.asked, ZC_KIND_DEVICE);
+    hook_told[0] = '\0';
+    hook.driver = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(from_pool(), CUDA_ERROR_INVALID_VALUE);
+    hook.driver = CUDA_SUCCESS;
+    hook_off();
+    assert_int_equal(from_pool(), CUDA_SUCCESS);
+    assert_told("driver 44; driver 44");
 }
 
 static CUresult managed(void)
@@ -285,6 +335,7 @@ int main(void)
         TEST(rows_that_no_place_takes_are_the_driver_s),
         TEST(what_the_driver_refuses_of_rows_is_asked_of_no_place),
         TEST(each_request_is_known_by_its_function_and_order),
+        TEST(what_a_pool_gives_is_asked_once_there_are_pools_of_other_memory),
         TEST(managed_memory_gets_what_libzc_keeps_and_is_counted),
         TEST(arrays_get_the_memory_that_libzc_keeps),
     };
