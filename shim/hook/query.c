@@ -214,32 +214,6 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     return CUDA_SUCCESS;
 }
 
-/* A host block that libzc has registered is in host memory as a whole.  The driver's word for that
- * is its answer about pageable memory outside of the block. */
-static CUresult locate_pageable(__typeof__(cuMemGetLocationInfo) *real, CUdeviceptr ptr,
-                                size_t bytes, size_t summary, size_t sampling,
-                                CUmemLocation *locations)
-{
-    CUmemLocation here;
-    if (!locations || !summary || summary > bytes || sampling > summary)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = real(zc_disguise(ptr), 1, 1, 0, &here);
-    for (size_t at = 0; result == CUDA_SUCCESS && at < bytes; at += summary)
-        *locations++ = here;
-    return result;
-}
-
-/* Of managed and pageable memory alone (CUDA Driver API, cuMemGetLocationInfo). */
-ZC_BODY(cuMemGetLocationInfo,
-        (CUdeviceptr ptr, size_t bytes, size_t summary, size_t sampling, CUmemLocation *locations))
-{
-    if (zc_placed_near(ptr))
-        return CUDA_ERROR_INVALID_VALUE;
-    return zc_life_on() && zc_hidden(ptr)
-               ? locate_pageable(real, ptr, bytes, summary, sampling, locations)
-               : real(ptr, bytes, summary, sampling, locations);
-}
-
 ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
 {
     const struct zc_block *b = asked_about(ptr);

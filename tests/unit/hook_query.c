@@ -120,15 +120,6 @@ static CUresult set_one(const void *value, CUpointer_attribute attribute, CUdevi
     return hook.driver;
 }
 
-static CUresult locate(CUdeviceptr ptr, size_t bytes, size_t summary, size_t sampling,
-                       CUmemLocation *locations)
-{
-    tell("driver: locates %llx+%zu by %zu, %zu", (unsigned long long)ptr, bytes, summary, sampling);
-    if (locations)
-        *locations = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST, .id = 5};
-    return hook.driver;
-}
-
 static CUresult get_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr ptr)
 {
     (void)base, (void)bytes;
@@ -451,49 +442,6 @@ static void other_attributes_and_other_memory_are_set_by_the_driver(void **state
     assert_told("");
 }
 
-static CUmemLocation here[4];
-static CUresult where(CUdeviceptr ptr, size_t bytes, size_t summary, size_t sampling)
-{
-    memset(here, 0, sizeof(here));
-    return zc_do_cuMemGetLocationInfo(locate, &entry, ptr, bytes, summary, sampling, here);
-}
-
-static void host_memory_that_libzc_registered_is_on_the_host_in_each_of_its_parts(void **state)
-{
-    (void)state;
-    assert_int_equal(where(HIDDEN, 250, 100, 100), CUDA_SUCCESS);
-    for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(here[i].id, i < 3 ? 5 : 0);
-    assert_told("driver: locates d15+1 by 1, 0");
-    assert_int_equal(where(HIDDEN, 201, 100, 0), CUDA_SUCCESS);
-    assert_int_equal(here[2].id, 5);
-    assert_int_equal(where(HIDDEN, 200, 100, 0), CUDA_SUCCESS);
-    assert_int_equal(here[2].id, 0);
-    assert_int_equal(where(HIDDEN, 100, 100, 0), CUDA_SUCCESS);
-    hook.driver = CUDA_ERROR_UNKNOWN;
-    assert_int_equal(where(HIDDEN, 250, 100, 0), CUDA_ERROR_UNKNOWN);
-    assert_int_equal(here[0].id, 0);
-    hook_told[0] = '\0';
-    assert_int_equal(where(HIDDEN, 250, 0, 0), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(where(HIDDEN, 250, 251, 0), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(where(HIDDEN, 250, 100, 101), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(zc_do_cuMemGetLocationInfo(locate, &entry, HIDDEN, 250, 100, 100, NULL),
-                     CUDA_ERROR_INVALID_VALUE);
-    assert_told("");
-}
-
-static void the_driver_locates_all_other_memory_but_blocks(void **state)
-{
-    (void)state;
-    assert_int_equal(where(BLOCK, 4, 4, 4), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(where(MARGIN, 4, 4, 4), CUDA_ERROR_INVALID_VALUE);
-    assert_told("");
-    where(OUTSIDE, 4, 3, 2);
-    hook_off();
-    where(HIDDEN, 4, 3, 2);
-    assert_told("driver: locates 8000+4 by 3, 2; driver: locates a000+4 by 3, 2");
-}
-
 static void a_block_s_range_is_its_own(void **state)
 {
     (void)state;
@@ -624,8 +572,6 @@ int main(void)
         TEST(copies_of_a_block_are_made_synchronous_for_as_long_as_the_program_says),
         TEST(the_driver_is_told_of_pinned_blocks_whose_copies_are_to_be_synchronous),
         TEST(other_attributes_and_other_memory_are_set_by_the_driver),
-        TEST(host_memory_that_libzc_registered_is_on_the_host_in_each_of_its_parts),
-        TEST(the_driver_locates_all_other_memory_but_blocks),
         TEST(a_block_s_range_is_its_own),
         TEST(there_is_no_range_of_freed_memory_and_margins_nor_behind_a_failed_kernel),
         TEST(memory_that_streams_have_passed_counts_as_free),
