@@ -280,7 +280,8 @@ size_t zc_policy_memory_for(size_t n);
 /*
  * Parses text[0..n) into *out. A faulty rule is left out whole, a faulty key of [defaults] alone;
  * everything else stays. Accepts CRLF, a UTF-8 byte order mark and a last line without line end.
- * The text is not needed afterwards. `file` is only kept in out->file; NULL is allowed.
+ * The text is not needed afterwards. `file` is only kept in out->file; NULL is allowed, also for
+ * `report`: then nobody is told.
  * Returns the number of errors (warnings are reported, not counted). *out is always usable; after
  * an error it holds what was right, and a caller that wants all or nothing drops it.
  */

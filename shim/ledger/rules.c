@@ -53,14 +53,7 @@ static void report_fault(void *ctx, enum zc_policy_severity severity, unsigned l
                rules.path, line, column, message);
 }
 
-/* Of a profile: the whole of it is not used then. */
-static void ignore_fault(void *ctx, enum zc_policy_severity severity, unsigned line,
-                         unsigned column, const char *message)
-{
-    (void)ctx, (void)severity, (void)line, (void)column, (void)message;
-}
-
-/* The rules stay mapped for the life of the process. */
+/* The rules stay mapped for the life of the process.  `report` is NULL for what `zc` wrote. */
 static void policy_parse(const char *text, size_t bytes, zc_policy_report_fn report)
 {
     struct zc_policy_memory memory = {.size = zc_policy_memory_for(bytes)};
@@ -129,7 +122,7 @@ static void profile_load(void)
     if (own)
         found = zc_policy_open_own(strcpy(rules.path, own), &fd, why, sizeof(why));
     if (found == ZC_POLICY_FOUND) {
-        policy_read(fd, ignore_fault);
+        policy_read(fd, NULL);
         if (!rules.errors)
             return;
         strcpy(why, "it is damaged");
@@ -138,7 +131,7 @@ static void profile_load(void)
         zc_message(ZC_ERROR, "rules", "%s: %s; going on with " BASE, rules.path, why);
     strcpy(rules.path, BASE);
     const char *text = zc_profile_base(&bytes);
-    policy_parse(text, bytes, ignore_fault);
+    policy_parse(text, bytes, NULL);
 }
 
 bool zc_rules_load(void)
