@@ -12,8 +12,7 @@ size_t zc_file_text(const char *path, char *out, size_t cap)
     for (; n > 0 && have<cap - 1; have += n> 0 ? (size_t)n : 0)
         n = zc_file_read(fd, out + have, cap - 1 - have);
     out[have] = '\0';
-    if (fd >= 0)
-        zc_file_close(fd);
+    zc_file_close(fd);
     return have;
 }
 

@@ -22,9 +22,11 @@ static inline ssize_t zc_file_read(int fd, void *out, size_t n)
     return syscall(SYS_read, fd, out, n);
 }
 
+/* Nothing, where the file could not be opened. */
 static inline void zc_file_close(int fd)
 {
-    syscall(SYS_close, fd);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
 }
 
 #define ZC_FILE_FIRST 512 /* Above the numbers that programs expect for their own files. */
@@ -33,9 +35,7 @@ static inline void zc_file_close(int fd)
  * grows only after a grace period of the kernel's RCU, 5 to 20 ms. */
 static inline void zc_file_make_room(void)
 {
-    int fd = (int)syscall(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, ZC_FILE_FIRST);
-    if (fd >= 0)
-        zc_file_close(fd);
+    zc_file_close((int)syscall(SYS_fcntl, STDERR_FILENO, F_DUPFD_CLOEXEC, ZC_FILE_FIRST));
 }
 
 /* Locks byte 0 of a file (F_OFD_SETLK, fcntl(2)) as F_WRLCK or F_RDLCK.  The lock ends with the

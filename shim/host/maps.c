@@ -81,8 +81,7 @@ enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
             answer = ZC_MAPS_NO;
         else if (m.inode)
             answer = ZC_MAPS_UNKNOWN;
-    if (fd >= 0)
-        zc_file_close(fd);
+    zc_file_close(fd);
     errno = saved;
     return answer;
 }
@@ -148,8 +147,7 @@ bool zc_maps_find(uint64_t address, struct zc_maps_mapping *out)
     int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
     bool found = fd >= 0 && ((!zc_maps_slow() && maps_query(fd, address, out)) ||
                              (zc_maps_slow() && read_text(fd, address, out)));
-    if (fd >= 0)
-        zc_file_close(fd);
+    zc_file_close(fd);
     errno = saved;
     return found;
 }

@@ -58,8 +58,7 @@ static void make_file(void *arg)
         memfile_map(f->view + f->span, f->span, MAP_SHARED, fd) &&
         memfile_map(f->base, f->span, MAP_SHARED, fd))
         f->inode = stat.st_ino;
-    if (fd >= 0)
-        zc_file_close(fd);
+    zc_file_close(fd);
 }
 
 /* Aside, because another thread of the program may close the descriptor meanwhile, and have its own

@@ -117,8 +117,7 @@ static bool pagemap_walk(struct walk *w)
     int error = errno;
     w->fd = zc_file_open("/proc/self/pagemap", 0);
     bool done = w->fd >= 0 && (pagemap.scans ? walk_by_scan(w) : walk_by_reading(w));
-    if (w->fd >= 0)
-        zc_file_close(w->fd);
+    zc_file_close(w->fd);
     errno = error;
     return done;
 }
@@ -139,8 +138,7 @@ unsigned zc_pagemap_inherited(uintptr_t low, uintptr_t high, unsigned looks)
     for (unsigned i = 0; fd >= 0 && i < looks; i++)
         found += read_entries(fd, low + (high - low) / looks * i, &entry, 1) &&
                  (entry & ENTRY_PRESENT) && !(entry & ENTRY_ALONE);
-    if (fd >= 0)
-        zc_file_close(fd);
+    zc_file_close(fd);
     errno = error;
     return found;
 }
@@ -166,8 +164,7 @@ static void pagemap_probe(void *arg)
     char *first = MAP_FAILED, *at = MAP_FAILED;
     if (fd >= 0 && ftruncate(fd, (off_t)n) == 0)
         first = zc_memory_map(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    if (fd >= 0)
-        zc_file_close(fd);
+    zc_file_close(fd);
     if (first != MAP_FAILED)
         at = zc_memory_move(first, n, n, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
     if (at != MAP_FAILED) {

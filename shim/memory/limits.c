@@ -77,8 +77,7 @@ static uint64_t limits_count_lines(const char *path)
     for (ssize_t n; fd >= 0 && (n = zc_file_read(fd, text, sizeof(text))) > 0;)
         while (n > 0)
             lines += text[--n] == '\n';
-    if (fd >= 0)
-        zc_file_close(fd);
+    zc_file_close(fd);
     return lines;
 }
 
