@@ -42,3 +42,10 @@ int zc_memory_unmap(void *at, size_t n);
 void *zc_memory_move(void *at, size_t n, size_t now, int flags, void *to);
 int zc_memory_protect(void *at, size_t n, int protection);
 int zc_memory_advise(void *at, size_t n, int advice);
+
+/* Private memory of no file, where the kernel wants it (MAP_NORESERVE); NULL if it refuses. */
+static inline void *zc_memory_fresh(size_t n, int rights)
+{
+    void *p = zc_memory_map(NULL, n, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}

@@ -42,13 +42,6 @@ static struct zc_extent *holes;
 static struct zc_extent *pool[2]; /* Newest first: [1] registered when they came, [0] not. */
 static unsigned pooled_no_reuse;  /* Of the pool, those that no block may get. */
 
-static void *reserve_pages(size_t bytes)
-{
-    void *p =
-        zc_memory_map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p != MAP_FAILED ? p : NULL;
-}
-
 /* Under RLIMIT_AS reserved addresses count as mapped, so libzc keeps to a quarter of the limit. */
 static size_t range_limit(void)
 {
@@ -61,8 +54,8 @@ static size_t range_limit(void)
 
 static bool reserve_records(size_t units)
 {
-    heads = reserve_pages(units * sizeof(*heads));
-    extents = reserve_pages(units * sizeof(*extents));
+    heads = zc_memory_fresh(units * sizeof(*heads), PROT_NONE);
+    extents = zc_memory_fresh(units * sizeof(*extents), PROT_NONE);
     if (heads && extents)
         return true;
     if (heads)
@@ -97,7 +90,7 @@ void zc_extent_reserve(const char **why)
     for (size_t bytes = RANGE_MAX; bytes >= RANGE_MIN && error != EAGAIN; bytes /= 2) {
         if (bytes > most)
             continue;
-        char *p = reserve_pages(bytes + ZC_HOST_UNIT);
+        char *p = zc_memory_fresh(bytes + ZC_HOST_UNIT, PROT_NONE);
         if (!p || !reserve_records(bytes >> ZC_HOST_UNIT_SHIFT)) {
             error = errno;
             if (p)

@@ -68,9 +68,8 @@ void zc_memfile_open(struct zc_extent *e)
     struct file f = {.base = (char *)zc_extent_base(e), .span = zc_extent_span(e)};
     if (__atomic_load_n(&zc_extent_files, __ATOMIC_RELAXED) >= zc_limits_maps() / MAPS_PART)
         return;
-    f.view = zc_memory_map(NULL, 2 * f.span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                           -1, 0);
-    if (f.view == MAP_FAILED)
+    f.view = zc_memory_fresh(2 * f.span, PROT_NONE);
+    if (!f.view)
         return;
     if (zc_thread_aside(make_file, &f) && f.inode) {
         __atomic_fetch_add(&zc_extent_files, 1, __ATOMIC_RELAXED);

@@ -38,13 +38,6 @@ const char *zc_rules_path(void)
     return rules.path[0] ? rules.path : NULL;
 }
 
-static void *map_memory(size_t bytes)
-{
-    void *p = zc_memory_map(NULL, bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p != MAP_FAILED ? p : NULL;
-}
-
 static void report_fault(void *ctx, enum zc_policy_severity severity, unsigned line,
                          unsigned column, const char *message)
 {
@@ -57,7 +50,7 @@ static void report_fault(void *ctx, enum zc_policy_severity severity, unsigned l
 static void policy_parse(const char *text, size_t bytes, zc_policy_report_fn report)
 {
     struct zc_policy_memory memory = {.size = zc_policy_memory_for(bytes)};
-    memory.base = map_memory(memory.size);
+    memory.base = zc_memory_fresh(memory.size, PROT_READ | PROT_WRITE);
     if (!memory.base)
         return;
     rules.errors = zc_policy_parse(rules.path, text, bytes, &memory, report, NULL, &zc_rules_read);
@@ -68,7 +61,7 @@ static void policy_parse(const char *text, size_t bytes, zc_policy_report_fn rep
 static void policy_read(int fd, zc_policy_report_fn report)
 {
     size_t bytes = 0;
-    char *text = map_memory(ZC_POLICY_MAX_BYTES + 1);
+    char *text = zc_memory_fresh(ZC_POLICY_MAX_BYTES + 1, PROT_READ | PROT_WRITE);
     for (ssize_t got = text != NULL; got > 0 && bytes <= ZC_POLICY_MAX_BYTES;
          bytes += got > 0 ? (size_t)got : 0)
         got = read(fd, text + bytes, ZC_POLICY_MAX_BYTES + 1 - bytes);

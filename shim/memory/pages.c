@@ -44,9 +44,8 @@ void *zc_pages_make(size_t bytes, size_t margin, int node)
     size_t span = zc_pages_span(bytes), all = span + 2 * margin;
     if (span < bytes || all < span)
         return NULL;
-    char *map = zc_memory_map(NULL, all + ZC_HUGE_PAGE, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
+    char *map = zc_memory_fresh(all + ZC_HUGE_PAGE, PROT_READ | PROT_WRITE);
+    if (!map)
         return NULL;
     uintptr_t earliest = (uintptr_t)map + margin;
     char *pages = (char *)((earliest + ZC_HUGE_PAGE - 1) & ~(uintptr_t)(ZC_HUGE_PAGE - 1));

@@ -87,6 +87,12 @@ static void *fake_map(void *at, size_t n, int protection, int flags, int fd, off
     return !done ? MAP_FAILED : at ? at : VIEW;
 }
 
+static void *fake_fresh(size_t n, int rights)
+{
+    void *p = fake_map(NULL, n, rights, MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+
 static int fake_unmap(void *at, size_t n)
 {
     return said("unmap/%s/%u", name_of(at), units(n)) ? 0 : -1;
@@ -157,6 +163,7 @@ static void fake_pool(const struct zc_extent *e)
 }
 
 #define zc_memory_map fake_map
+#define zc_memory_fresh fake_fresh
 #define zc_memory_unmap fake_unmap
 #define zc_memory_move fake_move
 #define zc_memory_protect fake_protect
