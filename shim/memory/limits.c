@@ -293,7 +293,7 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
 
 void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
 {
-    zc_quota_give(limits_quota(place, device), bytes);
+    zc_quota_give(limits_quota(place, device), (int64_t)bytes);
 }
 
 void zc_limits_keep(int device, int64_t bytes)
@@ -335,13 +335,10 @@ bool zc_limits_device_room(int device, size_t bytes, const char **why)
 /* A block of the program's own on a device comes or goes. */
 static void limits_note_device_block(int device, int64_t bytes)
 {
-    struct zc_quota *quota = limits_quota(ZC_PLACE_DEVICE, device);
     if (bytes > 0 && reserved.bytes == (uint64_t)bytes && reserved.device == device)
         reserved.bytes = 0;
-    else if (bytes > 0)
-        zc_quota_force(quota, (uint64_t)bytes);
     else
-        zc_quota_give(quota, (uint64_t)-bytes);
+        zc_quota_give(limits_quota(ZC_PLACE_DEVICE, device), -bytes);
 }
 
 /* The caller's own request may be reserved already. */

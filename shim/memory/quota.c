@@ -37,15 +37,9 @@ bool zc_quota_take(struct zc_quota *quota, uint64_t bytes)
     return true;
 }
 
-void zc_quota_force(struct zc_quota *quota, uint64_t bytes)
+void zc_quota_give(struct zc_quota *quota, int64_t bytes)
 {
-    for (; quota; quota = quota->parent)
-        __atomic_fetch_add(&quota->used, bytes, __ATOMIC_RELAXED);
-}
-
-void zc_quota_give(struct zc_quota *quota, uint64_t bytes)
-{
-    quota_give_below(quota, NULL, bytes);
+    quota_give_below(quota, NULL, (uint64_t)bytes);
 }
 
 uint64_t zc_quota_left(const struct zc_quota *quota)

@@ -20,10 +20,8 @@ bool zc_quota_add(uint64_t *used, uint64_t bytes, uint64_t most);
  * exceed what it may have. */
 bool zc_quota_take(struct zc_quota *quota, uint64_t bytes);
 
-/* Counts bytes that are there already, whatever the limits are. */
-void zc_quota_force(struct zc_quota *quota, uint64_t bytes);
-
-void zc_quota_give(struct zc_quota *quota, uint64_t bytes);
+/* Gives bytes back; less than 0: counts what is there already, whatever the limits are. */
+void zc_quota_give(struct zc_quota *quota, int64_t bytes);
 
 /* Bytes that may still be taken; 0 where more is held than may be. */
 uint64_t zc_quota_left(const struct zc_quota *quota);

@@ -69,7 +69,7 @@ static void what_fits_is_the_least_that_is_left_on_the_way_up(void **state)
 static void what_is_there_already_counts_even_beyond_a_limit(void **state)
 {
     (void)state;
-    zc_quota_force(&bound, 150);
+    zc_quota_give(&bound, -150);
     assert_true(bound.used == 150 && host.used == 150);
     assert_int_equal(zc_quota_left(&bound), 0);
     assert_false(zc_quota_take(&open_ended, 1));
