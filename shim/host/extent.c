@@ -442,13 +442,13 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
     }
 }
 
-struct zc_extent *zc_hostheap_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e))
+struct zc_extent *zc_hostheap_next(const struct zc_extent *after,
+                                   bool (*wanted)(const struct zc_extent *e))
 {
-    uintptr_t at = from > zc_hostheap.base ? from - zc_hostheap.base : 0;
     struct zc_extent *found = NULL;
     if (!zc_heap_lock())
         return NULL;
-    for (uint64_t unit = at >> ZC_HOST_UNIT_SHIFT; unit < carved && !found;) {
+    for (uint64_t unit = after ? after - extents + after->units : 0; unit < carved && !found;) {
         struct zc_extent *e = &extents[heads[unit]];
         if (e->use != ZC_EXTENT_HOLE && e->use != ZC_EXTENT_NONE && wanted(e))
             found = e;

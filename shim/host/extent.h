@@ -90,7 +90,8 @@ void zc_extent_reserve(const char **why);
 /* Shortens the range to what RLIMIT_AS allows, or to what was carved of it.  Never lengthens it. */
 void zc_extent_fit(bool carved_only);
 
-/* Visits all extents with memory, in address order. */
+/* Visits all extents with memory, in address order.  visit() may change `pin`, and must not call
+ * the driver or libc. */
 void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);
 
 /* The generation of this process: a child of fork(2) has another than its parent.  Atomic. */

@@ -159,9 +159,11 @@ static inline size_t zc_extent_span(const struct zc_extent *extent)
 /* The extent that contains an address of the range, or NULL. */
 struct zc_extent *zc_hostheap_extent(uint64_t address);
 
-/* The first extent with memory at `from` or behind it that wanted(), which is called under the
- * heap's lock as visit() of zc_hostheap_each() is, says true for; NULL if there is none. */
-struct zc_extent *zc_hostheap_next(uintptr_t from, bool (*wanted)(const struct zc_extent *e));
+/* The first extent with memory behind another one, or of all for NULL, that wanted() says true for;
+ * NULL if there is none.  wanted() is called under the heap's lock, and must not call the heap, the
+ * driver or libc. */
+struct zc_extent *zc_hostheap_next(const struct zc_extent *after,
+                                   bool (*wanted)(const struct zc_extent *e));
 
 /* False for memory inherited over fork(2): this process never registered it. */
 bool zc_hostheap_mine(const struct zc_extent *extent);

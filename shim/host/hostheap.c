@@ -106,7 +106,7 @@ static void forget_device(struct zc_extent *e, void *unused)
 static void in_child(void)
 {
     owner = getpid();
-    zc_hostheap_each(forget_device, NULL);
+    zc_extent_each(forget_device, NULL);
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&zc_extent_unlisted, true, __ATOMIC_RELAXED);
     for (struct zc_extent *e; held_for_fork && (e = zc_extent_oldest(false, false));) {
@@ -594,14 +594,6 @@ void zc_hostheap_drop(struct zc_extent *extent)
     if (zc_hostheap_mine(extent))
         zc_limits_give(ZC_PLACE_PINNED, quota_of(extent->owner), zc_extent_span(extent));
     zc_heap_bury(extent);
-}
-
-void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)
-{
-    if (!zc_heap_lock())
-        return;
-    zc_extent_each(visit, arg);
-    zc_heap_unlock();
 }
 
 const struct zc_module zc_module_hostheap = {

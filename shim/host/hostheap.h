@@ -67,10 +67,6 @@ void *zc_hostheap_surplus_context(void);
 /* The program has copied most of a block, so it needs the memory that was touched for it. */
 void zc_hostheap_needed(struct zc_extent *extent);
 
-/* Visits all extents with memory under the heap's lock: visit() may change `pin` and must not call
- * the heap, the driver or libc. */
-void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);
-
 /* Bytes in the pool.  Changes under the heap's lock. */
 extern size_t zc_extent_pooled_bytes, zc_extent_loose_bytes;
 static inline size_t zc_hostheap_pooled(void)

@@ -627,19 +627,18 @@ CUresult zc_pinned_refuse(const struct zc_extent *e, enum zc_fn fn, const char *
 
 CUresult zc_pinned_forgo(enum zc_fn fn)
 {
-    uintptr_t from = 0;
     CUresult result = CUDA_SUCCESS;
     __atomic_store_n(&pinned.forgone, true, __ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&pinned.registrations, __ATOMIC_SEQ_CST))
         return CUDA_SUCCESS;
-    for (struct zc_extent *e; result == CUDA_SUCCESS && (e = zc_hostheap_next(from, is_staged));) {
+    for (struct zc_extent *e = NULL;
+         result == CUDA_SUCCESS && (e = zc_hostheap_next(e, is_staged));) {
         bool may_end = !zc_pinned_lasts(e) && zc_stream_may_wait(RESTS_MS);
         enum zc_extent_pin pin = zc_pinned_hold(e);
         bool ended = pin == ZC_PIN_DONE && may_end && zc_pinned_unregister(e);
         if (pin == ZC_PIN_DONE && !ended && rule_in(e, true))
             result = zc_pinned_refuse(e, fn, "libzc does not know it");
         zc_pinned_release(e, ended ? ZC_PIN_NONE : pin);
-        from = zc_extent_base(e) + zc_extent_span(e);
     }
     return result;
 }
@@ -657,8 +656,10 @@ static void forget_registration(struct zc_extent *e, void *context)
 
 static void pinned_forget_context(CUcontext context)
 {
-    if (zc_hostheap.bytes)
-        zc_hostheap_each(forget_registration, context);
+    if (!zc_heap_lock())
+        return;
+    zc_extent_each(forget_registration, context);
+    zc_heap_unlock();
 }
 
 const struct zc_module zc_module_pinned = {.context_lost = pinned_forget_context};

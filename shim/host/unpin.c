@@ -91,21 +91,17 @@ static bool is_copied_by_fork(const struct zc_extent *e)
 static unsigned fork_ms(void)
 {
     uint64_t bytes = 0;
-    uintptr_t from = 0;
-    for (const struct zc_extent *e; (e = zc_hostheap_next(from, is_copied_by_fork));) {
+    for (const struct zc_extent *e = NULL; (e = zc_hostheap_next(e, is_copied_by_fork));)
         bytes += zc_extent_span(e);
-        from = zc_extent_base(e) + zc_extent_span(e);
-    }
     return bytes / FORK_BYTES_MS < FORK_MS ? (unsigned)(bytes / FORK_BYTES_MS) : FORK_MS;
 }
 
 static void end_before_fork(void)
 {
-    struct zc_extent *e = zc_hostheap_next(0, is_copied_by_fork);
+    struct zc_extent *e = zc_hostheap_next(NULL, is_copied_by_fork);
     if (!e || !zc_stream_all_rest(e->context, fork_ms()))
         return;
-    for (uintptr_t from = 0; (e = zc_hostheap_next(from, is_copied_by_fork));) {
-        from = zc_extent_base(e) + zc_extent_span(e);
+    for (; e; e = zc_hostheap_next(e, is_copied_by_fork)) {
         enum zc_extent_pin pin = zc_pinned_hold(e);
         bool ended = pin == ZC_PIN_DONE && zc_pinned_unregister(e);
         zc_pinned_release(e, ended ? ZC_PIN_NONE : pin);
