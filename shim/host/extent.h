@@ -8,11 +8,6 @@
 bool zc_heap_lock(void);
 void zc_heap_unlock(void);
 
-/* Counts memory against max_pinned, without the lock; `asker`: as zc_host_want.owner.  If the
- * pool's memory is in the way of a request that would fit, the pool is emptied.  At the limit
- * returns false, with the reason in *why. */
-bool zc_heap_take_limit(size_t span, const void *asker, const char **why);
-
 /* Returns how many of `bytes` threads may touch for a fresh block, and notes them: until the
  * program copies or frees such blocks it may not need them, so they have 128 MiB of that together.
  */

@@ -173,15 +173,6 @@ static int quota_of(const void *asker)
     return asker ? ZC_LIMITS_ASKED : -1;
 }
 
-static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *want)
-{
-    if (!zc_heap_lock())
-        return NULL;
-    struct zc_extent *e = zc_extent_reuse(units, want);
-    zc_heap_unlock();
-    return e;
-}
-
 void zc_hostheap_tidy(bool all)
 {
     struct zc_extent *e;
@@ -198,23 +189,6 @@ void zc_hostheap_fit(bool all)
     zc_extent_fit(all);
     zc_heap_unlock();
     zc_hostheap_tidy(false);
-}
-
-bool zc_heap_take_limit(size_t span, const void *asker, const char **why)
-{
-    if (zc_limits_take(ZC_PLACE_PINNED, quota_of(asker), span, why))
-        return true;
-    zc_hostheap_tidy(true);
-    return zc_limits_take(ZC_PLACE_PINNED, quota_of(asker), span, why);
-}
-
-/* Empties the pool where the kernel refuses. */
-static bool heap_back(const struct zc_extent *e)
-{
-    if (zc_extent_back(e, 0))
-        return true;
-    zc_hostheap_tidy(true);
-    return zc_extent_back(e, 0);
 }
 
 void zc_heap_bury(struct zc_extent *e)
@@ -240,14 +214,9 @@ static struct zc_extent *heap_fresh(uint32_t units, const struct zc_host_want *w
                                     const char **why)
 {
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
-    if (!zc_heap_take_limit(span, want->owner, why))
+    if (!zc_limits_take(ZC_PLACE_PINNED, quota_of(want->owner), span, why))
         return NULL;
-    zc_hostheap_tidy(false); /* The pool had nothing that fits. */
     struct zc_extent *e = zc_heap_carve(units);
-    if (!e) { /* The pool may hold the memory in several smaller pieces. */
-        zc_hostheap_tidy(true);
-        e = zc_heap_carve(units);
-    }
     if (!e)
         *why = errno ? zc_limits_reason(errno, span) : "the range of the host heap is full";
     if (e) {
@@ -256,7 +225,7 @@ static struct zc_extent *heap_fresh(uint32_t units, const struct zc_host_want *w
     }
     if (e && want->shareable)
         zc_memfile_open(e);
-    if (e && !heap_back(e)) {
+    if (e && !zc_extent_back(e, 0)) {
         *why = zc_limits_reason(errno, span);
         zc_extent_unback(e);
         zc_heap_bury(e);
@@ -270,9 +239,19 @@ static struct zc_extent *heap_fresh(uint32_t units, const struct zc_host_want *w
 static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *want,
                                     const char **why)
 {
-    struct zc_extent *e = from_pool(units, want);
-    if (!e)
+    struct zc_extent *e = NULL;
+    if (zc_heap_lock()) {
+        e = zc_extent_reuse(units, want);
+        zc_heap_unlock();
+    }
+    if (!e) {
+        zc_hostheap_tidy(false); /* The pool had nothing that fits. */
         e = heap_fresh(units, want, why);
+    }
+    if (!e) { /* What it has may be in the way of a limit, in pieces, or all that is left. */
+        zc_hostheap_tidy(true);
+        e = heap_fresh(units, want, why);
+    }
     if (e)
         e->owner = want->owner;
     return e;

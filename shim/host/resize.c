@@ -86,7 +86,12 @@ static struct zc_extent *resize_grow(struct zc_extent *e, uint32_t units)
     const char *why;
     uint32_t had = e->units;
     size_t more = (size_t)(units - had) << ZC_HOST_UNIT_SHIFT;
-    if (!zc_heap_take_limit(more, NULL, &why))
+    bool taken = zc_limits_take(ZC_PLACE_PINNED, -1, more, &why);
+    if (!taken) { /* By what the pool has. */
+        zc_hostheap_tidy(true);
+        taken = zc_limits_take(ZC_PLACE_PINNED, -1, more, &why);
+    }
+    if (!taken)
         return NULL;
     struct zc_extent *grown = grow_in_place(e, units) ? e : grow_elsewhere(e, units);
     if (!grown)

@@ -342,18 +342,21 @@ static void a_request_that_fails_says_why_and_leaves_nothing(void **state)
     has.refusals = 2;
     assert_null(get(2 * MIB, 16, false, HOME, &why));
     assert_string_equal(why, "the range of the host heap is full");
-    expect("take-2/1 carve/1 carve/1 give-2/1 ");
+    expect("take-2/1 carve/1 give-2/1 take-2/1 carve/1 give-2/1 ");
     has.refusals = 2;
     has.error = ENOMEM;
     assert_null(get(2 * MIB, 16, false, NULL, &why));
     assert_string_equal(why, "no memory");
-    expect("take-1/1 carve/1 carve/1 give-1/1 ");
+    expect("take-1/1 carve/1 give-1/1 take-1/1 carve/1 give-1/1 ");
     has.refused = true;
     assert_null(get(2 * MIB, 16, false, NULL, &why));
     assert_string_equal(why, "no memory");
-    expect("take-1/1 carve/1 back2 back2 unback2 bury2 give-1/1 ");
+    expect("take-1/1 carve/1 back2 unback2 bury2 give-1/1 "
+           "take-1/1 carve/1 back3 unback3 bury3 give-1/1 ");
+    has.next = 2;
     assert_null(get(64 * KIB, 16, false, NULL, &why));
-    expect("take-1/1 carve/1 back3 back3 unback3 bury3 give-1/1 ");
+    expect("take-1/1 carve/1 back2 unback2 bury2 give-1/1 "
+           "take-1/1 carve/1 back3 unback3 bury3 give-1/1 ");
     has.refused = false;
     has.locked_out = true;
     assert_null(get(64 * KIB, 16, false, NULL, &why));
@@ -381,18 +384,18 @@ static void the_pool_is_emptied_for_a_request_that_would_fit(void **state)
         has.refusals = i == 1;
         assert_non_null(get(2 * MIB, 16, false, NULL, &why));
         if (i == 0)
-            expect("take-1/1 unpool5 unback5 give-1/1 bury5 take-1/1 carve/1 back0 huge0 "
+            expect("never? take-1/1 unpool5 unback5 give-1/1 bury5 take-1/1 carve/1 back0 huge0 "
                    "fill0/2097152 unclaim0 touch0/2097152 ");
         else if (i == 1)
-            expect("take-1/1 never? carve/1 unpool5 unback5 give-1/1 bury5 carve/1 back0 huge0 "
-                   "fill0/2097152 unclaim0 touch0/2097152 ");
+            expect("never? take-1/1 carve/1 give-1/1 unpool5 unback5 give-1/1 bury5 take-1/1 "
+                   "carve/1 back0 huge0 fill0/2097152 unclaim0 touch0/2097152 ");
         else
-            expect("take-1/1 never? carve/1 back0 huge0 fill0/2097152 unclaim0 touch0/2097152 ");
+            expect("never? take-1/1 carve/1 back0 huge0 fill0/2097152 unclaim0 touch0/2097152 ");
     }
     has.refused = true;
     assert_null(get(2 * MIB, 16, false, NULL, &why));
-    expect("take-1/1 never? carve/1 back1 unpool5 unback5 give-1/1 bury5 back1 unback1 bury1 "
-           "give-1/1 ");
+    expect("never? take-1/1 carve/1 back1 unback1 bury1 give-1/1 unpool5 unback5 give-1/1 bury5 "
+           "take-1/1 carve/1 back2 unback2 bury2 give-1/1 ");
 }
 
 static void blocks_begin_at_different_multiples_of_128_bytes(void **state)

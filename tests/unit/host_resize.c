@@ -21,6 +21,7 @@
 static struct zc_extent block, cut_off, other;
 static struct {
     bool foreign, locked_out, no_stretch, no_back, no_cut, no_carve, no_move, torn, no_limit;
+    bool pool;    /* What it has is in the way of the limit. */
     size_t bytes; /* Of the heap. */
     int64_t taken;
     int locked;
@@ -49,12 +50,19 @@ static void fake_unlock(void)
     has.locked--;
 }
 
-static bool fake_take(size_t span, const void *asker, const char **why)
+static bool fake_take(enum zc_place_id place, int device, size_t bytes, const char **why)
 {
-    assert_null(asker);
+    assert_true(place == ZC_PLACE_PINNED && device == -1);
     *why = "over max_pinned";
-    has.taken += has.no_limit ? 0 : (int64_t)span;
-    return !has.no_limit;
+    bool taken = !has.no_limit && !has.pool;
+    has.taken += taken ? (int64_t)bytes : 0;
+    return taken;
+}
+
+static void fake_tidy(bool all)
+{
+    assert_true(all);
+    has.pool = false;
 }
 
 static void fake_give(enum zc_place_id place, int device, size_t bytes)
@@ -160,7 +168,8 @@ static size_t fake_may_prefault(struct zc_extent *e, size_t bytes)
 #define zc_extent_base fake_base
 #define zc_heap_lock fake_lock
 #define zc_heap_unlock fake_unlock
-#define zc_heap_take_limit fake_take
+#define zc_limits_take fake_take
+#define zc_hostheap_tidy fake_tidy
 #define zc_limits_give fake_give
 #define zc_extent_cut fake_cut
 #define zc_extent_stretch fake_stretch
@@ -283,10 +292,11 @@ static void where_a_step_fails_the_block_is_as_it_was(void **state)
     assert_string_equal(trace, "");
     assert_as_it_was();
     has.no_limit = false;
-    has.no_stretch = has.no_carve = true;
+    has.pool = has.no_stretch = has.no_carve = true;
     assert_int_equal(resize(5 * UNIT - 128), 0);
     assert_string_equal(trace, "carve 5 ");
     assert_as_it_was();
+    assert_false(has.pool);
     has.no_carve = false;
     has.no_back = true;
     assert_int_equal(resize(5 * UNIT - 128), 0);
