@@ -167,8 +167,3 @@ ZC_BODY(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags))
         zc_real.cuCtxDisablePeerAccess(peer);
     return result;
 }
-
-ZC_BODY(cuCtxDisablePeerAccess, (CUcontext peer))
-{
-    return zc_life_on() && !zc_life_closing() ? zc_access_disable(peer, real) : real(peer);
-}

@@ -18,7 +18,6 @@
     X(limits)                                                                                      \
     X(hostheap)                                                                                    \
     X(pinned)                                                                                      \
-    X(access)                                                                                      \
     X(grow)                                                                                        \
     X(grown)                                                                                       \
     X(move)                                                                                        \

@@ -2,35 +2,22 @@
 /* Which devices can reach memory that libzc mapped by hand. */
 #include "vmm/access.h"
 
-#include "base/arena.h"
 #include "base/list.h"
-#include "base/message.h"
-#include "base/module.h"
 #include "base/own.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
 #include "vmm/vmm.h"
 
-/* A pair of contexts: kernels of `user` may use the memory of the other. */
-struct peers {
-    struct peers *next;
-    CUcontext user; /* Its device is `device`. */
-    CUcontext owner;
-    int device;
-    bool counts; /* False while access is being disabled. */
-};
+static ZC_OWN struct {
+    bool many;                      /* There may be more than one device.  Atomic. */
+    uint64_t let_in[ZC_VA_DEVICES]; /* By the device that has the memory: those with peer access.
+                                     * With the lock of vmm/va.h. */
+} rights;
 
-static bool many; /* This process may have to deal with more than one device.  Atomic. */
-static ZC_OWN struct peers *peers; /* With the lock of vmm/va.h. */
-
-/* The devices that peer access lets reach an entered range. */
+/* The devices that peer access lets reach a range. */
 static uint64_t let_in(const struct zc_va *va)
 {
-    uint64_t mask = zc_va_bit(va->device);
-    for (const struct peers *p = peers; p; p = p->next)
-        if (p->owner == va->context && p->counts)
-            mask |= zc_va_bit(p->device);
-    return mask;
+    return zc_va_bit(va->device) | rights.let_in[va->device];
 }
 
 CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
@@ -43,117 +30,47 @@ CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bo
         return result;
     ZC_VA_LOCKED;
     /* If the number of devices is unknown, assume several. */
-    if (!many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
-        __atomic_store_n(&many, true, __ATOMIC_RELAXED);
+    if (!rights.many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
+        __atomic_store_n(&rights.many, true, __ATOMIC_RELAXED);
     va->devices = let_in(va);
     DL_PREPEND2(zc_va_list, va, before, next);
     return CUDA_SUCCESS;
 }
 
-/* Gives a range exactly the devices that should reach it.  On failure it keeps those it had. */
-static CUresult apply_rights(struct zc_va *va)
+/* Opens an entered range to one more device.  With the lock. */
+static CUresult let_device(struct zc_va *va, int device)
 {
-    uint64_t mask = let_in(va) | va->copying, give = mask & ~va->devices,
-             take = va->devices & ~mask;
-    CUresult result = zc_va_set_devices(va, give, take);
+    if (va->devices & zc_va_bit(device))
+        return CUDA_SUCCESS;
+    CUresult result = zc_va_open(va, zc_va_bit(device));
+    va->devices |= result == CUDA_SUCCESS ? zc_va_bit(device) : 0;
+    return result;
+}
+
+static CUresult device_of(CUcontext context, CUdevice *device)
+{
+    bool pushed;
+    CUresult result = zc_context_push(context, &pushed);
     if (result == CUDA_SUCCESS)
-        va->devices = mask;
-    else
-        zc_va_set_devices(va, take, give);
+        result = zc_real.cuCtxGetDevice(device);
+    zc_context_pop(pushed);
     return result;
-}
-
-/* Does so for the ranges of a context, or for all with NULL.  Returns the first error. */
-static CUresult apply_rights_all(CUcontext owner)
-{
-    CUresult result = CUDA_SUCCESS;
-    for (struct zc_va *va = zc_va_list; va; va = va->next) {
-        CUresult applied = !owner || va->context == owner ? apply_rights(va) : CUDA_SUCCESS;
-        result = result == CUDA_SUCCESS ? applied : result;
-    }
-    return result;
-}
-
-/* On failure nothing has changed. */
-static CUresult set_counts(struct peers *p, bool counts)
-{
-    p->counts = counts;
-    CUresult result = apply_rights_all(p->owner);
-    if (result != CUDA_SUCCESS) {
-        p->counts = !counts;
-        apply_rights_all(p->owner);
-    }
-    return result;
-}
-
-static void remove_peers(CUcontext user, CUcontext owner)
-{
-    for (struct peers **at = &peers; *at;) {
-        struct peers *p = *at;
-        if ((user && p->user != user) || (owner && p->owner != owner)) {
-            at = &p->next;
-            continue;
-        }
-        *at = p->next;
-        zc_arena_put(p, sizeof(*p));
-    }
 }
 
 CUresult zc_access_enable(CUcontext peer)
 {
-    CUdevice device;
-    CUcontext user = NULL;
-    CUresult result = zc_real.cuCtxGetDevice(&device) ?: zc_real.cuCtxGetCurrent(&user);
-    if (result != CUDA_SUCCESS)
+    CUdevice user, owner;
+    CUresult result = zc_real.cuCtxGetDevice(&user) ?: device_of(peer, &owner);
+    if (result != CUDA_SUCCESS || owner >= ZC_VA_DEVICES)
         return result;
-    struct peers *p = zc_arena_get(sizeof(*p));
-    if (!p || !zc_va_lock()) {
-        zc_arena_put(p, sizeof(*p));
+    if (!zc_va_lock())
         return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    *p = (struct peers){.next = peers, .user = user, .owner = peer, .device = device};
-    peers = p;
-    result = set_counts(p, true);
-    if (result != CUDA_SUCCESS)
-        remove_peers(user, peer);
-    zc_va_unlock();
-    return result;
-}
-
-CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
-{
-    CUcontext user = NULL;
-    if (!zc_va_lock())
-        return CUDA_ERROR_NOT_PERMITTED;
-    struct peers *p = peers;
-    CUresult result = p ? zc_real.cuCtxGetCurrent(&user) : CUDA_SUCCESS;
-    while (p && (p->user != user || p->owner != peer))
-        p = p->next;
-    if (p && result == CUDA_SUCCESS)
-        result = set_counts(p, false);
+    for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next)
+        result = va->device == owner ? let_device(va, user) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
-        result = driver(peer);
-    if (p && result == CUDA_SUCCESS)
-        remove_peers(user, peer);
-    else if (p)
-        set_counts(p, true);
+        rights.let_in[owner] |= zc_va_bit(user);
     zc_va_unlock();
     return result;
-}
-
-static void access_context_gone(CUcontext context)
-{
-    if (!zc_va_lock())
-        return;
-    remove_peers(context, NULL);
-    remove_peers(NULL, context);
-    CUresult result = apply_rights_all(NULL);
-    zc_va_unlock();
-    if (result != CUDA_SUCCESS) /* No call is left that could return the error. */
-        zc_message(ZC_WARN, "peers",
-                   "a context is gone, but cuMemSetAccess returned %d: its device still reaches "
-                   "blocks in 'vmm' that it had peer access to",
-                   (int)result);
 }
 
 static bool can_reach(int device, int memory)
@@ -167,26 +84,12 @@ static bool can_reach(int device, int memory)
  */
 static CUresult let_copy(struct zc_va *va, int device)
 {
-    if (va->device == device || (va->devices & zc_va_bit(device)))
-        return CUDA_SUCCESS;
     CUstreamCaptureMode before = zc_capture_relax();
-    va->copying |= zc_va_bit(device);
-    CUresult result = apply_rights(va);
-    if (result != CUDA_SUCCESS)
-        va->copying &= ~zc_va_bit(device);
+    CUresult result = let_device(va, device);
     if (result != CUDA_SUCCESS && !can_reach(device, va->device))
         result = CUDA_SUCCESS;
     zc_capture_restore(before);
     return result;
-}
-
-CUresult zc_access_end_copies(struct zc_va *va)
-{
-    if (!va->copying)
-        return CUDA_SUCCESS;
-    ZC_VA_LOCKED;
-    va->copying = 0;
-    return apply_rights(va);
 }
 
 /* True if a device may set memory of the range: only its own device and those with peer access
@@ -223,8 +126,8 @@ CUresult zc_vmm_open(const struct zc_copy *c)
     bool set = c->shape == ZC_SHAPE_SET;
     const struct zc_vmm *to = zc_vmm_of(c->dst.block);
     CUresult result = open_to_cpu(c->dst.block) ?: open_to_cpu(c->src.block);
-    if (result != CUDA_SUCCESS || !__atomic_load_n(&many, __ATOMIC_RELAXED) || zc_copy_peers(c) ||
-        (!to && !zc_vmm_of(c->src.block)))
+    if (result != CUDA_SUCCESS || !__atomic_load_n(&rights.many, __ATOMIC_RELAXED) ||
+        zc_copy_peers(c) || (!to && !zc_vmm_of(c->src.block)))
         return result;
     result = zc_stream_device(c->stream, c->flavour, &device);
     if (result == CUDA_SUCCESS && set && to)
@@ -249,5 +152,3 @@ CUresult zc_access_open_all(void)
     zc_va_unlock();
     return result;
 }
-
-const struct zc_module zc_module_access = {.context_gone = access_context_gone};

@@ -8,7 +8,7 @@
 /*
  * cuCtxEnablePeerAccess opens cuMemAlloc memory of a context to the devices of others (CUDA Driver
  * API, "Peer Context Memory Access"), mapped memory only cuMemSetAccess.  So what the program
- * enables is recorded here, and applied to all ranges of the context, present and future.
+ * enables is recorded here, and applied to all ranges of the device, present and future.
  */
 
 /*
@@ -20,15 +20,9 @@
 CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
                            const char **why);
 
-/* Lets the current context use the memory of `peer`, and ends that: closes the blocks, so that no
- * kernel reaches one after the driver has said that access ended, then calls the driver's
- * cuCtxDisablePeerAccess.  On failure returns the driver's code, and nothing has changed. */
+/* Lets the device of the current context use the memory of `peer`, also once the program has ended
+ * that.  On failure returns the driver's code. */
 CUresult zc_access_enable(CUcontext peer);
-CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer));
-
-/* Closes the range of a freed block to devices that were let in only for copies.  Returns the
- * driver's code; after a failure they still have access. */
-CUresult zc_access_end_copies(struct zc_va *va);
 
 /* Opens the vmm blocks of a copy to the device that makes it, because CUDA allows such copies
  * without peer access, but no sets; the second opens all blocks to all devices.  Both open host

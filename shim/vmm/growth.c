@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "base/own.h"
 #include "memory/limits.h"
-#include "vmm/access.h"
 
 #define AHEAD_MOST ((size_t)512 << 20)
 #define DEVICE_PART 256
@@ -150,8 +149,6 @@ void zc_growth_inherit(struct zc_growth *g, struct zc_block *block)
     zc_growth_count(old, held);
     zc_growth_count(new, 0);
     g->mapped = false; /* The chunks mapped there are its own now. */
-    if (zc_access_end_copies(&old->va) != CUDA_SUCCESS)
-        zc_va_unmap(&old->va);
     keep_addresses(new, block);
 }
 

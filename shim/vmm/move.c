@@ -79,7 +79,7 @@ static CUresult stay_mapped(struct zc_vmm *v, const char **why)
         *why = "cuMemSetAccess refuses";
         ZC_VA_LOCKED;
         v->va.reads = false;
-        result = zc_va_set_devices(&v->va, v->va.devices, 0);
+        result = zc_va_open(&v->va, v->va.devices);
         v->va.reads = result != CUDA_SUCCESS;
         zc_capture_restore(before);
         if (result == CUDA_SUCCESS)

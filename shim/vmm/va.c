@@ -78,29 +78,25 @@ static void add_run(struct zc_va *va, size_t from, size_t to)
     }
 }
 
-static size_t va_describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc,
-                          size_t count)
+static size_t va_describe(const struct zc_va *va, uint64_t devices, CUmemAccessDesc *desc)
 {
+    size_t count = 0;
     for (int d = 0; d < ZC_VA_DEVICES; d++)
-        if (mask & zc_va_bit(d)) {
-            desc[count] = (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
-                                            .flags = flags};
+        if (devices & zc_va_bit(d)) {
+            desc[count] =
+                (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                                  .flags = va->reads ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                                     : CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
             desc[count++].location.id = d;
         }
     return count;
 }
 
-static CUmemAccess_flags rights(const struct zc_va *va)
-{
-    return va->reads ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-}
-
-CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take)
+CUresult zc_va_open(const struct zc_va *va, uint64_t devices)
 {
     CUmemAccessDesc desc[ZC_VA_DEVICES];
     CUresult result = CUDA_SUCCESS;
-    size_t count = va_describe(give, rights(va), desc, 0);
-    count = va_describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
+    size_t count = va_describe(va, devices, desc);
     for (unsigned i = 0; count && i < va->count && result == CUDA_SUCCESS; i++) {
         const struct zc_run *r = &va->run[i];
         result = zc_real.cuMemSetAccess(va->base + r->from, r->to - r->from, desc, count);
@@ -131,7 +127,7 @@ CUresult zc_va_open_host(struct zc_va *va)
 static CUresult open_run(const struct zc_va *va, size_t from, size_t to)
 {
     CUmemAccessDesc desc[ZC_VA_DEVICES];
-    size_t count = va_describe(va->devices, rights(va), desc, 0);
+    size_t count = va_describe(va, va->devices, desc);
     CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
     return result == CUDA_SUCCESS && !va->host.closed ? open_host(va, from, to) : result;
 }

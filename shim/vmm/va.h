@@ -46,7 +46,6 @@ struct zc_va {
     unsigned count, room;   /* Number of runs, and capacity of `run`. */
     struct zc_va_host host; /* Its host memory. */
     uint64_t devices;       /* Devices that reach the runs, one bit each. */
-    uint64_t copying;       /* Those of them that were let in only for copies. */
     struct zc_va *next, *before; /* List of all ranges. */
 };
 
@@ -73,9 +72,9 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
 
 /* The functions below are for ranges in the list. */
 
-/* Opens what is mapped in a range to some devices, and closes it to others.  With the lock.
- * Returns the driver's code; after a failure only some of it may have changed. */
-CUresult zc_va_set_devices(const struct zc_va *va, uint64_t give, uint64_t take);
+/* Opens what is mapped in a range to some devices.  With the lock.  Returns the driver's code;
+ * after a failure it may be open to them in part. */
+CUresult zc_va_open(const struct zc_va *va, uint64_t devices);
 
 /* Opens host memory that is closed to the CPU.  Returns the driver's code. */
 CUresult zc_va_open_host(struct zc_va *va);

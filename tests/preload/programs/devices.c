@@ -154,37 +154,6 @@ static void peer_enabled(void)
     leave(p);
 }
 
-/* Memory that was freed while a peer reached it is not reached once access was disabled. */
-static void peer_disabled_for_freed(void)
-{
-    CUdeviceptr p = far_block(1);
-    CHECK(cuCtxEnablePeerAccess(first, 0));
-    show_kernel(p);
-    CHECK(cuMemFree(p));
-    CHECK(cuCtxDisablePeerAccess(first));
-    CHECK(cuCtxSetCurrent(first));
-    CHECK(cuMemAlloc(&p, LARGE));
-    CHECK(cuMemsetD8(p, 1, LARGE));
-    CHECK(cuCtxSetCurrent(second));
-    show_kernel(p);
-}
-
-/* Access that a context was given ends with it, whether or not there was a block then. */
-static void peer_context_again(void)
-{
-    CUdeviceptr p;
-    first = start_gpu(0);
-    start_gpu(1);
-    CHECK(cuCtxEnablePeerAccess(first, 0));
-    end_gpu(1);
-    CHECK(cuCtxSetCurrent(first));
-    CHECK(cuMemAlloc(&p, LARGE));
-    CHECK(cuMemsetD8(p, 1, LARGE));
-    CHECK(cuCtxSynchronize());
-    start_gpu(1);
-    show_kernel(p);
-}
-
 /* A copy through another device's context lets that device's kernels reach no later block. */
 static void peer_copied_before(void)
 {
@@ -303,35 +272,6 @@ static void peer_refused(void)
     leave(p);
 }
 
-/* Access that can't be taken back from one of two blocks stays for both, and can be ended later. */
-static void peer_kept(void)
-{
-    CUdeviceptr p = far_block(1), other = far_block(1);
-    CHECK(cuCtxEnablePeerAccess(first, 0));
-    sim_fail("cuMemSetAccess", CUDA_ERROR_OUT_OF_MEMORY, 2);
-    printf("disable %d\n", cuCtxDisablePeerAccess(first));
-    sim_fail(NULL, CUDA_SUCCESS, 0);
-    show_kernel(other);
-    show_kernel(p);
-    printf("enable %d\n", cuCtxEnablePeerAccess(first, 0));
-    CHECK(cuCtxDisablePeerAccess(first));
-    show_kernel(p);
-}
-
-/* A block stays open to the device of a context that is gone. */
-static void peer_context_gone(void)
-{
-    CUdeviceptr p = far_block(1);
-    CHECK(cuCtxEnablePeerAccess(first, 0));
-    sim_fail("cuMemSetAccess", CUDA_ERROR_OUT_OF_MEMORY, 1);
-    end_gpu(1);
-    sim_fail(NULL, CUDA_SUCCESS, 0);
-    CHECK(cuCtxSetCurrent(first));
-    has(p, 1);
-    CHECK(cuMemFree(p));
-    end_gpu(0);
-}
-
 /* Two devices of 16 MiB each have what one of them could not. */
 static void apart(void)
 {
@@ -378,16 +318,12 @@ int main(int argc, char **argv)
                                           {"peer_not_enabled", peer_not_enabled},
                                           {"peer_disabled", peer_disabled},
                                           {"peer_enabled", peer_enabled},
-                                          {"peer_disabled_for_freed", peer_disabled_for_freed},
-                                          {"peer_context_again", peer_context_again},
                                           {"peer_copied_before", peer_copied_before},
                                           {"far_copies", far_copies},
                                           {"peer_order", peer_order},
                                           {"far_batch", far_batch},
                                           {"apart", apart},
                                           {"free_apart", free_apart},
-                                          {"peer_refused", peer_refused},
-                                          {"peer_kept", peer_kept},
-                                          {"peer_context_gone", peer_context_gone}};
+                                          {"peer_refused", peer_refused}};
     return RUN_SCENARIO(all, argc, argv);
 }
