@@ -126,34 +126,6 @@ bool zc_error_unrelated(CUresult code)
     }
 }
 
-/* Checks the name exactly: libcufile's begins in the same way. */
-static bool is_driver(void *handle)
-{
-    void *init = zc_real_dlsym(handle, "cuInit");
-    return init && !zc_is_wrapper(init);
-}
-
-/* The object that contains `near`, if it is a driver. */
-static void *driver_around(void *near)
-{
-    Dl_info info;
-    if (!near || !dladdr(near, &info) || !info.dli_fname)
-        return NULL;
-    void *handle = zc_real_dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle && !is_driver(handle)) {
-        dlclose(handle);
-        return NULL;
-    }
-    return handle;
-}
-
-/* Finds libcuda by its soname, or as the object around `near`.  Never loads anything. */
-static void *driver_handle(void *near)
-{
-    void *handle = zc_real_dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return handle ? handle : driver_around(near);
-}
-
 /* Stands for functions that the driver lacks, so that libzc's own calls need no test: all driver
  * functions return a CUresult, and callers clean up after an error anyway. */
 static CUresult missing_function(void)
@@ -185,14 +157,14 @@ static void remember_passed(void *handle, const char *names)
     }
 }
 
-bool zc_real_find(void *near)
+bool zc_real_find(void)
 {
     if (__atomic_load_n(&driver.found, __ATOMIC_ACQUIRE))
         return true;
     zc_libc_find();
     if (!zc_real_dlsym || !zc_real_dlopen)
         return false;
-    void *handle = driver_handle(near);
+    void *handle = zc_real_dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD); /* Loads nothing. */
     if (!handle)
         return false;
     void **slots = (void **)&zc_real;

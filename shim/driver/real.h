@@ -42,14 +42,12 @@ extern struct zc_real zc_real;
 /*
  * Finds the driver if it is loaded, and fills zc_real; true if it is there.  May run in several
  * threads at once: all store the same values, and no lock is held while the loader is called.
- * `near`, if not NULL, is an address inside libcuda, for a driver that can't be found by its
- * soname.
  */
-bool zc_real_find(void *near);
+bool zc_real_find(void);
 
 /* The real function of a row, after looking for the driver if necessary; NULL if there is none. */
 #define ZC_REAL(name)                                                                              \
-    (__builtin_expect(zc_real.name != NULL, 1) || zc_real_find(NULL) ? zc_real.name : NULL)
+    (__builtin_expect(zc_real.name != NULL, 1) || zc_real_find() ? zc_real.name : NULL)
 
 /* The function of the pair for a flavour. */
 #define ZC_FLAVOURED(flavour, name)                                                                \

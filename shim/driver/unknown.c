@@ -59,7 +59,7 @@ static bool is_drivers_function(void *address, const char **name)
 /* Another thread may be finding the driver, and know less than all of its functions yet. */
 void *zc_real_answer(const char *name, void *real)
 {
-    bool found = zc_real_find(real);
+    bool found = zc_real_find();
     void *known = zc_wrapper_of(real);
     if (known || !found || !is_drivers_function(real, &name) || !zc_lock_take(&unknown_lock))
         return known ? known : real;

@@ -42,7 +42,7 @@ zc_dlsym_choose(void *handle, const char *name)
         /* Found in the global scope.  If the process has no driver, or its driver lacks the
          * function, the wrapper could call nothing, so the program gets the answer that it would
          * get without libzc. */
-        bool behind = zc_real_find(NULL) && zc_driver_has(address);
+        bool behind = zc_real_find() && zc_driver_has(address);
         return loader_answer(behind ? address : zc_real_dlsym(RTLD_NEXT, name));
     }
     void *given = address ? zc_real_answer(name, address) : address;

@@ -161,7 +161,7 @@ bool zc_process_start(void)
     /* Once more: a program may set variables for libzc after its first large request. */
     if (zc_options_read()->secure)
         return false;
-    zc_real_find(NULL); /* Another thread may not have found all functions yet. */
+    zc_real_find(); /* Another thread may not have found all functions yet. */
     zc_clock_calibrate();
     find_python(zc_option_on(zc_options()->python));
     /* Handlers run in reverse order of registration.  This one is registered at the first cuInit,

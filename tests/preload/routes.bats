@@ -241,39 +241,6 @@ still there: 0
 $LIBZC" ]]
 }
 
-# A file that has all that a driver has but the name, and that the program alone sees.
-@test "a driver of another name is found around its functions, and its requests are placed" {
-    python3 - "$SIM/libcuda.so.1" "$BATS_TEST_TMPDIR/libother.so" <<-'END'
-	import sys
-	code, name = open(sys.argv[1], "rb").read(), b"libcuda.so.1\0"
-	assert name in code
-	open(sys.argv[2], "wb").write(code.replace(name, b"libother.so1\0"))
-	END
-    build_program <<-'END'
-	#include <dlfcn.h>
-	#include <stdio.h>
-	int main(int argc, char **argv)
-	{
-	    Dl_info info;
-	    void *context, *driver = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-	    unsigned long block;
-	    int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
-	    int (*retain)(void **, int) = (int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain");
-	    int (*use)(void *) = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
-	    int (*get)(unsigned long *, size_t) =
-	        (int (*)(unsigned long *, size_t))dlsym(driver, "cuMemAlloc_v2");
-	    int result = init(0) + retain(&context, 0) + use(context) + get(&block, 4096);
-	    dladdr((void *)get, &info);
-	    printf("%d %d %s\n", argc, result, info.dli_fname);
-	}
-	END
-    write_policy 'place = mapped'
-    run -0 --separate-stderr env -u LD_LIBRARY_PATH ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" \
-        ZC_LOG="$BATS_TEST_TMPDIR/log" ZC_LOG_LEVEL=allocs LD_PRELOAD="$LIBZC" \
-        "$BATS_TEST_TMPDIR/program" "$BATS_TEST_TMPDIR/libother.so"
-    [[ $output == "2 0 $LIBZC" ]]
-    grep -q '"type":"alloc".*"place":"mapped"' "$BATS_TEST_TMPDIR/log"
-}
 
 @test "RTLD_DEFAULT keeps its caller too: a plugin finds what only it sees" {
     build_library plugin <<-'END'

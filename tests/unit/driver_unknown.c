@@ -50,7 +50,7 @@ static int fake_symbol(void *address, Dl_info *info, void **extra, int flags)
 const char fake_entries[ZC_UNKNOWN_SLOTS][16] = {{0}};
 
 #define zc_unknown_entries fake_entries
-#define zc_real_find(near) ((void)(near), has.found)
+#define zc_real_find() (has.found)
 #define zc_wrapper_of(real) ((void)(real), has.wrapper)
 #define zc_real_name(fn) ((fn) == 5 ? "cuFive" : "another")
 #define dladdr fake_of
