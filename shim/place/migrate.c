@@ -2,9 +2,11 @@
 /* Which blocks that move are on the device. */
 #include "place/migrate.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/life.h"
-#include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "base/own.h"
@@ -15,12 +17,10 @@
 #include "ledger/rules.h"
 #include "log/lines.h"
 #include "memory/regret.h"
+#include "place/rates.h"
 #include "place/room.h"
 #include "vmm/lazy.h"
 #include "vmm/move.h"
-
-#define RATES 256 /* Kernels and graphs whose times are known, */
-#define PROBES 8  /* each in one of so many places. */
 
 /* How much slower kernels are over the link: at least, where the device's memory bounds them, and
  * at most, where its caches serve them (36 and 270 were measured). */
@@ -31,7 +31,6 @@
  * kernel, and for it to rest.  That holds nothing up but kernels that wait for the program, and
  * these once. */
 #define WAIT_MS 5000u
-#define KNOWN_MS 60000u /* Most of the known times that counts. */
 
 #define ORDER 4096u /* Uses of blocks that are remembered, */
 #define ALIKE 16u   /* and most of them that are compared once their order has changed. */
@@ -49,29 +48,17 @@
  * that others have saved. */
 #define DEAR 12
 
-/* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
- * given. */
-struct rate {
-    uint64_t kernel;      /* A CUfunction, a CUkernel, or what stands for those of a graph. */
-    uint64_t bytes, time; /* With all of them on the device; 0: unknown, */
-    uint64_t all, spilled, time_of_them; /* and with `spilled` of `all` bytes in host memory. */
-    uint64_t spent;                      /* By moves while the latter is unknown. */
-    uint64_t blind;                      /* Bytes of launches while `time` is unknown. */
-};
-static ZC_LOCK(rates_lock, ZC_RANK_RATES);
 static ZC_OWN struct {
-    struct rate rates[RATES]; /* With the lock; all else is atomic. */
-    uint64_t begun, earlier;  /* Uses before this launch, and before the one before it. */
-    uint32_t seen;            /* Launches while no block was in host memory, */
-    bool unmarked;            /* of which some may run that have no marks. */
-    uint64_t idle_at;         /* Microsecond in which the GPU rests by known times. */
-    bool impatient;           /* A launch has waited in vain for it to rest. */
-    uint64_t waited;          /* Ticks that launches have waited since the last move. */
-    uint64_t before;          /* The mark of the launch before one that a block is fetched for. */
-    CUcontext context;        /* The context whose blocks move, that of the first one; */
-    CUdevice device;          /* and its device. */
-    bool elsewhere;           /* Another context uses the GPU. */
-    unsigned cheap;           /* Blocks that left since one had host memory made. */
+    uint64_t begun, earlier; /* Uses before this launch, and before the one before it. */
+    uint32_t seen;           /* Launches while no block was in host memory, */
+    bool unmarked;           /* of which some may run that have no marks. */
+    bool impatient;          /* A launch has waited in vain for the GPU to rest. */
+    uint64_t waited;         /* Ticks that launches have waited since the last move. */
+    uint64_t before;         /* The mark of the launch before one that a block is fetched for. */
+    CUcontext context;       /* The context whose blocks move, that of the first one; */
+    CUdevice device;         /* and its device. */
+    bool elsewhere;          /* Another context uses the GPU. */
+    unsigned cheap;          /* Blocks that left since one had host memory made. */
 } moving;
 
 /* Launches name blocks in an order that comes again: each use is one more of an earlier one, and
@@ -88,21 +75,14 @@ static CUcontext migrate_context(void)
     return __atomic_load_n(&moving.context, __ATOMIC_ACQUIRE);
 }
 
-/* A launch that is timed. */
-struct noted {
-    uint64_t kernel;         /* As in struct rate. */
-    uint64_t bytes, spilled; /* Of all blocks that it names, and of those in host memory. */
-};
-_Static_assert(sizeof(struct noted) <= ZC_REGRET_NOTED, "a launch can be noted");
-
 /* Blocks that a launch names. */
 struct named {
-    struct noted note; /* Of those that are not fetched. */
+    struct zc_rated note; /* Of those that are not fetched. */
     enum zc_fn fn;
-    unsigned count;
-    struct zc_block *of[ZC_LAUNCH_NAMED];
     bool timed;      /* This launch of the kernel is. */
     CUresult result; /* The first refusal. */
+    unsigned count;
+    struct zc_block *of[ZC_LAUNCH_NAMED]; /* So many are set. */
 };
 
 static bool migrate_fetches(void)
@@ -119,99 +99,6 @@ static bool may_fetch(const struct zc_block *block)
 static bool is_fetched(const struct zc_block *block)
 {
     return may_fetch(block) && zc_vmm_of(block)->filled;
-}
-
-/* The entry of a kernel, new if there was none.  With the lock. */
-static struct rate *rate_entry(uint64_t kernel)
-{
-    uint64_t first = kernel >> 4;
-    struct rate *r = &moving.rates[first % RATES];
-    for (unsigned i = 1; r->kernel && r->kernel != kernel && i < PROBES; i++)
-        r = &moving.rates[(first + i) % RATES];
-    if (r->kernel && r->kernel != kernel)
-        r = &moving.rates[first % RATES];
-    if (r->kernel != kernel)
-        *r = (struct rate){.kernel = kernel};
-    return r;
-}
-
-static struct rate rate_of(uint64_t kernel)
-{
-    struct rate r = {.kernel = kernel};
-    if (!zc_lock_take(&rates_lock))
-        return r;
-    r = *rate_entry(kernel);
-    zc_lock_drop(&rates_lock);
-    return r;
-}
-
-static uint64_t scaled(uint64_t value, uint64_t bytes, uint64_t by)
-{
-    return by ? (uint64_t)((double)value * (double)bytes / (double)by) : 0;
-}
-
-/* Microseconds that a kernel loses with so many bytes in host memory. */
-static uint64_t loss(const struct rate *r, uint64_t bytes)
-{
-    uint64_t there = scaled(r->time, r->all, r->bytes);
-    return r->time_of_them > there ? scaled(r->time_of_them - there, bytes, r->spilled) : 0;
-}
-
-static uint64_t clock_us(void)
-{
-    return zc_ticks_to_ns(zc_ticks()) / 1000;
-}
-
-/* Microseconds that the GPU will still be busy by known times. */
-static uint64_t busy_us(uint64_t now)
-{
-    uint64_t until = __atomic_load_n(&moving.idle_at, __ATOMIC_RELAXED);
-    return until > now ? until - now : 0;
-}
-
-/* It will be busy so much longer.  With the lock. */
-static void expect(uint64_t microseconds)
-{
-    uint64_t now = clock_us();
-    __atomic_store_n(&moving.idle_at, now + busy_us(now) + microseconds, __ATOMIC_RELAXED);
-}
-
-/* Most milliseconds that a launch waits. */
-static unsigned patience(void)
-{
-    uint64_t known_ms = busy_us(clock_us()) / 1000;
-    return WAIT_MS + (unsigned)(known_ms < KNOWN_MS ? known_ms : KNOWN_MS);
-}
-
-static void migrate_launched(const struct noted *n, uint64_t spent)
-{
-    if (!zc_lock_take(&rates_lock))
-        return;
-    struct rate *r = rate_entry(n->kernel);
-    r->spent += spent;
-    r->blind += r->time ? 0 : n->bytes;
-    expect(scaled(r->time, n->bytes, r->bytes) + loss(r, n->spilled));
-    zc_lock_drop(&rates_lock);
-}
-
-static void migrate_timed(const void *noted, uint64_t microseconds)
-{
-    const struct noted *n = noted;
-    uint64_t time = microseconds ? microseconds : 1;
-    if (!zc_lock_take(&rates_lock))
-        return;
-    struct rate *r = rate_entry(n->kernel);
-    if (!n->spilled) {
-        r->bytes = n->bytes;
-        r->time = time;
-        expect(scaled(time, r->blind, n->bytes));
-        r->blind = 0;
-    } else {
-        r->all = n->bytes;
-        r->spilled = n->spilled;
-        r->time_of_them = time;
-    }
-    zc_lock_drop(&rates_lock);
 }
 
 static void find_unkept(struct zc_block *block, void *arg)
@@ -267,8 +154,9 @@ static void add_named(uint64_t word, void *arg)
 static void name_blocks(const struct zc_launch *launch, struct named *n)
 {
     const struct zc_launch_graph *graph = launch->graph;
-    uint64_t kernel = graph ? graph->kernels : (uintptr_t)launch->function;
-    *n = (struct named){.note = {.kernel = kernel}, .fn = launch->fn};
+    memset(n, 0, offsetof(struct named, of));
+    n->note.kernel = graph ? graph->kernels : (uintptr_t)launch->function;
+    n->fn = launch->fn;
     for (unsigned i = 0; graph && i < graph->count; i++)
         add_named(graph->address[i], n);
     if (!zc_launch_words(launch, add_named, n) && launch->fn != ZC_FN_cuGraphLaunch &&
@@ -477,7 +365,7 @@ static bool wait_for(bool (*rests)(const struct zc_block *block, unsigned most_m
 {
     bool waits = !__atomic_load_n(&moving.impatient, __ATOMIC_RELAXED),
          known = zc_stream_rest_known();
-    unsigned most_ms = waits ? patience() : 0;
+    unsigned most_ms = waits ? WAIT_MS + zc_rate_busy_ms() : 0;
     uint64_t start = zc_ticks();
     bool rested = rests(block, most_ms);
     uint64_t took_ms = zc_ticks_to_ns(zc_ticks() - start) / 1000000;
@@ -500,21 +388,32 @@ static bool needs_rest(const struct zc_block *comes)
     return !is_fetched(comes) || !zc_lazy_pending(zc_vmm_of(comes));
 }
 
-/* As zc_move_begin(). */
-static bool begin_moves(const struct zc_block *comes, unsigned most_ms)
+/* With the driver lock: whether blocks may move now, in this context, and this one may. */
+static bool may_now(const struct zc_block *block)
 {
-    bool rest = needs_rest(comes) || __atomic_load_n(&moving.unmarked, __ATOMIC_RELAXED);
+    CUcontext current = NULL;
+    return !zc_await_any() && !zc_capture_any() &&
+           zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == migrate_context() &&
+           !zc_leaving(current) && may_move(block, zc_vmm_of(block));
+}
+
+/* As zc_move_begin().  Others may have begun to use the block until it has returned. */
+static bool begin_moves(const struct zc_block *block, unsigned most_ms)
+{
+    bool rest = needs_rest(block) || __atomic_load_n(&moving.unmarked, __ATOMIC_RELAXED);
     if (!zc_move_begin(most_ms, rest))
         return false;
     if (rest)
         __atomic_store_n(&moving.unmarked, false, __ATOMIC_RELAXED);
+    if (!is_fetched(block))
+        zc_rate_rests();
     return true;
 }
 
-/* With the driver lock, after begin_moves().  Without a reason it leaves. */
+/* With the driver lock, after begin_moves(). */
 static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
 {
-    struct zc_block *leaves = reason ? NULL : block;
+    struct zc_block *leaves = NULL;
     bool rested = needs_rest(block);
     while (!leaves && migrate_room(block) < block->size) {
         leaves = find_leaver(block, from).farthest;
@@ -527,7 +426,7 @@ static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
             return;
         leaves = NULL;
     }
-    migrate_move(leaves, reason ? block : NULL, reason);
+    migrate_move(leaves, block, reason);
 }
 
 static bool has_place(const struct zc_block *block, uint64_t from)
@@ -536,36 +435,40 @@ static bool has_place(const struct zc_block *block, uint64_t from)
     return free_bytes >= block->size || find_leaver(block, from).bytes >= block->size - free_bytes;
 }
 
-/* With the driver lock, in the blocks' context.  Others may have begun to use a block until
- * begin_moves() has returned, for which one that leaves waits `from` ms.  Returns the microseconds
- * that moves have taken. */
+/* With the driver lock.  Returns the microseconds that moves have taken. */
 static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason)
 {
-    CUcontext current = NULL;
     uint64_t took = 0;
-    const struct zc_vmm *v = zc_vmm_of(block);
-    if (zc_await_any() || zc_capture_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
-        current != migrate_context())
+    if (!may_now(block) || !has_place(block, from))
         return 0;
-    bool may = !zc_leaving(current) && may_move(block, v) && (!reason || has_place(block, from));
-    if (may && (reason ? wait_for(begin_moves, block) : begin_moves(block, (unsigned)from))) {
-        uint64_t start = clock_us();
-        if (!is_fetched(block))
-            __atomic_store_n(&moving.idle_at, 0, __ATOMIC_RELAXED);
-        if (may_move(block, v))
+    if (wait_for(begin_moves, block)) {
+        uint64_t start = zc_ticks();
+        if (may_move(block, zc_vmm_of(block)))
             bring_in(block, from, reason);
         zc_move_end();
-        took = clock_us() - start;
+        took = zc_ticks_to_ns(zc_ticks() - start) / 1000;
     }
-    if (may && zc_block_spilled(block) && reason != later)
-        zc_movable(v)->again = order.count + AGAIN;
+    if (zc_block_spilled(block) && reason != later)
+        zc_movable(zc_vmm_of(block))->again = order.count + AGAIN;
     return took;
 }
 
-/* A kernel may take so long with the block in host memory that it is not tried there first. */
-static void come_first(struct zc_block *block, struct rate *r, uint64_t bytes, uint64_t cost)
+bool zc_migrate_away(struct zc_block *block, unsigned most_ms)
 {
-    uint64_t time = scaled(r->time, bytes, r->bytes);
+    if (!may_now(block))
+        return false;
+    zc_movable(zc_vmm_of(block))->again = order.count + AGAIN;
+    if (!begin_moves(block, most_ms))
+        return false;
+    bool left = may_move(block, zc_vmm_of(block)) && migrate_move(block, NULL, NULL);
+    zc_move_end();
+    return left;
+}
+
+/* A kernel may take so long with the block in host memory that it is not tried there first. */
+static void come_first(struct zc_block *block, struct zc_rate *r, uint64_t bytes, uint64_t cost)
+{
+    uint64_t time = zc_rate_scaled(r->time, bytes, r->bytes);
     if (cost > LINK_LEAST * time || r->spent + cost > LINK_MOST * time)
         return;
     r->spent += try_to(block, 2, "a kernel may take long to read it there");
@@ -574,12 +477,12 @@ static void come_first(struct zc_block *block, struct rate *r, uint64_t bytes, u
 /* A block for which one launch loses more than the move takes may displace any that the next
  * launches do not use.  One that several launches have lost that much for may displace only blocks
  * that are used half as often, so that no two change places again and again. */
-static void consider(struct zc_block *block, struct rate *r, uint64_t bytes)
+static void consider(struct zc_block *block, struct zc_rate *r, uint64_t bytes)
 {
     struct zc_movable *used = zc_movable(zc_vmm_of(block));
     if (order.count < used->again)
         return;
-    uint64_t lost = loss(r, block->size);
+    uint64_t lost = zc_rate_loss(r, block->size);
     uint64_t cost = zc_regret_cost(block->size);
     if (!r->time_of_them) {
         come_first(block, r, bytes, cost);
@@ -594,7 +497,7 @@ static void consider(struct zc_block *block, struct rate *r, uint64_t bytes)
 
 static bool untimed(const void *kernel)
 {
-    return !rate_of(*(const uint64_t *)kernel).time_of_them;
+    return !zc_rate_of(*(const uint64_t *)kernel).time_of_them;
 }
 
 /* A block comes before the launch, or if it can't is mapped to its host memory. */
@@ -641,7 +544,7 @@ static void fetch_ahead(void)
 
 static void use_timed(struct named *n)
 {
-    struct rate r = rate_of(n->note.kernel);
+    struct zc_rate r = zc_rate_of(n->note.kernel);
     uint64_t before = r.spent;
     for (unsigned i = 0; i < n->count; i++)
         if (zc_block_spilled(n->of[i]) && !is_fetched(n->of[i]))
@@ -650,7 +553,7 @@ static void use_timed(struct named *n)
     for (unsigned i = 0; i < n->count; i++)
         n->note.spilled += is_fetched(n->of[i]) ? 0 : zc_block_spilled(n->of[i]);
     n->timed = n->note.spilled || !r.time || order.count % SAMPLE < n->count;
-    migrate_launched(&n->note, r.spent - before);
+    zc_rate_launched(&n->note, r.spent - before);
 }
 
 /* Blocks stay while the driver lock is held, because a free claims its block with that lock. */
@@ -679,14 +582,14 @@ static CUresult migrate_use(const struct zc_launch *launch)
     name_blocks(launch, &n);
     uint64_t start = zc_ticks();
     if (n.note.spilled)
-        zc_regret_wait(untimed, &n.note.kernel, patience());
+        zc_regret_wait(untimed, &n.note.kernel, WAIT_MS + zc_rate_busy_ms());
     count_wait(start);
     if (!n.count || !zc_driver_lock())
         return n.result;
     use_named(launch, &n);
     zc_driver_unlock();
     if (n.timed && n.result == CUDA_SUCCESS)
-        zc_regret_time(launch, migrate_timed, &n.note, sizeof(n.note));
+        zc_regret_time(launch, zc_rate_timed, &n.note, sizeof(n.note));
     return n.result;
 }
 
@@ -694,9 +597,10 @@ static CUresult migrate_use(const struct zc_launch *launch)
  * and those of another context unseen. */
 static CUresult migrate_keeps(const struct zc_launch *launch)
 {
-    struct named n = {.count = 0};
-    if (migrate_fetches())
-        name_blocks(launch, &n);
+    struct named n;
+    if (!migrate_fetches())
+        return CUDA_SUCCESS;
+    name_blocks(launch, &n);
     for (unsigned i = 0; i < n.count; i++)
         keep_fetched(n.of[i], &n);
     return n.result;
@@ -775,20 +679,14 @@ bool zc_migrate_watch(void)
 {
     CUcontext current = NULL;
     CUdevice device;
-    if (!migrate_context() && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
-        zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
+    bool known = zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS;
+    if (!migrate_context() && known && zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
         __atomic_store_n(&moving.device, device, __ATOMIC_RELAXED);
         __atomic_store_n(&moving.context, current, __ATOMIC_RELEASE);
     }
     zc_launch_call(ZC_LAUNCH_MOVE, migrate_before_launch);
-    return !__atomic_load_n(&moving.elsewhere, __ATOMIC_RELAXED) &&
-           zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == migrate_context();
-}
-
-bool zc_migrate_away(struct zc_block *block, unsigned most_ms)
-{
-    try_to(block, most_ms, NULL);
-    return zc_block_spilled(block) == block->size;
+    return !__atomic_load_n(&moving.elsewhere, __ATOMIC_RELAXED) && known &&
+           current == migrate_context();
 }
 
 static void migrate_context_gone(CUcontext context)

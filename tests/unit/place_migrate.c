@@ -7,74 +7,74 @@ static void times_of_kernels_are_found_in_one_of_eight_places(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
-        struct rate *r = rate_entry((UINT64_C(252) + 256 * i) << 4);
-        assert_ptr_equal(r, &moving.rates[(252 + i) % 256]);
+        struct zc_rate *r = rate_entry((UINT64_C(252) + 256 * i) << 4);
+        assert_ptr_equal(r, &known.rates[(252 + i) % 256]);
         r->time = i + 1;
     }
     for (unsigned i = 0; i < 8; i++)
         assert_int_equal(rate_entry((UINT64_C(252) + 256 * i) << 4)->time, i + 1);
     uint64_t ninth = (UINT64_C(252) + 256 * 8) << 4;
-    assert_ptr_equal(rate_entry(ninth), &moving.rates[252]);
-    assert_true(moving.rates[252].time == 0 && moving.rates[252].kernel == ninth);
-    assert_int_equal(rate_of((UINT64_C(252) + 256 * 3) << 4).time, 4);
+    assert_ptr_equal(rate_entry(ninth), &known.rates[252]);
+    assert_true(known.rates[252].time == 0 && known.rates[252].kernel == ninth);
+    assert_int_equal(zc_rate_of((UINT64_C(252) + 256 * 3) << 4).time, 4);
     has.locked_out = true;
-    assert_int_equal(rate_of((UINT64_C(252) + 256 * 3) << 4).time, 0);
-    assert_int_equal(rate_of(77).kernel, 77);
+    assert_int_equal(zc_rate_of((UINT64_C(252) + 256 * 3) << 4).time, 0);
+    assert_int_equal(zc_rate_of(77).kernel, 77);
     says("");
 }
 
 static void a_kernel_loses_what_it_takes_longer_with_bytes_in_host_memory(void **state)
 {
-    struct rate r = {.bytes = 100, .time = 50, .all = 200, .spilled = 40, .time_of_them = 300};
+    struct zc_rate r = {.bytes = 100, .time = 50, .all = 200, .spilled = 40, .time_of_them = 300};
     (void)state;
-    assert_int_equal(loss(&r, 10), 50);
+    assert_int_equal(zc_rate_loss(&r, 10), 50);
     r.time_of_them = 100;
-    assert_int_equal(loss(&r, 10), 0);
+    assert_int_equal(zc_rate_loss(&r, 10), 0);
     r.time_of_them = 99;
-    assert_int_equal(loss(&r, 10), 0);
-    assert_int_equal(scaled(7, 3, 0), 0);
-    assert_int_equal(scaled(7, 6, 2), 21);
+    assert_int_equal(zc_rate_loss(&r, 10), 0);
+    assert_int_equal(zc_rate_scaled(7, 3, 0), 0);
+    assert_int_equal(zc_rate_scaled(7, 6, 2), 21);
 }
 
 static void launches_add_up_to_the_time_that_the_gpu_is_busy(void **state)
 {
     const uint64_t now = 1000000;
-    struct noted n = {.kernel = 0x100, .bytes = 200, .spilled = 0};
+    struct zc_rated n = {.kernel = 0x100, .bytes = 200, .spilled = 0};
     (void)state;
-    assert_int_equal(patience(), 5000);
-    migrate_launched(&n, 3);
-    migrate_launched(&n, 4);
-    assert_true(rate_of(0x100).spent == 7 && rate_of(0x100).blind == 400);
-    assert_int_equal(moving.idle_at, now);
-    migrate_timed(&n, 50); /* Two launches of which nobody knew the time. */
-    assert_int_equal(moving.idle_at, now + 100);
-    assert_true(rate_of(0x100).blind == 0 && rate_of(0x100).time == 50);
-    assert_int_equal(rate_of(0x100).bytes, 200);
+    assert_int_equal(zc_rate_busy_ms(), 0);
+    zc_rate_launched(&n, 3);
+    zc_rate_launched(&n, 4);
+    assert_true(zc_rate_of(0x100).spent == 7 && zc_rate_of(0x100).blind == 400);
+    assert_int_equal(known.idle_at, now);
+    zc_rate_timed(&n, 50); /* Two launches of which nobody knew the time. */
+    assert_int_equal(known.idle_at, now + 100);
+    assert_true(zc_rate_of(0x100).blind == 0 && zc_rate_of(0x100).time == 50);
+    assert_int_equal(zc_rate_of(0x100).bytes, 200);
     n.bytes = 400;
-    migrate_launched(&n, 0);
-    assert_int_equal(moving.idle_at, now + 200);
-    assert_int_equal(rate_of(0x100).blind, 0);
+    zc_rate_launched(&n, 0);
+    assert_int_equal(known.idle_at, now + 200);
+    assert_int_equal(zc_rate_of(0x100).blind, 0);
     n.spilled = 100;
-    migrate_timed(&n, 700);
-    assert_true(rate_of(0x100).all == 400 && rate_of(0x100).spilled == 100);
-    assert_true(rate_of(0x100).time_of_them == 700 && rate_of(0x100).time == 50);
+    zc_rate_timed(&n, 700);
+    assert_true(zc_rate_of(0x100).all == 400 && zc_rate_of(0x100).spilled == 100);
+    assert_true(zc_rate_of(0x100).time_of_them == 700 && zc_rate_of(0x100).time == 50);
     n.spilled = 50;
-    migrate_launched(&n, 0);
-    assert_int_equal(moving.idle_at, now + 200 + 100 + 300);
+    zc_rate_launched(&n, 0);
+    assert_int_equal(known.idle_at, now + 200 + 100 + 300);
     n.spilled = 0;
-    migrate_timed(&n, 0);
-    assert_int_equal(rate_of(0x100).time, 1);
+    zc_rate_timed(&n, 0);
+    assert_int_equal(zc_rate_of(0x100).time, 1);
     has.now += 400 * 1000;
     assert_int_equal(busy_us(clock_us()), 200);
-    moving.idle_at = clock_us() + 7000999;
-    assert_int_equal(patience(), 12000);
-    moving.idle_at = clock_us() + 60001000;
-    assert_int_equal(patience(), 65000);
+    known.idle_at = clock_us() + 7000999;
+    assert_int_equal(zc_rate_busy_ms(), 7000);
+    known.idle_at = clock_us() + 60001000;
+    assert_int_equal(zc_rate_busy_ms(), 60000);
     has.locked_out = true;
-    migrate_launched(&n, 9);
-    migrate_timed(&n, 9);
+    zc_rate_launched(&n, 9);
+    zc_rate_timed(&n, 9);
     has.locked_out = false;
-    assert_true(rate_of(0x100).spent == 7 && rate_of(0x100).time == 1);
+    assert_true(zc_rate_of(0x100).spent == 7 && zc_rate_of(0x100).time == 1);
     assert_false(untimed(&n.kernel));
     n.kernel = 0x200;
     assert_true(untimed(&n.kernel));
@@ -266,13 +266,13 @@ static void a_block_comes_where_room_is_or_others_leave(void **state)
     blocks[5].flags = ZC_BLOCK_SPILLED;
     blocks[5].size = 2 * MIB;
     has.no_fit = true;
-    moving.idle_at = 7;
+    known.idle_at = 7;
     mov[3].vmm.va.reads = mov[4].vmm.va.reads = true;
     mov[5].owed = mov[4].owed = 9;
     assert_int_equal(try_to(&blocks[5], 0, "why"), 6);
     says("begin-rest move/4/-1 log/4/host/others are used before it/2000/0/0 move/3/-1 "
          "log/3/host/others are used before it/2000/0/0 move/-1/5 log/5/device/why/2000/0/0 end ");
-    assert_true(moving.idle_at == 0 && moving.cheap == 2 && !mov[5].owed && !mov[4].owed);
+    assert_true(known.idle_at == 0 && moving.cheap == 2 && !mov[5].owed && !mov[4].owed);
     anew(NULL);
     sweep();
     blocks[5].flags = ZC_BLOCK_SPILLED;
@@ -286,6 +286,25 @@ static void a_block_comes_where_room_is_or_others_leave(void **state)
     try_to(&blocks[5], 0, later);
     says("begin-rest ");
     assert_int_equal(mov[5].again, 0);
+}
+
+static void a_block_leaves_once_the_gpu_rests_in_time(void **state)
+{
+    (void)state;
+    known.idle_at = 7;
+    assert_true(zc_migrate_away(&blocks[0], 9));
+    says("begin-rest move/0/-1 log/0/host/others are used before it/2000/0/0 end ");
+    assert_true(has.ms == 9 && known.idle_at == 0 && mov[0].again == 64);
+    for (unsigned i = 0; i < 4; i++) {
+        anew(NULL);
+        has.capture = i == 0;
+        mov[0].stays = i == 1;
+        has.no_begin = i == 2;
+        has.no_move = has.told = i == 3;
+        assert_false(zc_migrate_away(&blocks[0], 9));
+        says(i < 2 ? "" : i == 2 ? "begin-rest " : "begin-rest move/0/-1 end ");
+        assert_int_equal(mov[0].again, i < 2 ? 0 : 64);
+    }
 }
 
 static void a_launch_that_has_waited_in_vain_is_the_last_one_that_waits(void **state)
@@ -359,6 +378,7 @@ int main(void)
         TEST(a_block_that_is_due_last_leaves),
         TEST(of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first),
         TEST(a_block_comes_where_room_is_or_others_leave),
+        TEST(a_block_leaves_once_the_gpu_rests_in_time),
         TEST(a_launch_that_has_waited_in_vain_is_the_last_one_that_waits),
         TEST(a_block_that_is_mapped_nowhere_needs_no_rest),
     };

@@ -17,7 +17,7 @@ static void sweep(void)
 
 static void a_block_comes_once_kernels_lose_more_than_its_move_takes(void **state)
 {
-    struct rate r = {.bytes = MIB, .time = 10, .all = MIB, .spilled = MIB, .time_of_them = 110};
+    struct zc_rate r = {.bytes = MIB, .time = 10, .all = MIB, .spilled = MIB, .time_of_them = 110};
     static const char why[] = "a kernel reads it more than once";
     (void)state;
     for (unsigned i = 0; i < 7; i++) {
@@ -45,7 +45,7 @@ static void a_block_comes_before_a_first_launch_that_may_take_long(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
-        struct rate r = {.bytes = MIB, .time = 10};
+        struct zc_rate r = {.bytes = MIB, .time = 10};
         anew(NULL);
         blocks[5].flags = ZC_BLOCK_SPILLED;
         has.room = MIB;
@@ -125,7 +125,7 @@ static void a_launch_brings_in_what_it_names(void **state)
     says("enter leave collect wait/1 begin move/-1/0 log/0/device/a kernel will read it/2000/0/0 "
          "end begin-rest move/-1/1 log/1/device/a kernel may take long to read it there/2000/0/0 "
          "end time/1048576/0 ");
-    assert_true(rate_of(0x500).spent == 2 && rate_of(0x500).blind == MIB);
+    assert_true(zc_rate_of(0x500).spent == 2 && zc_rate_of(0x500).blind == MIB);
     assert_int_equal(mov[0].mark, 9);
 }
 

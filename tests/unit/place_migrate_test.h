@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* place/migrate.c for its tests: the clock, the moves and the GPU are theirs, and each call of the
- * source leaves its name. */
+/* place/migrate.c and rates.c for their tests: the clock, the moves and the GPU are theirs, and
+ * each call of the source leaves its name. */
 #ifndef TESTS_UNIT_PLACE_MIGRATE_TEST_H
 #define TESTS_UNIT_PLACE_MIGRATE_TEST_H
 
@@ -310,11 +310,13 @@ static void blocks_anew(void)
 #define zc_leaving(context) ((void)(context), has.leaving)
 
 #include "../../shim/place/migrate.c"
+#include "../../shim/place/rates.c"
 
 static int anew(void **state)
 {
     (void)state;
     memset(&moving, 0, sizeof(moving));
+    memset(&known, 0, sizeof(known));
     memset(&order, 0, sizeof(order));
     moving.context = HOME;
     blocks_anew();
