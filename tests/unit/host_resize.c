@@ -21,7 +21,7 @@
 static struct zc_extent block, cut_off, other;
 static struct {
     bool foreign, locked_out, no_stretch, no_back, no_cut, no_carve, no_move, torn, no_limit;
-    bool pool;    /* What it has is in the way of the limit. */
+    bool pool;    /* Its memory is in the way of the limit. */
     size_t bytes; /* Of the heap. */
     int64_t taken;
     int locked;
