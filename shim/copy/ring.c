@@ -3,6 +3,7 @@
 #include "copy/ring.h"
 
 #include "base/module.h"
+#include "base/own.h"
 #include "base/wait.h"
 #include "driver/stream.h"
 #include "ledger/block.h"
@@ -15,7 +16,7 @@ enum slot_state {
     SLOT_FLYING, /* A copy out of it is in a stream; `event` says when it has passed. */
 };
 
-static struct {
+static ZC_OWN struct {
     struct {
         uint32_t state;    /* enum slot_state; atomic. */
         bool refused;      /* There is no memory for it, or it can't be registered. */
@@ -116,14 +117,4 @@ static void ring_context_gone(CUcontext context)
     }
 }
 
-/* The child has its own copies of the slots' memory, which nobody registered. */
-static void ring_child(void)
-{
-    for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
-        ring.slot[i].state = SLOT_FREE;
-        ring.slot[i].context = NULL;
-        ring.slot[i].refused = false;
-    }
-}
-
-const struct zc_module zc_module_ring = {.child = ring_child, .context_gone = ring_context_gone};
+const struct zc_module zc_module_ring = {.context_gone = ring_context_gone};
