@@ -171,36 +171,22 @@ static void message_hold(enum zc_severity severity, const char *code, const char
         deliver_held(sink);
 }
 
-static void message_say(bool urgent, enum zc_severity severity, const char *code, const char *fmt,
-                        va_list ap)
+void zc_message(enum zc_severity severity, const char *code, const char *fmt, ...)
 {
     zc_message_sink sink = __atomic_load_n(&messages.sink, __ATOMIC_ACQUIRE);
     char buf[LINE_MAX_BYTES];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
+    va_list ap;
+    va_start(ap, fmt);
     zc_text_vfmt(&text, fmt, ap);
+    va_end(ap);
     zc_text_disarm(&text, 0);
     zc_text_cstr(&text);
     uint32_t count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
-    if (sink != NULL || urgent)
+    if (sink != NULL || severity == ZC_URGENT)
         message_deliver(sink, severity, code, buf, count);
     else
         message_hold(severity, code, buf, count);
-}
-
-void zc_message(enum zc_severity severity, const char *code, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    message_say(false, severity, code, fmt, ap);
-    va_end(ap);
-}
-
-void zc_message_urgent(const char *code, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    message_say(true, ZC_ERROR, code, fmt, ap);
-    va_end(ap);
 }
 
 bool zc_message_first(const char *code)

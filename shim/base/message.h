@@ -4,7 +4,12 @@
 
 #include <stdbool.h>
 
-enum zc_severity { ZC_NOTE, ZC_WARN, ZC_ERROR };
+enum zc_severity {
+    ZC_NOTE,
+    ZC_WARN,
+    ZC_ERROR,
+    ZC_URGENT, /* An error that can't wait until there is a sink. */
+};
 
 /*
  * Prints "libzc: <text>\n" to stderr with one write(2) and, if a log is open, appends a `warn` line
@@ -17,9 +22,6 @@ enum zc_severity { ZC_NOTE, ZC_WARN, ZC_ERROR };
  * since, which may hold the program's data.
  */
 void zc_message(enum zc_severity severity, const char *code, const char *fmt, ...);
-
-/* The same at once, as an error, also without a sink. */
-void zc_message_urgent(const char *code, const char *fmt, ...);
 
 /* True for the first caller with a code only: for messages that appear once a process. */
 bool zc_message_first(const char *code);

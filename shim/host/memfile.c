@@ -198,7 +198,7 @@ void zc_memfile_before_fork(void)
     bool failed = false;
     zc_extent_each(freeze_for_child, &failed);
     if (failed)
-        zc_message_urgent(
-            "fork", "the kernel gives no memory to keep host blocks of place 'shared' apart: a "
-                    "forked child that touches one is ended by SIGSEGV");
+        zc_message(ZC_URGENT, "fork",
+                   "the kernel gives no memory to keep host blocks of place 'shared' apart: a "
+                   "forked child that touches one is ended by SIGSEGV");
 }

@@ -241,7 +241,7 @@ void zc_log_site(uint32_t site_index)
 
 bool zc_log_warn(enum zc_severity severity, const char *code, const char *text)
 {
-    static const char *const names[] = {"note", "warning", "error"};
+    static const char *const names[] = {"note", "warning", "error", "error"};
     struct zc_line line;
     if (!zc_log_begin(&line, ZC_LOG_SUMMARY, "warn"))
         return false;

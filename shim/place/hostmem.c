@@ -290,7 +290,7 @@ void zc_hostmem_put(void *p)
     int saved = errno;
     const struct zc_slot *slot = zc_hostblock_slot(p);
     if (!slot) {
-        zc_message_urgent("free", "free(): %p is no block of libc's", p);
+        zc_message(ZC_URGENT, "free", "free(): %p is no block of libc's", p);
         abort();
     }
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);

@@ -283,7 +283,7 @@ static void say_before_a_sink(void)
 {
     zc_message_set_sink(NULL);
     zc_message(ZC_WARN, "test", "held");
-    zc_message_urgent("test", "at once");
+    zc_message(ZC_URGENT, "test", "at once");
     zc_message_reset();
     zc_message_raw("start\n", 6);
     zc_message_set_sink(no_log);
