@@ -36,7 +36,6 @@ static struct {
         char *at, *end;
     } chunk; /* The rest of the current one. */
     struct hole *holes[CLASSES];
-    size_t mapped; /* Atomic. */
 } arena;
 
 /* Steps of 16 bytes up to 256, then four steps from each power of two to the next. */
@@ -75,7 +74,6 @@ static struct mapping *mapping_new(size_t bytes)
     *m = (struct mapping){.next = arena.mappings, .bytes = bytes};
     /* A child of fork(2) walks the list, whatever another thread was doing here. */
     __atomic_store_n(&arena.mappings, m, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&arena.mapped, bytes, __ATOMIC_RELAXED);
     return m;
 }
 
@@ -182,11 +180,6 @@ bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, 
     *memory = larger;
     *room = more;
     return true;
-}
-
-size_t zc_arena_mapped_bytes(void)
-{
-    return __atomic_load_n(&arena.mapped, __ATOMIC_RELAXED);
 }
 
 void zc_arena_reset(void)

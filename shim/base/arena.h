@@ -23,9 +23,6 @@ void zc_arena_put(void *memory, size_t bytes);
  * many fit; the first time `first` of them.  False, and no change, if there is no memory. */
 bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, unsigned first);
 
-/* Bytes that the arena has mapped so far. */
-size_t zc_arena_mapped_bytes(void);
-
 /* For the child of fork(2): drops all objects, and the pages.  Addresses stay mapped, because what
  * a handler that forked has interrupted may hold pointers. */
 void zc_arena_reset(void);

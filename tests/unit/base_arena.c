@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/arena.h"
+#include "arena_mapped.h"
 
 static bool all_zero(const void *memory, size_t n)
 {
@@ -52,11 +52,11 @@ static void what_was_put_back_comes_again_and_zeroed(void **state)
 
         memset(first, 0xff, sizes[i]);
         zc_arena_put(first, sizes[i]);
-        mapped = zc_arena_mapped_bytes();
+        mapped = arena_mapped();
         again = zc_arena_get(sizes[i]);
         assert_ptr_equal(again, first);
         assert_true(all_zero(again, sizes[i]));
-        assert_int_equal(zc_arena_mapped_bytes(), mapped);
+        assert_int_equal(arena_mapped(), mapped);
         zc_arena_put(again, sizes[i]);
     }
 }
@@ -76,19 +76,19 @@ static void a_request_that_no_address_space_holds_gives_null(void **state)
 static void a_million_small_objects_cost_at_most_an_eighth_more(void **state)
 {
     enum { N = 1000000, SIZE = 144 };
-    size_t before = zc_arena_mapped_bytes();
+    size_t before = arena_mapped();
     void **objects = malloc(N * sizeof(*objects));
 
     (void)state;
     for (int i = 0; i < N; i++)
         assert_non_null(objects[i] = zc_arena_get(SIZE));
-    assert_true(zc_arena_mapped_bytes() - before < (size_t)N * SIZE / 100 * 112);
+    assert_true(arena_mapped() - before < (size_t)N * SIZE / 100 * 112);
     for (int i = 0; i < N; i++)
         zc_arena_put(objects[i], SIZE);
-    before = zc_arena_mapped_bytes();
+    before = arena_mapped();
     for (int i = 0; i < 10 * N; i++)
         zc_arena_put(zc_arena_get(SIZE), SIZE);
-    assert_int_equal(zc_arena_mapped_bytes(), before);
+    assert_int_equal(arena_mapped(), before);
     free(objects);
 }
 
@@ -166,20 +166,20 @@ static void a_signal_handler_inside_the_arena_is_refused_and_nothing_hangs(void 
     zc_arena_put(zc_arena_get(1000), 1000);
     signal(SIGALRM, use_arena);
     setitimer(ITIMER_REAL, &fast, NULL);
-    before = zc_arena_mapped_bytes();
+    before = arena_mapped();
     for (int i = 0; i < 3000000 || (atomic_load(&refused) == 0 && i < 100000000); i++)
         zc_arena_put(zc_arena_get(1000), 1000);
     setitimer(ITIMER_REAL, &off, NULL);
     assert_true(atomic_load(&served) > 0);
     assert_true(atomic_load(&refused) > 0);
     assert_non_null(zc_arena_get(LENT));
-    assert_true(zc_arena_mapped_bytes() - before <= (size_t)256 << 10);
+    assert_true(arena_mapped() - before <= (size_t)256 << 10);
 }
 
 static int child_starts_anew(const char *parents)
 {
     zc_arena_reset();
-    if (zc_arena_mapped_bytes() != 0 || !all_zero(parents, 144))
+    if (arena_mapped() != 0 || !all_zero(parents, 144))
         return 2;
     for (int i = 0; i < 1000; i++) {
         void *memory = zc_arena_get(144);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena_mapped.h"
 #include "ledger/index.h"
 
 #define PLACES 4096u /* Places of the oracle, one of which is at most one block. */
@@ -118,14 +119,14 @@ static void test_no_growth(void **state)
     (void)state;
     for (size_t j = 0; j < LIVE; j++)
         live[j] = ledger_add(base_of(j), PLACE);
-    size_t settled = zc_arena_mapped_bytes();
+    size_t settled = arena_mapped();
     for (unsigned i = 0; i < PAIRS; i++) {
         size_t j = ledger_draw(&random) % LIVE;
 
         ledger_free(live[j]);
         live[j] = ledger_add(base_of(j), PLACE);
     }
-    assert_int_equal(zc_arena_mapped_bytes(), settled);
+    assert_int_equal(arena_mapped(), settled);
 }
 
 static struct zc_index_node *overlap(uint64_t base, uint64_t end)

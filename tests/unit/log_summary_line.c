@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/arena.h"
+#include "arena_mapped.h"
 #include "base/clock.h"
 #include "base/options.h"
 #include "ledger/block.h"
@@ -314,10 +314,10 @@ static void people_are_told_where_anything_was_done(void **state)
         zc_log_summary();
         assert_false(whole);
     }
-    size_t mapped = zc_arena_mapped_bytes();
+    size_t mapped = arena_mapped();
     for (unsigned i = 0; i < 20; i++)
         zc_log_summary();
-    assert_int_equal(zc_arena_mapped_bytes(), mapped);
+    assert_int_equal(arena_mapped(), mapped);
     anew(NULL);
     has.logs = false;
     has.sites = 3;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/arena.h"
+#include "arena_mapped.h"
 #include "late_threads.h"
 
 #define PIECES 64u
@@ -113,11 +113,11 @@ static void the_memory_of_jobs_comes_again(void **state)
         if (i % 1000 == 0)
             late_threads_wait(0);
         if (i == 20000)
-            before = zc_arena_mapped_bytes();
+            before = arena_mapped();
     }
     late_threads_wait(0);
     /* Threads that run late keep 1000 jobs at most. */
-    assert_true(zc_arena_mapped_bytes() - before <= 1000 * 2 * sizeof(struct work));
+    assert_true(arena_mapped() - before <= 1000 * 2 * sizeof(struct work));
 }
 
 int main(void)
