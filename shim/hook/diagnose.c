@@ -50,40 +50,35 @@ CUresult zc_diagnose_border(enum zc_fn fn, CUdeviceptr address, CUresult code)
                : zc_diagnose(fn, address, code);
 }
 
-#define NAMED 4 /* Most rules in one message. */
-
-/* Live blocks that rules placed elsewhere, by rule and place. */
+/* Live blocks that a rule has in one of its places. */
 struct tally {
-    struct {
-        int rule;
-        enum zc_place_id place;
-        uint64_t blocks, bytes;
-    } of[NAMED];
-    unsigned count; /* Number of entries. */
-    uint64_t more;  /* Blocks that found no entry. */
+    int rule;
+    enum zc_place_id place;
+    uint64_t blocks, bytes;
 };
 
 /* Kernels get device blocks; requested pinned memory works as it would anyway. */
-static void count_rule(struct zc_block *b, void *arg)
+static void count_placed(struct zc_block *b, void *arg)
 {
     struct tally *t = arg;
-    unsigned i = 0;
     if (!(b->flags & ZC_BLOCK_CONVERTED) || (b->flags & ZC_BLOCK_QUARANTINED) ||
-        b->asked != ZC_KIND_DEVICE || b->rule < 0)
+        b->asked != ZC_KIND_DEVICE || b->rule != t->rule || b->place != t->place)
         return;
-    while (i < t->count && (t->of[i].rule != b->rule || t->of[i].place != b->place))
-        i++;
-    if (i == NAMED) {
-        t->more++;
-        return;
+    t->blocks++;
+    t->bytes += b->size;
+}
+
+static void name_placed(struct zc_text *text, const struct zc_policy *policy, size_t index)
+{
+    const struct zc_rule *rule = &policy->rules[index];
+    for (unsigned i = 0; i < rule->place.count; i++) {
+        struct tally t = {.rule = (int)index, .place = rule->place.item[i]};
+        zc_block_each(count_placed, &t);
+        if (t.blocks)
+            zc_text_fmt(text, "%s%U (%B) in '%s' by rule %s (%s:%u)", text->len ? ", " : "",
+                        t.blocks, t.bytes, zc_place_name(t.place), rule->name, policy->file,
+                        rule->line);
     }
-    if (i == t->count) {
-        t->of[i].rule = b->rule;
-        t->of[i].place = (enum zc_place_id)b->place;
-        t->count++;
-    }
-    t->of[i].blocks++;
-    t->of[i].bytes += b->size;
 }
 
 /* True once a block was placed. */
@@ -95,25 +90,17 @@ static bool placed(void)
 void zc_diagnose_kernel(enum zc_fn fn)
 {
     static bool told; /* Atomic. */
-    struct tally t = {.count = 0};
     char list[600];
     zc_place_diagnose();
     /* All later calls fail, too, so the blocks are searched only once. */
     if (!zc_life_on() || !placed() || __atomic_load_n(&told, __ATOMIC_RELAXED))
         return;
-    zc_block_each(count_rule, &t);
-    if (!t.count || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        return;
     const struct zc_policy *policy = zc_rules();
     struct zc_text text = zc_text_on(list, sizeof(list));
-    for (unsigned i = 0; i < t.count; i++) {
-        const struct zc_rule *rule = &policy->rules[t.of[i].rule];
-        zc_text_fmt(&text, "%s%U (%B) in '%s' by rule %s (%s:%u)", i ? ", " : "", t.of[i].blocks,
-                    t.of[i].bytes, zc_place_name(t.of[i].place), rule->name, policy->file,
-                    rule->line);
-    }
-    if (t.more)
-        zc_text_fmt(&text, ", and %U more", t.more);
+    for (size_t i = 0; i < policy->rule_count; i++)
+        name_placed(&text, policy, i);
+    if (!text.len || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        return;
     zc_message(
         ZC_WARN, "kernel",
         "a kernel failed with an illegal address (700, reported by %s), and rules have placed "
