@@ -169,7 +169,7 @@ void zc_untrack_foreign(CUdeviceptr address)
 void zc_note_free(struct zc_block *b)
 {
     if (zc_log_level() >= ZC_LOG_ALLOCS)
-        zc_log_free(b);
+        zc_log_block(b, false);
     zc_site_note_free(b->site);
     zc_budget_change(b, -1);
 }

@@ -80,7 +80,7 @@ static void unlist(uint64_t address, bool say)
     if (!b || !(b->flags & ZC_BLOCK_HOST) || !zc_block_claim(b))
         return;
     if (say && zc_log_level() >= ZC_LOG_ALLOCS)
-        zc_log_free(b);
+        zc_log_block(b, false);
     zc_site_note_free(b->site);
     zc_block_remove(b);
 }

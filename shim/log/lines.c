@@ -125,11 +125,11 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
     zc_log_write(&line);
 }
 
-static void with_traffic(const char *type, const struct zc_block *block, bool live)
+void zc_log_block(const struct zc_block *block, bool live)
 {
     struct zc_line line;
     struct zc_cell sum[ZC_DIR_COUNT] = {0};
-    if (!zc_log_begin(&line, ZC_LOG_ALLOCS, type))
+    if (!zc_log_begin(&line, ZC_LOG_ALLOCS, live ? "block" : "free"))
         return;
     block_fields(&line, block);
     if (live)
@@ -137,16 +137,6 @@ static void with_traffic(const char *type, const struct zc_block *block, bool li
     zc_cell_sum_all(sum, block->cell);
     zc_line_traffic(&line, sum);
     zc_log_write(&line);
-}
-
-void zc_log_free(const struct zc_block *block)
-{
-    with_traffic("free", block, false);
-}
-
-void zc_log_live_block(const struct zc_block *block)
-{
-    with_traffic("block", block, true);
 }
 
 /* Not inlined, so that its line is not on the stack together with those of the call's site. */

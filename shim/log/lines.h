@@ -21,8 +21,9 @@ struct zc_log_request {
 /* At ALLOCS and EVENTS. */
 void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *request);
 
-/* At ALLOCS and EVENTS: the block's traffic by direction.  Call before zc_block_remove(). */
-void zc_log_free(const struct zc_block *block);
+/* At ALLOCS and EVENTS: the block's traffic by direction, in a `free` line before
+ * zc_block_remove(), or in a `block` line of one that is still live at the end. */
+void zc_log_block(const struct zc_block *block, bool live);
 
 /* Fields of a `transfer` line besides the counts. */
 struct zc_log_call {
@@ -115,9 +116,6 @@ void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *coun
 
 /* The sum of all pairs, to be filled in before the summary is written. */
 extern struct zc_pair_counts zc_log_pairs;
-
-/* Writes a `block` line for a block that is still live: its traffic so far. */
-void zc_log_live_block(const struct zc_block *block);
 
 /* Appends a `warn` line; false without a log.  From zc_log_meta() on it is the sink of
  * base/message.h. */

@@ -34,7 +34,7 @@ static void add_live_block(struct zc_block *block, void *arg)
     struct zc_summary *s = arg;
     zc_cell_sum_all(s->site[block->site], block->cell);
     if (!(block->flags & ZC_BLOCK_QUARANTINED))
-        zc_log_live_block(block);
+        zc_log_block(block, true);
 }
 
 static void add_copies(struct zc_summary *s)

@@ -120,9 +120,9 @@ static void fake_alloc(const struct zc_block *block, const struct zc_log_request
     has.lines++;
 }
 
-static void fake_free(const struct zc_block *block)
+static void fake_log(const struct zc_block *block, bool live)
 {
-    assert_ptr_equal(block, &has.block);
+    assert_true(block == &has.block && !live);
     has.logged_frees++;
 }
 
@@ -142,7 +142,7 @@ static const struct zc_place pinned_like = {.real = ZC_KIND_PINNED};
 #define zc_block_claim fake_claim
 #define zc_block_remove fake_remove
 #define zc_log_alloc fake_alloc
-#define zc_log_free fake_free
+#define zc_log_block fake_log
 #define zc_log_site(site) (has.sites++)
 #define zc_log_level() ((enum zc_log_level)has.level)
 #define zc_site_is_new(site) (has.site_is_new)

@@ -195,8 +195,8 @@ static void an_allocation_without_rule_has_null_fields(void **state)
 static void a_free_carries_the_blocks_traffic_by_direction(void **state)
 {
     (void)state;
-    zc_log_free(&block);
-    zc_log_live_block(&block);
+    zc_log_block(&block, false);
+    zc_log_block(&block, true);
     assert_holds(log_text(2), TRAFFIC);
     assert_holds(log_text(2), "\"device\":1,\"live\":true," TRAFFIC);
 }
@@ -375,7 +375,7 @@ static void levels_leave_lines_out(void **state)
     zc_log_reset();
     zc_log_open("c.jsonl", ZC_LOG_SUMMARY);
     zc_log_alloc(&block, &no_rule);
-    zc_log_free(&block);
+    zc_log_block(&block, false);
     assert_int_equal(json_lines(text_of("c.jsonl")), 0);
 }
 

@@ -56,7 +56,7 @@ static void some_traffic(void)
     transfer(zc_flow(H2D), ZC_ELIDED, 2 << 20, freed);
     transfer(zc_flow(ZC_DIR_PREFETCH, ZC_KIND_DEVICE, ZC_KIND_DEVICE), ZC_MOVED, 7, freed);
     assert_true(zc_block_claim(freed));
-    zc_log_free(freed);
+    zc_log_block(freed, false);
     zc_block_remove(freed);
     zc_site_note_free(site);
     transfer(zc_flow(H2D), ZC_CPU, 8 << 20, live);
