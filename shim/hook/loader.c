@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The C half of the hooks on dlsym, dlopen and dlmopen.  It decides, but never calls on behalf of
  * the caller if the caller's identity matters. */
-#include "hook/loader.h"
-
 #include <dlfcn.h>
 
 #include "base/message.h"
 #include "driver/real.h"
+#include "driver/unknown.h"
 #include "place/hostmem.h"
+
+struct zc_choice zc_dlsym_choose(void *handle, const char *name);
+struct zc_choice zc_dlopen_choose(const char *file, int mode);
+struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode);
 
 /* A driver name: "cu" and a capital letter.  Names of cuBLAS, cuDNN and curl also begin with "cu";
  * only the address distinguishes them, see below. */

@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 
 #include "base/message.h"
-#include "hook/loader.h"
+#include "driver/unknown.h"
 #include "place/hostmem.h"
 
 #define HANDLE ((void *)0x9)
