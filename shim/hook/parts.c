@@ -63,18 +63,15 @@ static bool divisible(const struct zc_copy *c)
     return (c->shape != ZC_SHAPE_STRIDED || c->given) && zc_copy_well_formed(c);
 }
 
-/* The driver's call, in the same form as the program's. */
-#define CALL(c, sync_form, async_form, ...)                                                        \
-    ((c)->async || ((c)->facts & ZC_FACT_UNWAITED)                                                 \
-         ? ZC_FLAVOURED((c)->flavour, async_form)(__VA_ARGS__, (c)->stream)                        \
-     : (c)->flavour == ZC_PER_THREAD && zc_real.sync_form##_ptds                                   \
-         ? zc_real.sync_form##_ptds(__VA_ARGS__)                                                   \
-         : zc_real.sync_form(__VA_ARGS__))
-
-/* Without a stream alone. */
+/* The driver's call, in the same form as the program's: one that has no form with a stream, and one
+ * that has. */
 #define CALL_SYNC(c, form, ...)                                                                    \
     ((c)->flavour == ZC_PER_THREAD && zc_real.form##_ptds ? zc_real.form##_ptds(__VA_ARGS__)       \
                                                           : zc_real.form(__VA_ARGS__))
+#define CALL(c, sync_form, async_form, ...)                                                        \
+    ((c)->async || ((c)->facts & ZC_FACT_UNWAITED)                                                 \
+         ? ZC_FLAVOURED((c)->flavour, async_form)(__VA_ARGS__, (c)->stream)                        \
+         : CALL_SYNC(c, sync_form, __VA_ARGS__))
 
 static CUresult array_line(const struct zc_copy *c)
 {
