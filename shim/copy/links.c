@@ -256,9 +256,10 @@ static bool link_usable(struct job *job, struct link *link, int peer)
     return link->context && link_free(job, link) && (!idle || link_alone(link, peer));
 }
 
-/* `../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0`: a host bridge, its port, and what is
- * below that. */
-uint64_t zc_links_port(const char *path)
+/* A number that is the same for all devices below one port of the host, by where a device's link in
+ * /sys/bus/pci/devices leads: `../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0` is a host
+ * bridge, its port, and what is below that.  Not 0. */
+static uint64_t port_below(const char *path)
 {
     const char *bridge = strstr(path, "/pci");
     const char *port = bridge ? strchr(bridge + 1, '/') : NULL;
@@ -281,7 +282,7 @@ static uint64_t port_of(int device)
     zc_text_fmt(&link, "/sys/bus/pci/devices/%s", bus);
     ssize_t n = readlink(zc_text_cstr(&link), path, sizeof(path) - 1);
     path[n < 0 ? 0 : n] = '\0';
-    __atomic_store_n(known, port = zc_links_port(n < 0 ? bus : path), __ATOMIC_RELAXED);
+    __atomic_store_n(known, port = port_below(n < 0 ? bus : path), __ATOMIC_RELAXED);
     return port;
 }
 

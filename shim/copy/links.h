@@ -26,7 +26,3 @@ void zc_links_small(void);
  * begins behind an event of the copy's stream, which waits for its end.  False if no peer can be
  * used now, and nothing was done: then the driver makes the copy. */
 bool zc_links_copy(struct zc_copy *c);
-
-/* A number that is the same for all devices below one port of the host, by where a device's link in
- * /sys/bus/pci/devices leads.  Not 0. */
-uint64_t zc_links_port(const char *path);

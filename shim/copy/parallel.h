@@ -4,9 +4,8 @@
 
 #include "driver/copy.h"
 
-#define ZC_PARALLEL_LEAST                                                                          \
-    ((uint64_t)4 << 20) /* Smaller copies end before threads have started.                         \
-                         */
+/* Smaller copies end before threads have started. */
+#define ZC_PARALLEL_LEAST ((uint64_t)4 << 20)
 
 /* ZC_FACT_LARGE: one line of so many bytes, where the policy has such copies. */
 bool zc_parallel_line(const struct zc_copy *c);

@@ -264,8 +264,8 @@ static void devices_below_one_port_of_the_host_share_it(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(paths) / sizeof(*paths); i++)
         for (unsigned j = 0; j < i; j++)
-            assert_int_equal(zc_links_port(paths[i]) == zc_links_port(paths[j]), i == 1 && j == 0);
-    assert_true(zc_links_port("") != 0);
+            assert_int_equal(port_below(paths[i]) == port_below(paths[j]), i == 1 && j == 0);
+    assert_true(port_below("") != 0);
 }
 
 int main(void)
