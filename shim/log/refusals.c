@@ -35,7 +35,7 @@ void zc_refusal_count(const struct zc_policy *policy, const struct zc_rule *rule
     __atomic_fetch_add(&r->calls, 1, __ATOMIC_RELEASE);
 }
 
-uint64_t zc_refusals(void)
+static uint64_t refused_calls(void)
 {
     return __atomic_load_n(&zc_counters()->refusals.calls, __ATOMIC_ACQUIRE);
 }
@@ -43,7 +43,7 @@ uint64_t zc_refusals(void)
 void zc_refusals_line(struct zc_line *line)
 {
     const struct zc_refusals *r = &zc_counters()->refusals;
-    zc_line_u64(line, "refused_calls", zc_refusals());
+    zc_line_u64(line, "refused_calls", refused_calls());
     ZC_LINE_OPEN(line, "refused", '[');
     for (unsigned i = 0; i < ZC_COUNTERS_REFUSALS && r->by_rule[i].line != 0; i++) {
         ZC_LINE_OPEN(line, NULL, '{');
@@ -56,7 +56,7 @@ void zc_refusals_line(struct zc_line *line)
 void zc_refusals_text(struct zc_text *text)
 {
     const struct zc_refusal *first = &zc_counters()->refusals.by_rule[0];
-    uint64_t calls = zc_refusals();
+    uint64_t calls = refused_calls();
     size_t start = text->len;
     if (calls == 0)
         return;

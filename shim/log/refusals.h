@@ -12,8 +12,6 @@
  * it by zc_message(), and counts it here.  Async-signal-safe. */
 void zc_refusal_count(const struct zc_policy *policy, const struct zc_rule *rule);
 
-uint64_t zc_refusals(void); /* Number of such calls. */
-
 /* Appends the fields of the summary line. */
 void zc_refusals_line(struct zc_line *line);
 
