@@ -11,7 +11,6 @@
 #include "driver/stream.h"
 #include "ledger/site.h"
 #include "log/lines.h"
-#include "memory/budget.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"

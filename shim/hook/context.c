@@ -9,7 +9,7 @@
 #include "hook/request.h"
 #include "ledger/counters.h"
 #include "ledger/rules.h"
-#include "memory/budget.h"
+#include "memory/limits.h"
 #include "place/fallback.h"
 #include "place/hostmem.h"
 #include "place/verbs.h"

@@ -14,7 +14,7 @@
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "log/ranges.h"
-#include "memory/budget.h"
+#include "memory/limits.h"
 #include "memory/device.h"
 #include "place/fallback.h"
 #include "place/verbs.h"

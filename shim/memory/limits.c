@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much memory the places may take. */
+/* How much memory the places may take, and rules in them. */
 #include "memory/limits.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "ledger/rules.h"
 #include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/quota.h"
@@ -360,6 +361,38 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
         return true;
     return limits_has_beside(device, bytes, total) ||
            (zc_modules_reclaim(ZC_PLACE_MANAGED) && limits_has_beside(device, bytes, total));
+}
+
+uint64_t zc_budget_most(const struct zc_rule *rule, int device)
+{
+    bool percent = rule->budget.kind == ZC_LIMIT_PERCENT;
+    return zc_limit_bytes(rule->budget, percent ? zc_limits_whole(device) : 0);
+}
+
+bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
+{
+    return rule->budget.kind == ZC_LIMIT_NONE ||
+           zc_quota_add(&rule->counters->alive, bytes, zc_budget_most(rule, device));
+}
+
+uint64_t zc_budget_left(const struct zc_rule *rule, int device)
+{
+    uint64_t most = zc_budget_most(rule, device);
+    uint64_t alive = __atomic_load_n(&rule->counters->alive, __ATOMIC_RELAXED);
+    return rule->budget.kind == ZC_LIMIT_NONE ? UINT64_MAX : alive < most ? most - alive : 0;
+}
+
+void zc_budget_give(const struct zc_rule *rule, uint64_t bytes)
+{
+    if (rule->budget.kind != ZC_LIMIT_NONE)
+        __atomic_fetch_sub(&rule->counters->alive, bytes, __ATOMIC_RELAXED);
+}
+
+void zc_budget_change(const struct zc_block *block, int sign)
+{
+    uint64_t bytes = block->size - zc_block_spilled(block);
+    if ((block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0)
+        zc_budget_give(&zc_rules()->rules[block->rule], sign < 0 ? bytes : -bytes);
 }
 
 /* The child of fork(2) has none of its parent's blocks. */

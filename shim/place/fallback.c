@@ -13,7 +13,6 @@
 #include "host/hostheap.h"
 #include "ledger/rules.h"
 #include "managed/hint.h"
-#include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
 #include "place/migrate.h"

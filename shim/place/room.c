@@ -4,7 +4,6 @@
 
 #include "driver/real.h"
 #include "ledger/block.h"
-#include "memory/budget.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "vmm/lazy.h"

@@ -14,7 +14,6 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "ledger/rules.h"
-#include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/regret.h"
 #include "vmm/access.h"

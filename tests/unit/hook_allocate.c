@@ -13,7 +13,6 @@
 #include "hook/request.h"
 #include "ledger/site.h"
 #include "log/lines.h"
-#include "memory/budget.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"

@@ -12,7 +12,7 @@
 #include "driver/lock.h"
 #include "hook/request.h"
 #include "ledger/counters.h"
-#include "memory/budget.h"
+#include "memory/limits.h"
 #include "place/fallback.h"
 #include "place/hostmem.h"
 #include "place/verbs.h"

@@ -14,7 +14,6 @@
 #include "driver/stream.h"
 #include "ledger/rules.h"
 #include "managed/hint.h"
-#include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
 #include "place/migrate.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/module.h"
-#include "memory/budget.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "real_test.h"
