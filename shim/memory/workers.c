@@ -5,11 +5,12 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/wait.h"
 #include "memory/crew.h"
-#include "memory/nodes.h"
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -22,6 +23,10 @@
  * by a huge page's worth at a time, since it keeps other threads from mapping memory meanwhile.
  * Fresh memory is touched, which keeps nobody. */
 #define FILL_STEP_MAX ((size_t)16 << 20)
+
+/* <linux/mempolicy.h>, which needs kernel headers. */
+#define MPOL_DEFAULT 0
+#define MPOL_PREFERRED 1
 
 /* Memory to be written, and for copies that to be read. */
 struct ranges {
@@ -66,14 +71,26 @@ struct zc_fill {
     int node;                   /* That pages come from, or negative. */
 };
 
-/* The thread has no policy of its own. */
+/* True if the calling thread has not chosen nodes for its new pages (set_mempolicy(2)). */
+static bool nodes_anywhere(void)
+{
+    int policy = MPOL_DEFAULT, saved = errno;
+    bool any = syscall(SYS_get_mempolicy, &policy, NULL, 0ul, NULL, 0ul) == 0;
+    errno = saved;
+    return any && policy == MPOL_DEFAULT;
+}
+
+/* By a thread that has not, with pages from a node while that has some. */
 static void run_near(zc_workers_fn *run, void *memory, size_t at, size_t n, int node)
 {
-    if (node >= 0)
-        zc_nodes_prefer(node);
+    unsigned long mask = node >= 0 && node < 64 ? 1ul << node : 0;
+    int saved = errno;
+    if (mask)
+        syscall(SYS_set_mempolicy, MPOL_PREFERRED, &mask, 65ul);
     run(memory, at, n);
-    if (node >= 0)
-        zc_nodes_prefer(-1);
+    if (mask)
+        syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0ul);
+    errno = saved;
 }
 
 static bool fill_step(struct zc_crew *crew, unsigned who)
@@ -114,7 +131,7 @@ static zc_workers_fn *const fill_runs[] = {
 
 struct zc_fill *zc_workers_fill(void *memory, size_t n, enum zc_fill_of of, int node)
 {
-    int near = zc_nodes_anywhere() ? node : -1;
+    int near = nodes_anywhere() ? node : -1;
     /* Two threads that touch one huge page would clear it twice. */
     size_t step = n / (ZC_CREW_MAX + 1) / 2 / HUGE_PAGE * HUGE_PAGE;
     step = step < HUGE_PAGE ? HUGE_PAGE : step < FILL_STEP_MAX ? step : FILL_STEP_MAX;

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/wait.h"
 #include "memory/crew.h"
-#include "memory/nodes.h"
 #include "memory/workers.h"
 
 #define MIB ((size_t)1 << 20)
@@ -20,8 +21,9 @@
 
 static struct {
     char trace[2000];
-    bool no_crew, elsewhere;
-    unsigned grows; /* Threads that may start. */
+    bool no_crew, no_policy; /* The kernel has none. */
+    int policy;              /* Of the thread. */
+    unsigned grows;          /* Threads that may start. */
     size_t wanted;
     size_t *held; /* The place of another thread's step. */
     unsigned waits, puts, ends, overs, steps, fails_advice;
@@ -83,13 +85,30 @@ static int fake_advise(void *at, size_t n, int advice)
     return has.advices == has.fails_advice ? -1 : 0;
 }
 
+static long fake_get(long number, int *policy)
+{
+    assert_int_equal(number, SYS_get_mempolicy);
+    *policy = has.policy;
+    errno = ENOSYS;
+    return has.no_policy ? -1 : 0;
+}
+
+static void fake_set(long number, int policy, const unsigned long *mask, unsigned long bits)
+{
+    assert_int_equal(number, SYS_set_mempolicy);
+    assert_true(policy == (mask ? 1 : 0) && bits == (mask ? 65 : 0));
+    say("node", mask ? (size_t)__builtin_ctzl(*mask) + 1 : 0, 0);
+}
+
 #define zc_crew_make fake_make
 #define zc_crew_grow fake_grow
 #define zc_crew_over fake_over
 #define zc_crew_wait(crew) ((void)(crew), has.ends++)
 #define zc_crew_put fake_put
-#define zc_nodes_anywhere() (!has.elsewhere)
-#define zc_nodes_prefer(node) say("node", (size_t)((node) + 1), 0)
+#define FIRST_OF(a, b, c, d, e, f, chosen, ...) chosen
+#define GET(number, out, b, c, d, e) fake_get(number, out)
+#define SET(number, policy, mask, bits) fake_set(number, policy, mask, bits)
+#define syscall(...) FIRST_OF(__VA_ARGS__, GET, , SET, , , )(__VA_ARGS__)
 #define zc_memory_advise fake_advise
 #define zc_wait fake_wait
 #define zc_wait_step(word) (++*(word), has.steps++)
@@ -191,13 +210,17 @@ static void threads_start_while_they_are_due(void **state)
     struct zc_fill *f = fill(40 * MIB, 3);
     assert_true(has.grows == 0 && f->node == 3);
     zc_workers_end_fill(f);
-    has.elsewhere = true; /* The thread has chosen its nodes itself. */
-    f = fill(40 * MIB, 3);
-    assert_int_equal(f->node, -1);
-    zc_workers_end_fill(f);
+    for (int i = 0; i < 2; i++) {
+        has.policy = i == 0; /* The thread has chosen its nodes itself. */
+        has.no_policy = i == 1;
+        errno = 17;
+        f = fill(40 * MIB, 3);
+        assert_true(f->node == -1 && errno == 17);
+        zc_workers_end_fill(f);
+    }
     zc_workers_end_fill(NULL);
     zc_workers_filled(NULL, 5);
-    assert_int_equal(has.puts, 2);
+    assert_int_equal(has.puts, 3);
 }
 
 static void pages_come_from_the_node_that_was_asked_for(void **state)
@@ -206,8 +229,12 @@ static void pages_come_from_the_node_that_was_asked_for(void **state)
     has.no_crew = true;
     assert_null(fill(HUGE, 0));
     expect("node 1+0 write 512+512 node 0+0 ");
-    assert_null(fill(HUGE, -1));
-    expect("write 512+512 ");
+    assert_null(fill(HUGE, 63));
+    expect("node 64+0 write 512+512 node 0+0 ");
+    for (int node = -1; node <= 64; node += 65) {
+        assert_null(fill(HUGE, node));
+        expect("write 512+512 ");
+    }
 }
 
 static void the_caller_helps_until_its_bytes_are_there(void **state)
