@@ -4,6 +4,7 @@
 #include "host/maps.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -86,23 +87,11 @@ enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
     return answer;
 }
 
-static const char *maps_number(const char *at, unsigned base, uint64_t *out)
-{
-    for (*out = 0;; at++) {
-        unsigned digit = *at >= '0' && *at <= '9'   ? (unsigned)(*at - '0')
-                         : *at >= 'a' && *at <= 'f' ? (unsigned)(*at - 'a') + 10
-                                                    : 16;
-        if (digit >= base)
-            return at;
-        *out = *out * base + digit;
-    }
-}
-
 /* A line of proc_pid_maps(5): start-end, rights, offset, device, inode, name. */
-static void maps_parse(const char *line, struct zc_maps_mapping *out)
+static void maps_parse(char *line, struct zc_maps_mapping *out)
 {
-    line = maps_number(line, 16, &out->start);
-    line = maps_number(line + (*line == '-'), 16, &out->end);
+    out->start = strtoull(line, &line, 16);
+    out->end = strtoull(line + (*line == '-'), &line, 16);
     line += strspn(line, " ");
     out->rights = 0;
     for (; *line && *line != ' '; line++)
@@ -114,7 +103,7 @@ static void maps_parse(const char *line, struct zc_maps_mapping *out)
         line += strspn(line, " ");
         line += strcspn(line, " ");
     }
-    line = maps_number(line + strspn(line, " "), 10, &out->inode);
+    out->inode = strtoull(line, &line, 10);
     line += strspn(line, " ");
     strcpy(out->name, strlen(line) < sizeof(out->name) ? line : "?");
 }
