@@ -352,20 +352,15 @@ struct zc_extent *zc_extent_oldest(bool pinned, bool no_reuse)
 
 /* A child of fork(2) shares the driver's pinned memory with its parent, and none of it is copied
  * for the child. */
-static bool open_pages(const struct zc_extent *e, void *at, size_t n)
+bool zc_extent_back(const struct zc_extent *extent, uint32_t first)
 {
     const int rights = PROT_READ | PROT_WRITE;
-    if (!e->owner)
+    size_t from = (size_t)first << ZC_HOST_UNIT_SHIFT, n = zc_extent_span(extent) - from;
+    void *at = (void *)(zc_extent_base(extent) + from);
+    if (!extent->owner)
         return zc_memory_protect(at, n, rights) == 0;
     return zc_memory_map(at, n, rights, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
                          0) != MAP_FAILED;
-}
-
-bool zc_extent_back(const struct zc_extent *extent, uint32_t first)
-{
-    void *base = (void *)(zc_extent_base(extent) + ((uintptr_t)first << ZC_HOST_UNIT_SHIFT));
-    size_t span = zc_extent_span(extent) - ((size_t)first << ZC_HOST_UNIT_SHIFT);
-    return open_pages(extent, base, span);
 }
 
 void zc_extent_pages(struct zc_extent *extent, bool small)
