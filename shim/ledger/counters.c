@@ -170,7 +170,7 @@ static void counters_replace(struct zc_counters *made)
         zc_counters_unlock();
 }
 
-static bool open_counters(const char *path, bool anew)
+bool zc_counters_open(const char *path)
 {
     int saved = errno;
     struct zc_counters *made = NULL;
@@ -183,16 +183,8 @@ static bool open_counters(const char *path, bool anew)
     if (made == NULL)
         made = &last_resort;
     fill_header(&made->header);
-    if (anew)
-        __atomic_store_n(&zc_counters_now, made, __ATOMIC_RELEASE);
-    else
-        counters_replace(made);
+    counters_replace(made);
     return made != &last_resort;
-}
-
-bool zc_counters_open(const char *path)
-{
-    return open_counters(path, false);
 }
 
 void zc_counters_close(void)
@@ -215,9 +207,13 @@ void zc_counters_keep(void)
     file.path[0] = 0;
 }
 
+/* Nothing of the parent's is known in its child. */
 void zc_counters_reset(void)
 {
-    open_counters(NULL, true);
+    last_resort.next_site = 0;
+    last_resort.start_ticks = 0;
+    __atomic_store_n(&zc_counters_now, &last_resort, __ATOMIC_RELEASE);
+    zc_counters_open(NULL);
 }
 
 uint64_t zc_counters_begin_start(void)
