@@ -248,7 +248,7 @@ static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *w
         zc_hostheap_tidy(false); /* The pool had nothing that fits. */
         e = heap_fresh(units, want, why);
     }
-    if (!e) { /* The pool may hold what a limit allows, pieces of what fits, or all that is left. */
+    if (!e) { /* Its memory may be in the way of a limit, in pieces, or all that is left. */
         zc_hostheap_tidy(true);
         e = heap_fresh(units, want, why);
     }
