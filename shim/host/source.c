@@ -7,10 +7,8 @@
 #include "host/source.h"
 
 #include <errno.h>
-#include <linux/magic.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -20,10 +18,6 @@
 #include "host/hostheap.h"
 #include "host/maps.h"
 #include "ledger/object.h"
-
-#ifndef HUGETLBFS_MAGIC
-#define HUGETLBFS_MAGIC 0x958458f6
-#endif
 
 /* The beginning of the main thread's stack; of glibc's loader (GLIBC_2.2.5). */
 extern void *__libc_stack_end;
@@ -107,25 +101,15 @@ static bool in_arena(uint64_t address)
            address - base < words[2] && (words[1] || words[0] - base < 4096);
 }
 
-/* A file in memory is of a file system of such, whose folder is there after the file was removed.
- */
+/* A file system is not asked: one over a network may not answer. */
 static enum zc_source file_source(const char *name)
 {
-    char folder[ZC_MAPS_NAME];
-    struct statfs stat;
-    if (!strncmp(name, "/memfd:", 7) || !strncmp(name, "/anon_hugepage", 14) ||
-        !strncmp(name, "/dev/zero", 9) || !strncmp(name, "/SYSV", 5))
-        return ZC_SOURCE_SHM;
-    strcpy(folder, name);
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = 0;
-    int saved = errno;
-    bool memory =
-        slash && statfs(folder, &stat) == 0 &&
-        (stat.f_type == TMPFS_MAGIC || stat.f_type == (__typeof__(stat.f_type))HUGETLBFS_MAGIC);
-    errno = saved;
-    return memory ? ZC_SOURCE_SHM : ZC_SOURCE_FILE;
+    static const char *const shared[] = {"/dev/shm/", "/memfd:", "/SYSV", "/anon_hugepage",
+                                         "/dev/zero"};
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+        if (strncmp(name, shared[i], strlen(shared[i])) == 0)
+            return ZC_SOURCE_SHM;
+    return ZC_SOURCE_FILE;
 }
 
 static struct range source_describe(const struct zc_maps_mapping *m, uint64_t address)
