@@ -179,24 +179,20 @@ struct zc_count zc_count_asked(const struct zc_count by[ZC_OUTCOME_COUNT])
     return sum;
 }
 
-static void count_fields(struct zc_line *line, const char *const names[2], struct zc_count count)
+static void count_fields(struct zc_line *line, const char *calls, const char *bytes,
+                         struct zc_count count)
 {
-    zc_line_u64(line, names[0], count.calls);
-    zc_line_u64(line, names[1], count.bytes);
+    zc_line_u64(line, calls, count.calls);
+    zc_line_u64(line, bytes, count.bytes);
 }
 
 void zc_line_counts(struct zc_line *line, const struct zc_count by[ZC_OUTCOME_COUNT],
                     uint64_t ticks)
 {
-    static const char *const asked[] = {"asked_calls", "asked_bytes"};
-    static const char *const names[ZC_OUTCOME_COUNT][2] = {
-        [ZC_MOVED] = {"moved_calls", "moved_bytes"},
-        [ZC_CPU] = {"cpu_copied_calls", "cpu_copied_bytes"},
-        [ZC_ELIDED] = {"elided_calls", "elided_bytes"},
-    };
-    count_fields(line, asked, zc_count_asked(by));
-    for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
-        count_fields(line, names[i], by[i]);
+    count_fields(line, "asked_calls", "asked_bytes", zc_count_asked(by));
+    count_fields(line, "moved_calls", "moved_bytes", by[ZC_MOVED]);
+    count_fields(line, "cpu_copied_calls", "cpu_copied_bytes", by[ZC_CPU]);
+    count_fields(line, "elided_calls", "elided_bytes", by[ZC_ELIDED]);
     zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(ticks));
 }
 
