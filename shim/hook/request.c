@@ -75,7 +75,7 @@ static void log_alloc(const struct zc_block *block, const struct zc_request *req
         .stream = request->stream,
         .thread = prctl(PR_GET_NAME, thread) == 0 ? thread : NULL,
         .rule = rule ? rule->name : NULL,
-        .line = rule ? (int)rule->line : 0,
+        .line = rule ? rule->line : 0,
         .why = why && *why ? why : NULL,
         .range = zc_ranges_here(),
     };

@@ -37,7 +37,7 @@ static struct zc_block *enter_block(uintptr_t base, const struct zc_slot *slot,
         if (zc_site_is_new(b->site))
             zc_log_site(b->site);
         /* Maybe by another thread than the one that asked for it. */
-        zc_log_alloc(b, &(struct zc_log_request){.rule = rule->name, .line = (int)rule->line});
+        zc_log_alloc(b, &(struct zc_log_request){.rule = rule->name, .line = rule->line});
     }
     return b;
 }

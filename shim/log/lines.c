@@ -58,10 +58,7 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
     zc_line_str(&line, "stream_kind", zc_stream_name(request->stream));
     zc_line_str(&line, "thread_name", request->thread);
     zc_line_str(&line, "rule", request->rule);
-    if (request->rule != NULL)
-        zc_line_i64(&line, "line", request->line);
-    else
-        zc_line_null(&line, "line");
+    zc_line_id(&line, "line", request->line);
     zc_line_str(&line, "why", request->why);
     zc_line_str(&line, "range", request->range);
     zc_log_write(&line);

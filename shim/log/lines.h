@@ -13,7 +13,7 @@ struct zc_log_request {
     enum zc_stream_kind stream; /* For a stream-ordered request, else NONE. */
     const char *thread;         /* Name of the requesting thread; NULL if unknown. */
     const char *rule;           /* Name of its rule; NULL for none. */
-    int line;                   /* Line of the rule. */
+    uint32_t line;              /* Line of the rule; 0 for none. */
     const char *why;            /* Why places of the rule were passed over; NULL if none was. */
     const char *range;          /* Range that the thread is in; NULL if none. */
 };
