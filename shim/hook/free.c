@@ -42,16 +42,11 @@ static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
 
 /* Host memory is not a device block: refused, unless the driver has another error to report
  * first. */
-static CUresult refused_for_host(CUresult state)
-{
-    return state == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : state;
-}
-
 ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 {
     struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
     if (block && zc_block_hosted(block))
-        return refused_for_host(real(0));
+        return real(0) ?: CUDA_ERROR_INVALID_VALUE;
     if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
         bool pushed = zc_context_push_if_none(block->context);
         CUresult result = free_converted(real, entry->fn, block, dptr);
@@ -87,7 +82,7 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
         return zc_place_free_in_order(block, event, stream, entry->flavour, zc_note_free);
     }
     if (dptr && zc_life_on() && zc_hosted_at(dptr))
-        return refused_for_host(real(0, stream));
+        return real(0, stream) ?: CUDA_ERROR_INVALID_VALUE;
     struct zc_untracked untracked;
     zc_untrack(dptr, &untracked);
     CUresult result = real(dptr, stream);

@@ -132,11 +132,6 @@ ZC_BODY(cuMemFreeHost, (void *p))
     return result;
 }
 
-static void *disguised(void *p)
-{
-    return (void *)zc_disguise((CUdeviceptr)p);
-}
-
 /* Once the program registers memory of the host heap itself, libzc ends its own registration, so
  * that the driver answers for it. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
@@ -176,7 +171,7 @@ ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int
     if (is_converted(p))
         return zc_stream_refusal();
     if (!hosted(p))
-        return real(dptr, disguised(p), flags);
+        return real(dptr, (void *)zc_disguise((CUdeviceptr)p), flags);
     CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
         return state;
@@ -193,7 +188,7 @@ ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
     if (is_converted(p))
         return zc_stream_refusal();
     if (!block) {
-        CUresult result = real(flags, disguised(p));
+        CUresult result = real(flags, (void *)zc_disguise((CUdeviceptr)p));
         if (result == CUDA_SUCCESS)
             zc_place_adopted(p, flags);
         return result;
