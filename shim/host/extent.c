@@ -266,16 +266,12 @@ static bool extent_fits(const struct zc_extent *e, uint32_t units, const struct 
                                   all <= zc_limits_pool() / LOOSE_PART));
 }
 
-static bool registered(const struct zc_extent *e)
-{
-    return __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE && zc_hostheap_mine(e);
-}
-
 /* Another context could be destroyed first and take its registration along.  Those of libc's blocks
  * are whole. */
 static bool suits(const struct zc_extent *e, const struct zc_host_want *want)
 {
-    return !registered(e) || !want->owner || (e->context == want->owner && e->pinned >= want->size);
+    return !zc_extent_registered(e) || !want->owner ||
+           (e->context == want->owner && e->pinned >= want->size);
 }
 
 struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *want)
@@ -300,7 +296,7 @@ void zc_extent_pool(struct zc_extent *extent)
 {
     zc_extent_fill(extent, 0);
     extent->use = ZC_EXTENT_FREE;
-    extent->listed = registered(extent);
+    extent->listed = zc_extent_registered(extent);
     DL_PREPEND2(pool[extent->listed], extent, prev, next);
     pooled(zc_extent_span(extent));
     pooled_no_reuse += extent->no_reuse;
@@ -319,7 +315,7 @@ static void list_anew(bool had)
 {
     for (struct zc_extent *e = pool[had], *next; e; e = next) {
         next = e->next;
-        if (registered(e) == had)
+        if (zc_extent_registered(e) == had)
             continue;
         DL_DELETE2(pool[had], e, prev, next);
         e->listed = !had;
@@ -345,7 +341,7 @@ struct zc_extent *zc_extent_oldest(bool pinned, bool no_reuse)
     }
     struct zc_extent *newest = pool[pinned];
     for (struct zc_extent *e = newest ? newest->prev : NULL; e; e = e == newest ? NULL : e->prev)
-        if (registered(e) == pinned && (e->no_reuse || !no_reuse) && may_leave(e))
+        if (zc_extent_registered(e) == pinned && (e->no_reuse || !no_reuse) && may_leave(e))
             return e;
     return NULL;
 }

@@ -167,3 +167,10 @@ struct zc_extent *zc_hostheap_next(const struct zc_extent *after,
 
 /* False for memory inherited over fork(2): this process never registered it. */
 bool zc_hostheap_mine(const struct zc_extent *extent);
+
+/* True for one that is registered, by this process. */
+static inline bool zc_extent_registered(const struct zc_extent *extent)
+{
+    return __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE &&
+           zc_hostheap_mine(extent);
+}

@@ -16,7 +16,7 @@ static struct zc_block *enter_block(uintptr_t base, const struct zc_slot *slot,
                                     const struct zc_extent *extent)
 {
     bool mine = zc_hostheap_mine(extent);
-    bool pinned = mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE;
+    bool pinned = zc_extent_registered(extent);
     const struct zc_block like = {
         .base = base,
         .size = slot->size,

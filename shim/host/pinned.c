@@ -325,11 +325,6 @@ void zc_pinned_end_stale(struct zc_extent *e, bool needed)
     zc_pinned_release(e, pin == ZC_PIN_NONE && no_reuse ? ZC_PIN_REFUSED : pin);
 }
 
-bool zc_pinned_stays(const struct zc_extent *e)
-{
-    return pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e);
-}
-
 static bool pinned_worth(const struct zc_extent *e, uint64_t copied)
 {
     size_t span = zc_extent_span(e);
@@ -559,8 +554,7 @@ CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc
 {
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));)
-        if (!e->owner && pin_of(e) == ZC_PIN_DONE && zc_hostheap_mine(e) &&
-            !adoptable(e, address, bytes, flags) &&
+        if (!e->owner && zc_extent_registered(e) && !adoptable(e, address, bytes, flags) &&
             (zc_pinned_lasts(e) || !zc_stream_may_wait(RESTS_MS)))
             return zc_pinned_refuse(e, fn, "the program registers them itself");
     zc_hostblock_hide(address);

@@ -21,7 +21,6 @@
  * `needed`: no other way is exact, so kernels count as work that ends, though one may wait for the
  * program.  NULL is neither stale nor stuck. */
 void zc_pinned_end_stale(struct zc_extent *extent, bool needed);
-bool zc_pinned_stays(const struct zc_extent *extent);
 static inline bool zc_pinned_stale(const struct zc_extent *extent)
 {
     return extent && __builtin_expect(__atomic_load_n(&extent->stale, __ATOMIC_ACQUIRE), 0);
@@ -33,7 +32,7 @@ static inline void zc_pinned_end_if_stale(struct zc_extent *extent)
 }
 static inline bool zc_pinned_stuck(const struct zc_extent *extent)
 {
-    return zc_pinned_stale(extent) && zc_pinned_stays(extent);
+    return zc_pinned_stale(extent) && zc_extent_registered(extent);
 }
 CUresult zc_pinned_refuse(const struct zc_extent *extent, enum zc_fn fn, const char *why);
 

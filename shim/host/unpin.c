@@ -83,7 +83,7 @@ void zc_pinned_tidy(void)
  * shared memory. */
 static bool is_copied_by_fork(const struct zc_extent *e)
 {
-    return zc_pinned_stays(e) && !e->owner && !(e->live && zc_pinned_lasts(e)) &&
+    return zc_extent_registered(e) && !e->owner && !(e->live && zc_pinned_lasts(e)) &&
            !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE);
 }
 

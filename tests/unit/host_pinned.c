@@ -77,9 +77,9 @@ static void the_first_large_transfer_registers(void **state)
     assert_non_null(p);
     assert_false(zc_pinned_use(extent_of(p), MIB));
     assert_int_equal(registered, 0);
-    assert_false(zc_pinned_stays(extent_of(p)));
+    assert_false(zc_extent_registered(extent_of(p)));
     assert_true(zc_pinned_use(extent_of(p), 4 * MIB));
-    assert_true(zc_pinned_stays(extent_of(p)));
+    assert_true(zc_extent_registered(extent_of(p)));
     assert_true(zc_pinned_use(extent_of(p), 1));
     assert_int_equal(registered, 1);
     zc_hostmem_put(p);

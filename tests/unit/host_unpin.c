@@ -121,7 +121,7 @@ static struct zc_hostheap_range heap;
 #define zc_pinned_unregister fake_unregister
 #define zc_pinned_release fake_release
 #define zc_pinned_hold fake_hold
-#define zc_pinned_stays(e) has.stays[(e)-ext]
+#define zc_extent_registered(e) has.stays[(e)-ext]
 #define zc_pinned_lasts(e) has.lasts[(e)-ext]
 #define zc_stream_all_rest fake_all_rest
 #include "../../shim/host/unpin.c"
