@@ -39,7 +39,6 @@ static struct {
     struct zc_quota managed, managed_for[DEVICES_MAX]; /* By the device of the request. */
     struct zc_quota devices, device[DEVICES_MAX]; /* The program's own blocks, vmm and shared. */
     uint64_t whole[DEVICES_MAX]; /* As zc_limits_whole() tells; 0: not known yet.  Atomic. */
-    uint64_t maps;               /* As zc_limits_maps() tells; 0: not asked yet.  Atomic. */
     bool started;                /* pinned.most has been resolved.  Under the lock. */
     /* Set once, at the start. */
     struct zc_limit max_managed, max_device; /* As in the policy. */
@@ -60,13 +59,8 @@ static struct {
 
 uint64_t zc_limits_maps(void)
 {
-    uint64_t maps = __atomic_load_n(&limits.maps, __ATOMIC_RELAXED);
-    if (maps)
-        return maps;
-    if (!zc_file_number("/proc/sys/vm/max_map_count", "", &maps))
-        maps = 65530;
-    __atomic_store_n(&limits.maps, maps, __ATOMIC_RELAXED);
-    return maps;
+    uint64_t maps;
+    return zc_file_number("/proc/sys/vm/max_map_count", "", &maps) ? maps : 65530;
 }
 
 /* Counts the lines of a kernel file. */
