@@ -41,7 +41,6 @@ static struct {
     uint64_t whole[DEVICES_MAX]; /* As zc_limits_whole() tells; 0: not known yet.  Atomic. */
     bool started;                /* pinned.most has been resolved.  Under the lock. */
     /* Set once, at the start. */
-    struct zc_limit max_managed, max_device; /* As in the policy. */
     uint64_t host_ranks, gpu_ranks; /* Processes of the job that share the host, and a GPU. */
     bool strict; /* Strict overcommit, proc_sys_vm(5): every writable page counts, used or not. */
 } limits = {
@@ -155,10 +154,8 @@ static void limits_begin(const struct zc_policy *policy)
     zc_limits_start(policy);
     if (limits.host_ranks > 1)
         limits.gpu_ranks = limits_ranks_of_gpu();
-    limits.max_managed = policy->max_managed;
-    limits.max_device = policy->max_device;
-    limits.managed.most = limits_size(limits.max_managed);
-    limits.devices.most = limits_size(limits.max_device);
+    limits.managed.most = limits_size(policy->max_managed);
+    limits.devices.most = limits_size(policy->max_device);
     __atomic_store_n(&zc_block_on_device, limits_note_device_block, __ATOMIC_RELEASE);
 }
 
@@ -172,7 +169,7 @@ uint64_t zc_limits_pool(void)
 
 bool zc_limits_device_bound(void)
 {
-    return limits.max_device.kind != ZC_LIMIT_NONE;
+    return zc_rules()->max_device.kind != ZC_LIMIT_NONE;
 }
 
 /* Most bytes that may be managed by requests for the current device.  If managed memory exceeds
@@ -182,8 +179,8 @@ bool zc_limits_device_bound(void)
 static uint64_t limits_managed_most(int device)
 {
     uint64_t available = zc_device_free(device), limit = available;
-    if (limits.max_managed.kind == ZC_LIMIT_PERCENT)
-        limit = zc_limit_bytes(limits.max_managed, available);
+    if (zc_rules()->max_managed.kind == ZC_LIMIT_PERCENT)
+        limit = zc_limit_bytes(zc_rules()->max_managed, available);
     return (limit < available ? limit : available) / limits.gpu_ranks;
 }
 
@@ -217,8 +214,9 @@ uint64_t zc_limits_whole(int device)
 
 static uint64_t limits_device_most(int device)
 {
-    return limits.max_device.kind == ZC_LIMIT_PERCENT
-               ? limits_share(limits.max_device, zc_limits_whole(device), limits.gpu_ranks)
+    const struct zc_limit most = zc_rules()->max_device;
+    return most.kind == ZC_LIMIT_PERCENT
+               ? limits_share(most, zc_limits_whole(device), limits.gpu_ranks)
                : UINT64_MAX;
 }
 

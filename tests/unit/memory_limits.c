@@ -14,6 +14,7 @@
 #include "base/job.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "ledger/rules.h"
 #include "memory/cgroup.h"
 #include "memory/device.h"
 #include "real_test.h"
@@ -59,13 +60,22 @@ static bool fake_first(const char *code)
 
 static unsigned fake_reclaim(int place);
 
+static const struct zc_policy *fake_rules(void);
+
 #define zc_job() fake_job()
+#define zc_rules() fake_rules()
 #define zc_available fake_available
 #define zc_device_free fake_device_free
 #define zc_file_number fake_number
 #define zc_message_first fake_first
 #define zc_modules_reclaim fake_reclaim
 #include "../../shim/memory/limits.c"
+
+static struct zc_policy policy;
+static const struct zc_policy *fake_rules(void)
+{
+    return &policy;
+}
 
 static unsigned fake_reclaim(int place)
 {
@@ -100,7 +110,6 @@ static CUresult get_device(CUdevice *device)
     return has_current < 0 ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
-static struct zc_policy policy;
 static __typeof__(limits) fresh;
 static const char *why;
 
