@@ -1,17 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/* The environment variables: defaults, copies, what is too long. */
+/* The environment variables: defaults, copies, what is too long, what is said of them. */
 #include "base_test.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
+#include "base/job.h"
+#include "base/message.h"
 #include "base/options.h"
+
+static bool secure;      /* The process is that of a set-user-ID program. */
+static char said[16384]; /* All messages, each with a line's end. */
+
+unsigned long getauxval(unsigned long type)
+{
+    return type == AT_SECURE && secure;
+}
+
+static bool hear(enum zc_severity severity, const char *code, const char *text)
+{
+    assert_int_equal(severity, ZC_WARN);
+    assert_string_equal(code, "options");
+    strcat(strcat(said, text), "\n");
+    return true;
+}
+
+static void announces(const char *lines)
+{
+    said[0] = '\0';
+    zc_options_read();
+    zc_options_announce();
+    assert_string_equal(said, lines);
+}
 
 static int clean_environment(void **state)
 {
     (void)state;
     clearenv();
+    secure = false;
     zc_options_read();
+    zc_message_set_sink(hear);
     return 0;
 }
 
@@ -116,6 +145,67 @@ static void switches_know_four_words(void **state)
     assert_false(zc_option_on("ON"));
 }
 
+static void a_set_user_id_program_has_the_defaults(void **state)
+{
+    (void)state;
+    setenv("ZC_POLICY", "own.conf", 1);
+    setenv("ZC_SUMMARY", "maybe", 1);
+    secure = true;
+    assert_true(zc_options_read()->secure);
+    assert_string_equal(zc_options()->policy, "");
+    announces("");
+}
+
+static void the_launcher_is_read_with_them(void **state)
+{
+    (void)state;
+    setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    zc_options_read();
+    assert_int_equal(zc_job()->rank, 3);
+    clearenv();
+    zc_options_read();
+    assert_int_not_equal(zc_job()->rank, 3);
+}
+
+static void values_without_a_meaning_are_named(void **state)
+{
+    static char value[16384 + 1];
+
+    (void)state;
+    announces("");
+    memset(value, 'x', sizeof(value) - 1);
+    setenv("ZC_POLICY", value, 1);
+    setenv("ZC_LOG", "", 1);
+    setenv("ZC_SUMMARY", "", 1);
+    setenv("ZC_STRICT", "maybe", 1);
+    setenv("ZC_PYTHON", "no", 1);
+    announces("ZC_POLICY is too long and was ignored\n"
+              "ZC_STRICT=maybe is neither 1 nor 0\n");
+    setenv("ZC_POLICY", "own.conf", 1);
+    setenv("ZC_STRICT", "1", 1);
+    announces("");
+}
+
+static void names_that_are_nearly_its_own_are_named(void **state)
+{
+    (void)state;
+    setenv("ZC_POLCY", "own.conf", 1);
+    announces("the variable ZC_POLCY is not one of libzc's (nearest: ZC_POLICY)\n");
+    setenv("zc_log", "x", 1);
+    setenv("Zc_LOG", "x", 1);
+    announces("the variable ZC_POLCY is not one of libzc's (nearest: ZC_POLICY)\n"
+              "the variable zc_log is not one of libzc's (nearest: ZC_LOG)\n"
+              "the variable Zc_LOG is not one of libzc's (nearest: ZC_LOG)\n");
+    clearenv();
+    setenv("POLCY", "x", 1);
+    setenv("XX_POLCY", "x", 1);
+    setenv("ZC_UNLIKE_ALL", "x", 1);
+    setenv("ZC_POLCYZC_POLCYZC_POLCYZC_POLCYZC_POLCYZC_POLCY", "x", 1);
+    setenv("ZC_LOG", "x", 1);
+    announces("");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +218,10 @@ int main(void)
         cmocka_unit_test_setup(values_are_kept_up_to_the_last_byte_of_their_store,
                                clean_environment),
         cmocka_unit_test_setup(switches_know_four_words, clean_environment),
+        cmocka_unit_test_setup(a_set_user_id_program_has_the_defaults, clean_environment),
+        cmocka_unit_test_setup(the_launcher_is_read_with_them, clean_environment),
+        cmocka_unit_test_setup(values_without_a_meaning_are_named, clean_environment),
+        cmocka_unit_test_setup(names_that_are_nearly_its_own_are_named, clean_environment),
     };
 
     return RUN_TESTS(tests);

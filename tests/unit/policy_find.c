@@ -282,6 +282,19 @@ static void a_profile_must_be_the_user_s_own_and_may_be_missing(void **state)
     close(fd);
 }
 
+static void a_program_without_standard_input_has_its_policy(void **state)
+{
+    int input = dup(STDIN_FILENO);
+
+    (void)state;
+    write_file("policy.conf", 0600);
+    close(STDIN_FILENO);
+    assert_found(find(NULL), "./policy.conf");
+    close(STDIN_FILENO);
+    dup2(input, STDIN_FILENO);
+    close(input);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
 
 int main(void)
@@ -301,6 +314,7 @@ int main(void)
         IN_FOLDER(a_link_in_a_circle_is_refused),
         IN_FOLDER(a_file_past_the_limit_is_refused),
         IN_FOLDER(a_profile_must_be_the_user_s_own_and_may_be_missing),
+        IN_FOLDER(a_program_without_standard_input_has_its_policy),
         IN_FOLDER(texts_are_cut_to_the_caller_s_room),
     };
 
