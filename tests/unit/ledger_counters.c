@@ -281,6 +281,55 @@ static void a_child_counts_its_start_though_its_parent_was_in_cuInit(void **stat
     zc_counters_end_start(begun);
 }
 
+static bool keeps_sites(uint32_t sites)
+{
+    static char first[sizeof(zc_counters()->site[0])];
+    size_t last = ZC_COUNTERS_SITES - 1;
+
+    zc_counters_reset();
+    memset(first, (int)sites + 1, sizeof(first));
+    memcpy(&zc_counters()->site[0], first, sizeof(first));
+    if (sites >= ZC_COUNTERS_SITES)
+        memcpy(&zc_counters()->site[last], first, sizeof(first));
+    zc_counters()->next_site = sites;
+    zc_counters_open(NULL);
+    return zc_counters()->next_site == sites &&
+           memcmp(&zc_counters()->site[0], first, sizeof(first)) == 0 &&
+           (sites < ZC_COUNTERS_SITES ||
+            memcmp(&zc_counters()->site[last], first, sizeof(first)) == 0);
+}
+
+/* libc's requests have sites before the first CUDA call. */
+static void sites_that_are_known_keep_their_numbers(void **state)
+{
+    (void)state;
+    assert_true(keeps_sites(1));
+    assert_true(keeps_sites(3));
+    assert_true(keeps_sites(ZC_COUNTERS_SITES));
+    assert_false(keeps_sites(ZC_COUNTERS_SITES + 1));
+    assert_int_equal(zc_counters()->next_site, 0);
+    zc_counters_reset();
+}
+
+static void the_lock_is_free_behind_an_open(void **state)
+{
+    (void)state;
+    assert_true(zc_counters_open(NULL));
+    assert_true(zc_counters_lock());
+    zc_counters_unlock();
+    assert_true(zc_counters_lock());
+    zc_counters_unlock();
+}
+
+static void the_header_tells_the_time_of_its_start(void **state)
+{
+    uint64_t before = zc_wall_ns();
+
+    (void)state;
+    zc_counters_open(NULL);
+    assert_in_range(zc_counters()->header.start_wall_ns, before, zc_wall_ns());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +345,9 @@ int main(void)
         FOLDER_TEST(a_forked_child_counts_from_zero_and_leaves_the_parents_file),
         FOLDER_TEST(calls_at_a_time_that_start_the_driver_count_once),
         FOLDER_TEST(the_file_tells_how_long_a_tick_is),
+        FOLDER_TEST(sites_that_are_known_keep_their_numbers),
+        FOLDER_TEST(the_lock_is_free_behind_an_open),
+        FOLDER_TEST(the_header_tells_the_time_of_its_start),
         FOLDER_TEST(a_child_counts_its_start_though_its_parent_was_in_cuInit),
     };
 
