@@ -6,7 +6,6 @@
 #include "driver/stream.h"
 #include "ledger/block.h"
 #include "host/pinned.h"
-#include "shared/early.h"
 
 /* The live block that begins at an address, or NULL.  Quarantined blocks do not count. */
 struct zc_block *zc_block_at(CUdeviceptr address);
@@ -19,7 +18,7 @@ struct zc_block *zc_placed_at(CUdeviceptr address);
  * there. */
 static inline bool zc_in_margin(CUdeviceptr address)
 {
-    return (zc_block_in_margin(address) || zc_early_covers(address)) && address && zc_life_on();
+    return zc_block_in_margin(address) && address && zc_life_on();
 }
 
 /* True for an address in such a block or next to it. */

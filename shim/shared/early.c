@@ -41,7 +41,7 @@ struct zc_early {
     bool taken;     /* A device block has the addresses.  Atomic. */
     struct zc_extent *extent;
     uint64_t since;    /* When the program got the block, in ticks; the oldest is first. */
-    CUdeviceptr base;  /* 0: it has no addresses yet.  Atomic. */
+    CUdeviceptr base;  /* 0: it has no addresses yet. */
     size_t span;       /* Bytes of the extent. */
     CUcontext context; /* Of the addresses. */
 };
@@ -90,7 +90,7 @@ static void early_end(struct zc_early *w)
     if (w->base && !is_taken(w))
         zc_real.cuMemAddressFree(w->base, w->span);
     __atomic_store_n(&w->extent->early, false, __ATOMIC_RELEASE);
-    __atomic_store_n(&w->base, 0, __ATOMIC_RELEASE);
+    w->base = 0;
     __atomic_fetch_sub(&zc_early_entries, 1, __ATOMIC_RELAXED);
     early_set_state(w, FREE);
 }
@@ -116,10 +116,10 @@ static CUcontext likely_context(void)
 /* In the context. */
 static bool early_reserve(struct zc_early *w, CUcontext context)
 {
-    CUdeviceptr base;
     w->context = context;
-    if (!w->base && zc_real.cuMemAddressReserve(&base, w->span, ZC_HOST_UNIT, 0, 0) == CUDA_SUCCESS)
-        __atomic_store_n(&w->base, base, __ATOMIC_RELEASE);
+    if (!w->base &&
+        zc_real.cuMemAddressReserve(&w->base, w->span, ZC_HOST_UNIT, 0, 0) != CUDA_SUCCESS)
+        w->base = 0;
     return w->base;
 }
 
@@ -291,16 +291,6 @@ void zc_early_want(struct zc_extent *e)
             __atomic_store_n(&early.running, 0, __ATOMIC_SEQ_CST); /* The next block tries again. */
         break;
     }
-}
-
-bool zc_early_covers_any(CUdeviceptr address)
-{
-    for (struct zc_early *w = early.entry; w != END; w++) {
-        CUdeviceptr base = __atomic_load_n(&w->base, __ATOMIC_ACQUIRE);
-        if (base && !is_taken(w) && address - base < w->span)
-            return true;
-    }
-    return false;
 }
 
 static bool early_suits(const struct zc_early *w, const struct zc_want *want)

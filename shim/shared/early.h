@@ -38,13 +38,6 @@ bool zc_early_register(struct zc_extent *extent, CUdeviceptr base, uintptr_t *wi
 /* Host blocks that are registered, or about to be.  Atomic. */
 extern uint32_t zc_early_entries;
 
-/* True for an address that no device block has yet: to the program nothing is there. */
-bool zc_early_covers_any(CUdeviceptr address);
-static inline bool zc_early_covers(CUdeviceptr address)
-{
-    return __atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) && zc_early_covers_any(address);
-}
-
 /* Ends what zc_early_take() returned; the addresses stay the device block's.  True if the memory of
  * `extent` is registered there, which is the caller's from now on.  Else nothing is there any more:
  * waits for the device if another one's was.  With driver/lock.h. */
