@@ -120,21 +120,14 @@ CUresult zc_stream_refusal(void)
     return state == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : state;
 }
 
-/* The legacy stream covers all streams except those that are independent of it. */
-static CUevent mark_context(CUcontext context)
-{
-    bool pushed;
-    if (zc_context_push(context, &pushed) != CUDA_SUCCESS)
-        return NULL;
-    CUevent event = zc_stream_mark_here(CU_STREAM_LEGACY, ZC_LEGACY);
-    zc_context_pop(pushed);
-    return event;
-}
-
 CUresult zc_stream_drain_context(CUcontext context)
 {
-    CUevent event = mark_context(context);
-    return event ? zc_stream_wait_mark(event) : zc_stream_wait_context(context);
+    bool pushed;
+    CUresult result = zc_context_push(context, &pushed);
+    if (result == CUDA_SUCCESS)
+        result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
+    zc_context_pop(pushed);
+    return result;
 }
 
 /* An event behind the work of all streams of the current context, also of destroyed ones; none
