@@ -65,14 +65,14 @@ static const struct zc_rule *first_rule(bool (*kind)(const struct zc_rule *rule)
     return NULL;
 }
 
-/* The smallest size of the rules of that kind. */
-static size_t smallest(const struct zc_policy *policy, bool (*kind)(const struct zc_rule *rule))
+/* The smallest size of those rules. */
+static size_t smallest(const struct zc_policy *policy)
 {
     uint64_t least = SIZE_MAX;
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct zc_rule *rule = &policy->rules[i];
         uint64_t low = rule->size.count ? SIZE_MAX : 0;
-        if (!kind(rule))
+        if (!converts(rule))
             continue;
         for (size_t r = 0; r < rule->size.count; r++)
             if (rule->size.item[r].low < low && rule->size.item[r].high >= ZC_HOST_MIN)
@@ -123,7 +123,7 @@ static void look_behind(void)
 static void get_ready(void)
 {
     const char *why = "";
-    size_t threshold = smallest(zc_rules(), converts);
+    size_t threshold = smallest(zc_rules());
     hostrules.shares = first_rule(promises);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());

@@ -13,7 +13,6 @@
 #include "host/hostheap.h"
 #include "host/extent.h"
 #include "host/memfile.h"
-#include "ledger/rules.h"
 #include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/thread.h"
@@ -231,16 +230,6 @@ static void *early_run(void *unused)
     return unused;
 }
 
-static bool any_rule_reads(void)
-{
-    const struct zc_policy *policy = zc_rules();
-    for (size_t i = 0; i < policy->rule_count; i++)
-        if (zc_rule_has_place(&policy->rules[i], ZC_PLACE_SHARED) &&
-            policy->rules[i].access == ZC_ACCESS_READ)
-            return true;
-    return false;
-}
-
 static uint32_t *vain_of(const struct zc_extent *e)
 {
     return &early.vain[e->slot[0].site % SITES];
@@ -279,7 +268,7 @@ void zc_early_want(struct zc_extent *e)
     pthread_t thread;
     bool on = __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
     if (!on || zc_life_closing() || !zc_memfile_shareable(e) || e->no_reuse || guesses_wrong(e) ||
-        __atomic_load_n(&e->early, __ATOMIC_ACQUIRE) || !any_rule_reads())
+        __atomic_load_n(&e->early, __ATOMIC_ACQUIRE))
         return;
     for (struct zc_early *w = early.entry; w != END; w++) {
         uint32_t state = FREE;

@@ -14,7 +14,8 @@
 /* A host block that is registered, or about to be. */
 struct zc_early;
 
-/* The program was given a host block whose memory is a file; and frees one.  Call no driver. */
+/* The program was given a host block that device blocks may be one with; and frees one.  Call no
+ * driver. */
 void zc_early_want(struct zc_extent *extent);
 void zc_early_freed(const struct zc_extent *extent);
 

@@ -20,7 +20,6 @@
 #include "host/extent.h"
 #include "host/hostheap.h"
 #include "host/memfile.h"
-#include "ledger/rules.h"
 #include "memory/cgroup.h"
 #include "memory/device.h"
 #include "memory/thread.h"
@@ -33,8 +32,7 @@ enum { DEVICES = 3 };
 #define CONTEXT(i) ((CUcontext)(uintptr_t)(0x1000 * ((i) + 1)))
 
 static struct zc_extent ext[40];
-static struct zc_rule rules[2];
-static struct zc_policy rule_set = {.rules = rules};
+static struct zc_rule rule;
 static struct {
     uint64_t now, available; /* The time in microseconds. */
     int devices, active;     /* Bits of devices with a context. */
@@ -133,7 +131,6 @@ static void fake_each(void (*visit)(struct zc_shared *pair, void *arg), void *ar
 #define zc_await_any() has.awaits
 #define zc_stream_all_rest(context, ms) (assert_true((context) && (ms) == 0), !has.busy)
 #define zc_hostheap_too_much(e) ((void)(e), has.too_much)
-#define zc_rules() (&rule_set)
 #define zc_thread_start fake_start
 #define zc_wait_until(word, value, ms)                                                             \
     (assert_true((value) == 0 && (ms) == 1000), (void)(word), has.waited++)
@@ -219,11 +216,7 @@ static int anew(void **state)
         ext[i].inode = 7;
         ext[i].slot[0].site = 100 + i;
     }
-    rules[0] = (struct zc_rule){.access = ZC_ACCESS_READWRITE};
-    rules[1] = (struct zc_rule){.access = ZC_ACCESS_READ};
-    rules[1].place.item[0] = rules[0].place.item[0] = ZC_PLACE_SHARED;
-    rules[1].place.count = rules[0].place.count = 1;
-    rule_set.rule_count = 2;
+    rule.access = ZC_ACCESS_READ;
     has.now = 1000000;
     has.available = UINT64_MAX;
     has.devices = 1;
@@ -265,7 +258,7 @@ static struct zc_early *wanted(unsigned i)
 
 static struct zc_want want_of(unsigned device, size_t size)
 {
-    return (struct zc_want){.rule = &rules[1], .context = CONTEXT(device), .size = size};
+    return (struct zc_want){.rule = &rule, .context = CONTEXT(device), .size = size};
 }
 
 static void what_may_be_shared_is_wanted_once(void **state)
@@ -283,12 +276,6 @@ static void what_may_be_shared_is_wanted_once(void **state)
     ext[0].no_reuse = true;
     assert_null(wanted(0));
     ext[0].no_reuse = false;
-    rules[1].access = ZC_ACCESS_READWRITE;
-    assert_null(wanted(0));
-    rules[1].access = ZC_ACCESS_READ;
-    rules[1].place.item[0] = ZC_PLACE_VMM;
-    assert_null(wanted(0));
-    rules[1].place.item[0] = ZC_PLACE_SHARED;
     assert_true(zc_early_entries == 0 && has.threads == 0 && !ext[0].early);
     struct zc_early *w = wanted(0);
     assert_true(w && w->state == WANTED && w->since == has.now && w->span == 2 * ZC_HOST_UNIT);
@@ -452,7 +439,7 @@ static void no_device_block_takes_addresses_where_that_could_not_be_ended(void *
     run();
     struct zc_want want = want_of(0, 2 * ZC_HOST_UNIT);
     for (unsigned i = 0; i < 9; i++) {
-        rules[1].access = i == 0 ? ZC_ACCESS_READWRITE : ZC_ACCESS_READ;
+        rule.access = i == 0 ? ZC_ACCESS_READWRITE : ZC_ACCESS_READ;
         has.capture = i == 1;
         has.awaits = i == 2;
         has.reach = i == 3 ? ZC_REACH_ANY : 0;
