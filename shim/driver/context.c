@@ -72,13 +72,9 @@ CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *de
 {
     CUcontext other;
     CUresult result = find_other(stream, flavour, &other);
-    if (result == CUDA_SUCCESS && other)
-        result = zc_real.cuCtxPushCurrent_v2(other);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_real.cuCtxGetDevice(device);
-    zc_context_pop(other);
-    return result;
+    return other ? zc_context_device(other, device) : zc_real.cuCtxGetDevice(device);
 }
 
 CUresult zc_context_push(CUcontext context, bool *pushed)
@@ -87,6 +83,16 @@ CUresult zc_context_push(CUcontext context, bool *pushed)
     zc_real.cuCtxGetCurrent(&current);
     CUresult result = current == context ? CUDA_SUCCESS : zc_real.cuCtxPushCurrent_v2(context);
     *pushed = current != context && result == CUDA_SUCCESS;
+    return result;
+}
+
+CUresult zc_context_device(CUcontext context, CUdevice *device)
+{
+    bool pushed;
+    CUresult result = zc_context_push(context, &pushed);
+    if (result == CUDA_SUCCESS)
+        result = zc_real.cuCtxGetDevice(device);
+    zc_context_pop(pushed);
     return result;
 }
 

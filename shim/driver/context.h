@@ -23,6 +23,9 @@ void zc_context_pop(bool pushed);
  * undo.  Returns the driver's code. */
 CUresult zc_context_push(CUcontext context, bool *pushed);
 
+/* *device is the ordinal of its device.  Returns the driver's code. */
+CUresult zc_context_device(CUcontext context, CUdevice *device);
+
 /* A device's primary context; NULL unless it is active. */
 CUcontext zc_context_primary(int device);
 

@@ -47,20 +47,10 @@ static CUresult let_device(struct zc_va *va, int device)
     return result;
 }
 
-static CUresult device_of(CUcontext context, CUdevice *device)
-{
-    bool pushed;
-    CUresult result = zc_context_push(context, &pushed);
-    if (result == CUDA_SUCCESS)
-        result = zc_real.cuCtxGetDevice(device);
-    zc_context_pop(pushed);
-    return result;
-}
-
 CUresult zc_access_enable(CUcontext peer)
 {
     CUdevice user, owner;
-    CUresult result = zc_real.cuCtxGetDevice(&user) ?: device_of(peer, &owner);
+    CUresult result = zc_real.cuCtxGetDevice(&user) ?: zc_context_device(peer, &owner);
     if (result != CUDA_SUCCESS || owner >= ZC_VA_DEVICES)
         return result;
     if (!zc_va_lock())
