@@ -37,7 +37,7 @@ enum state {
 /* From WANTED on it changes with driver/lock.h alone. */
 struct zc_early {
     uint32_t state; /* enum state.  Atomic. */
-    bool taken;     /* A device block has the addresses.  Atomic. */
+    bool taken;     /* A device block has the addresses. */
     struct zc_extent *extent;
     uint64_t since;    /* When the program got the block, in ticks; the oldest is first. */
     CUdeviceptr base;  /* 0: it has no addresses yet. */
@@ -66,11 +66,6 @@ static void early_set_state(struct zc_early *w, enum state state)
     __atomic_store_n(&w->state, state, __ATOMIC_RELEASE);
 }
 
-static bool is_taken(const struct zc_early *w)
-{
-    return __atomic_load_n(&w->taken, __ATOMIC_ACQUIRE);
-}
-
 static void early_unregister(struct zc_early *w)
 {
     CUstreamCaptureMode mode = zc_capture_relax();
@@ -86,7 +81,7 @@ static void early_end(struct zc_early *w)
 {
     if (state_of(w) == READY)
         early_unregister(w);
-    if (w->base && !is_taken(w))
+    if (w->base && !w->taken)
         zc_real.cuMemAddressFree(w->base, w->span);
     __atomic_store_n(&w->extent->early, false, __ATOMIC_RELEASE);
     w->base = 0;
@@ -188,7 +183,7 @@ static void early_serve(struct zc_early *w)
                !zc_capture_any();
     if (may && early_make_ready(w))
         early_set_state(w, READY);
-    else if (is_taken(w))
+    else if (w->taken)
         early_set_state(w, REFUSED);
     else
         early_end(w);
@@ -258,7 +253,7 @@ static void early_fill(struct zc_early *w, struct zc_extent *e)
     w->extent = e;
     w->span = zc_extent_span(e);
     w->since = zc_ticks();
-    __atomic_store_n(&w->taken, false, __ATOMIC_RELAXED);
+    w->taken = false;
     __atomic_store_n(&e->early, true, __ATOMIC_RELEASE);
     early_set_state(w, WANTED);
 }
@@ -285,7 +280,7 @@ void zc_early_want(struct zc_extent *e)
 static bool early_suits(const struct zc_early *w, const struct zc_want *want)
 {
     enum state state = state_of(w);
-    return (state == WANTED || state == READY) && !is_taken(w) &&
+    return (state == WANTED || state == READY) && !w->taken &&
            (!w->base || w->context == want->context) &&
            w->span == zc_extent_units(want->size) << ZC_HOST_UNIT_SHIFT;
 }
@@ -303,7 +298,7 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base, si
     /* No kernel is launched before it is decided whose memory is at the addresses.  One that runs
      * already may wait for the program, and then what is registered there could not be ended. */
     if (best && zc_stream_all_rest(want->context, 0) && early_reserve(best, want->context)) {
-        __atomic_store_n(&best->taken, true, __ATOMIC_RELEASE);
+        best->taken = true;
         *base = best->base;
         *bytes = best->span;
     } else {
@@ -316,7 +311,7 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base, si
 void zc_early_spurn(struct zc_early *w)
 {
     bool mine = zc_driver_lock();
-    __atomic_store_n(&w->taken, false, __ATOMIC_RELEASE);
+    w->taken = false;
     if (state_of(w) != READY)
         early_end(w);
     if (mine)
@@ -338,7 +333,7 @@ void zc_early_trim(void)
         zc_life_closing() || !zc_driver_lock())
         return;
     for (struct zc_early *w = early.entry; w != END; w++)
-        if (state_of(w) == READY && !is_taken(w) && zc_hostheap_too_much(w->extent))
+        if (state_of(w) == READY && !w->taken && zc_hostheap_too_much(w->extent))
             early_end(w);
     zc_driver_unlock();
 }
@@ -366,7 +361,7 @@ static void early_context_lost(CUcontext context)
             continue;
         zc_memfile_reserve(w->base, w->span);
         early_set_state(w, REFUSED);
-        if (!is_taken(w))
+        if (!w->taken)
             early_end(w);
     }
     zc_driver_unlock();
