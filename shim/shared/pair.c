@@ -42,7 +42,7 @@ struct zc_shared *zc_shared_at(uint64_t address)
     return e ? __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) : NULL;
 }
 
-struct zc_shared *zc_shared_new(struct zc_vmm *v, const struct zc_rule *rule)
+struct zc_shared *zc_shared_new(const struct zc_rule *rule)
 {
     if (!zc_lock_take(&list))
         return NULL;
@@ -52,9 +52,7 @@ struct zc_shared *zc_shared_new(struct zc_vmm *v, const struct zc_rule *rule)
         /* A thread that came too late may hold the lock, and give it back at any time. */
         memset((char *)p + sizeof(p->owner), 0, sizeof(*p) - sizeof(p->owner));
         p->era = zc_extent_era;
-        p->vmm = v;
         p->rule = rule;
-        p->counts.pairs = 1;
         p->why = "no host block of place 'shared' was copied into it first";
         DL_PREPEND2(pairs.live, p, before, next);
     }

@@ -34,7 +34,7 @@ struct zc_shared {
     uint32_t era;     /* zc_extent_era of the process that made it; constant. */
     struct zc_early *early;     /* Undecided: what is at its addresses (shared/early.h), or NULL.
                                  * Under driver/lock.h. */
-    struct zc_vmm *vmm;         /* Addresses and own memory; constant. */
+    struct zc_vmm *vmm;         /* Addresses and own memory; set once. */
     struct zc_block *block;     /* In the ledger; set once, after what is said of it.  Atomic. */
     const struct zc_rule *rule; /* Constant. */
     const char *why;            /* Why it is not one with a host block; a string constant. */
@@ -71,8 +71,9 @@ extern uint32_t zc_shared_undecided;
  * is locked. */
 bool zc_shared_lock_host(struct zc_shared *pair, const struct zc_extent *extent);
 
-/* A record for a device block, in OWN; NULL without memory.  And the end of it, in OWN as well. */
-struct zc_shared *zc_shared_new(struct zc_vmm *vmm, const struct zc_rule *rule);
+/* A record for a device block, in OWN, that has no memory yet; NULL without room for it.  And the
+ * end of it, in OWN as well. */
+struct zc_shared *zc_shared_new(const struct zc_rule *rule);
 void zc_shared_end(struct zc_shared *pair);
 
 /* The program frees the host block of an extent: the device block keeps its content.  Before

@@ -37,6 +37,10 @@ static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, 
     struct zc_want lazy = *want;
     if (!zc_shared_possible(want, why))
         return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "libzc has no memory for its record";
+    struct zc_shared *p = zc_shared_new(want->rule);
+    if (!p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     struct zc_early *early = zc_early_take(want, &lazy.at, &lazy.at_bytes);
     lazy.lazy = true;
     bool apart = !early && reserve_apart(&lazy);
@@ -45,26 +49,20 @@ static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, 
         zc_early_spurn(early);
         early = NULL;
     }
-    if (apart && result != CUDA_SUCCESS)
-        zc_real.cuMemAddressFree(lazy.at, lazy.at_bytes);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
+        if (apart)
+            zc_real.cuMemAddressFree(lazy.at, lazy.at_bytes);
+        zc_shared_end(p);
         return result;
+    }
     if (apart)
         open_at(out->vmm);
-    struct zc_shared *p = out->vmm->pair = zc_shared_new(out->vmm, want->rule);
-    if (p) {
-        if (zc_shared_begin(p, early))
-            zc_heat_watch();
-        return CUDA_SUCCESS;
-    }
-    bool mine = zc_driver_lock();
-    if (early)
-        zc_early_end(early, NULL);
-    if (mine)
-        zc_driver_unlock();
-    *why = "libzc has no memory for its record";
-    zc_place_vmm.unmake(out, false);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    p->vmm = out->vmm;
+    p->counts.pairs = 1;
+    out->vmm->pair = p;
+    if (zc_shared_begin(p, early))
+        zc_heat_watch();
+    return CUDA_SUCCESS;
 }
 
 /* The caller has waited for the device.  The lock is for another thread that makes all blocks

@@ -75,31 +75,31 @@ static unsigned living(void)
 static void a_record_says_whose_it_is(void **state)
 {
     (void)state;
-    struct zc_shared *p = zc_shared_new(&vmm, &rule);
-    assert_true(p && p->vmm == &vmm && p->rule == &rule && p->era == 6 && p->counts.pairs == 1);
+    struct zc_shared *p = zc_shared_new(&rule);
+    assert_true(p && p->rule == &rule && p->era == 6 && !p->counts.pairs);
     assert_string_equal(p->why, "no host block of place 'shared' was copied into it first");
     assert_true(!p->one && !p->extent && !p->undecided && living() == 1);
     has.no_memory = true;
-    assert_null(zc_shared_new(&vmm, &rule));
+    assert_null(zc_shared_new(&rule));
     assert_int_equal(living(), 1);
 }
 
 static void ended_records_are_used_again_with_their_lock(void **state)
 {
     (void)state;
-    struct zc_shared *a = zc_shared_new(&vmm, &rule), *b = zc_shared_new(&vmm, &rule);
+    struct zc_shared *a = zc_shared_new(&rule), *b = zc_shared_new(&rule);
     a->owner = 77; /* A thread that comes late gives it back. */
     a->host_id = 9;
     a->one = true;
     zc_shared_end(a);
     zc_shared_end(b);
     assert_int_equal(living(), 0);
-    assert_ptr_equal(zc_shared_new(&vmm, &rule), b);
+    assert_ptr_equal(zc_shared_new(&rule), b);
     has.no_memory = true;
-    assert_ptr_equal(zc_shared_new(&vmm, &rule), a);
-    assert_true(a->owner == 77 && a->host_id == 0 && !a->one && a->counts.pairs == 1);
+    assert_ptr_equal(zc_shared_new(&rule), a);
+    assert_true(a->owner == 77 && a->host_id == 0 && !a->one);
     assert_true(living() == 2 && has.gets == 2);
-    assert_null(zc_shared_new(&vmm, &rule));
+    assert_null(zc_shared_new(&rule));
     a->owner = 0;
 }
 
@@ -109,7 +109,7 @@ static void counts_are_summed_of_all_that_were_and_are(void **state)
     (void)state;
     struct zc_shared *p[3];
     for (unsigned i = 0; i < 3; i++) {
-        p[i] = zc_shared_new(&vmm, &rule);
+        p[i] = zc_shared_new(&rule);
         p[i]->counts = (struct zc_pair_counts){
             .pairs = 1, .elided_copies = 2 + i, .elided_bytes = 30 << i, .copied_bytes = 700 << i};
     }
@@ -127,7 +127,7 @@ static void a_record_is_found_by_what_it_is(void **state)
 {
     (void)state;
     assert_null(zc_shared_find(is_marked));
-    struct zc_shared *a = zc_shared_new(&vmm, &rule), *b = zc_shared_new(&vmm, &rule);
+    struct zc_shared *a = zc_shared_new(&rule), *b = zc_shared_new(&rule);
     assert_null(zc_shared_find(is_marked));
     a->host_id = 5;
     assert_ptr_equal(zc_shared_find(is_marked), a);
@@ -140,10 +140,10 @@ static void a_handler_that_interrupts_the_list_changes_nothing(void **state)
 {
     unsigned n = 0;
     (void)state;
-    struct zc_shared *a = zc_shared_new(&vmm, &rule);
+    struct zc_shared *a = zc_shared_new(&rule);
     a->host_id = 5;
     assert_true(zc_lock_take(&list));
-    assert_null(zc_shared_new(&vmm, &rule));
+    assert_null(zc_shared_new(&rule));
     zc_shared_end(a);
     zc_shared_each(count, &n);
     assert_null(zc_shared_find(is_marked));
@@ -156,7 +156,7 @@ static void a_pair_is_locked_only_with_its_own_host_block(void **state)
 {
     static struct zc_extent other;
     (void)state;
-    struct zc_shared *p = zc_shared_new(&vmm, &rule);
+    struct zc_shared *p = zc_shared_new(&rule);
     assert_false(zc_shared_lock_host(NULL, &pages));
     for (unsigned i = 0; i < 5; i++) {
         p->one = i != 1;
@@ -172,7 +172,7 @@ static void a_pair_is_locked_only_with_its_own_host_block(void **state)
 static void a_host_block_that_goes_leaves_its_pages_to_the_device_block(void **state)
 {
     (void)state;
-    struct zc_shared *p = zc_shared_new(&vmm, &rule);
+    struct zc_shared *p = zc_shared_new(&rule);
     pages.pin = ZC_PIN_SHARED;
     zc_shared_host_gone(&pages); /* It is one with none. */
     assert_true(pages.pin == ZC_PIN_SHARED && !pages.no_reuse);
@@ -190,7 +190,7 @@ static void blocks_and_addresses_lead_to_their_record(void **state)
 {
     struct zc_block block = {.place = ZC_PLACE_SHARED};
     (void)state;
-    struct zc_shared *p = zc_shared_new(&vmm, &rule);
+    struct zc_shared *p = zc_shared_new(&rule);
     vmm.pair = p;
     assert_null(zc_shared_of(&block));
     has.vmm = &vmm;
