@@ -11,13 +11,13 @@
 static ZC_OWN struct {
     bool many;                      /* There may be more than one device.  Atomic. */
     uint64_t let_in[ZC_VA_DEVICES]; /* By the device that has the memory: those with peer access.
-                                     * With the lock of vmm/va.h. */
+                                     * Atomic. */
 } rights;
 
 /* The devices that peer access lets reach a range. */
 static uint64_t let_in(const struct zc_va *va)
 {
-    return zc_va_bit(va->device) | rights.let_in[va->device];
+    return zc_va_bit(va->device) | __atomic_load_n(&rights.let_in[va->device], __ATOMIC_RELAXED);
 }
 
 CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
@@ -58,7 +58,7 @@ CUresult zc_access_enable(CUcontext peer)
     for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next)
         result = va->device == owner ? let_device(va, user) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
-        rights.let_in[owner] |= zc_va_bit(user);
+        __atomic_fetch_or(&rights.let_in[owner], zc_va_bit(user), __ATOMIC_RELAXED);
     zc_va_unlock();
     return result;
 }
@@ -80,17 +80,6 @@ static CUresult let_copy(struct zc_va *va, int device)
         result = CUDA_SUCCESS;
     zc_capture_restore(before);
     return result;
-}
-
-/* True if a device may set memory of the range: only its own device and those with peer access
- * may. */
-static bool may_set(const struct zc_va *va, int device)
-{
-    if (va->device == device || !zc_va_lock())
-        return true;
-    bool may = let_in(va) & zc_va_bit(device);
-    zc_va_unlock();
-    return may;
 }
 
 static CUresult open_side(const struct zc_block *side, int device)
@@ -120,8 +109,8 @@ CUresult zc_vmm_open(const struct zc_copy *c)
         zc_copy_peers(c) || (!to && !zc_vmm_of(c->src.block)))
         return result;
     result = zc_stream_device(c->stream, c->flavour, &device);
-    if (result == CUDA_SUCCESS && set && to)
-        return may_set(&to->va, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && set && to) /* As the driver says it of devices without access. */
+        return let_in(&to->va) & zc_va_bit(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     result = result ?: open_side(c->dst.block, device);
     return result == CUDA_SUCCESS && !set ? open_side(c->src.block, device) : result;
 }
