@@ -130,17 +130,20 @@ struct zc_block *zc_block_add(const struct zc_block *like)
     return block;
 }
 
-void zc_block_spill(struct zc_block *block, bool spilled)
+void zc_block_spill(struct zc_block *block, uint64_t spilled)
 {
     bool entered = zc_lock_take(&ledger_lock);
     if (entered)
         gauge_change(block, -1);
-    block->behind &= spilled ? ZC_BLOCK_BEHIND : ~0u;
+    uint32_t front = (uint32_t)((block->size - spilled) / ZC_BLOCK_UNIT);
+    if (spilled)
+        block->behind = (block->behind & ZC_BLOCK_BEHIND) | front << ZC_BLOCK_BEHIND_BITS;
     if (spilled)
         __atomic_fetch_or(&block->flags, ZC_BLOCK_SPILLED, __ATOMIC_RELEASE);
     else
         __atomic_fetch_and(&block->flags, (uint16_t)~ZC_BLOCK_SPILLED, __ATOMIC_RELEASE);
-    __atomic_store_n(&block->real, (uint8_t)(spilled ? ZC_KIND_PINNED : ZC_KIND_DEVICE),
+    __atomic_store_n(&block->real,
+                     (uint8_t)(spilled == block->size ? ZC_KIND_PINNED : ZC_KIND_DEVICE),
                      __ATOMIC_RELAXED);
     if (entered) {
         gauge_change(block, 1);

@@ -192,8 +192,8 @@ void zc_block_each(void (*visit)(struct zc_block *block, void *arg), void *arg);
  * Atomic. */
 extern void (*zc_block_on_device)(int device, int64_t bytes);
 
-/* A block is whole in host memory from now on, or with its place again. */
-void zc_block_spill(struct zc_block *block, bool spilled);
+/* So many bytes at the end of a block are in host memory from now on; 0: it is with its place. */
+void zc_block_spill(struct zc_block *block, uint64_t spilled);
 
 /* Requests that could not be recorded, for want of memory or access to the ledger. */
 uint64_t zc_block_untracked(void);

@@ -77,19 +77,19 @@ ZC_OWN uint64_t zc_log_registered[ZC_COUNTERS_SITES];
 
 ZC_OWN struct zc_log_moves zc_log_moves;
 
-void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
-                 uint64_t waited, bool hidden)
+void zc_log_move(const struct zc_block *block, bool to_host, uint64_t bytes, const char *why,
+                 uint64_t ticks, uint64_t waited, bool hidden)
 {
     struct zc_line line;
-    *(to_host ? &zc_log_moves.to_host : &zc_log_moves.to_device) += block->size;
-    zc_log_moves.hidden += hidden ? block->size : 0;
+    *(to_host ? &zc_log_moves.to_host : &zc_log_moves.to_device) += bytes;
+    zc_log_moves.hidden += hidden ? bytes : 0;
     zc_log_moves.blocked += ticks;
     zc_log_moves.waited += waited;
     if (!zc_log_begin(&line, ZC_LOG_ALLOCS, "move"))
         return;
     zc_line_u64(&line, "block", block->id);
     zc_line_str(&line, "to", to_host ? "host" : "device");
-    zc_line_u64(&line, "bytes", block->size);
+    zc_line_u64(&line, "bytes", bytes);
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(ticks));
     zc_line_u64(&line, "waited_ns", zc_ticks_to_ns(waited));
     zc_line_bool(&line, "hidden", hidden);

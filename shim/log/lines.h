@@ -58,11 +58,11 @@ void zc_log_count_unmet(uint64_t bytes, uint64_t free_bytes);
 /* Bytes of a site's host blocks above 1 MiB, each time that libzc registered them. */
 extern uint64_t zc_log_registered[]; /* Of this process, by site.  Atomic. */
 
-/* A block was moved to host memory or to the device, and why; for how many ticks, how many launches
- * had waited before, and whether kernels ran all the time.  Counts it, and writes a line at ALLOCS
- * and EVENTS.  With the driver lock. */
-void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks,
-                 uint64_t waited, bool hidden);
+/* Bytes of a block were moved to host memory or to the device, and why; for how many ticks, how
+ * many launches had waited before, and whether kernels ran all the time.  Counts it, and writes a
+ * line at ALLOCS and EVENTS.  With the driver lock. */
+void zc_log_move(const struct zc_block *block, bool to_host, uint64_t bytes, const char *why,
+                 uint64_t ticks, uint64_t waited, bool hidden);
 
 /* The frames of a site, and the files of their modules.  Once for each site, see zc_site_is_new():
  * at ALLOCS and EVENTS before its first alloc or copy, else before the summary. */

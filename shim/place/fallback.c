@@ -56,7 +56,8 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
 struct splits {
     const struct zc_rule *of; /* Only those that count against its budget; NULL: all, */
     int device;               /* on a device; -1: on any. */
-    uint64_t bytes;           /* On the device. */
+    uint64_t lacks;           /* So many bytes are to leave, */
+    uint64_t bytes;           /* of so many on the device. */
     struct zc_block *last;
 };
 
@@ -75,18 +76,21 @@ static void find_split(struct zc_block *block, void *arg)
     if (!v || !front || front == block->size || !counts ||
         (s->device >= 0 && block->device != s->device) ||
         __atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) ||
-        zc_limits_left(ZC_PLACE_MAPPED, block->device) < front)
+        zc_limits_left(ZC_PLACE_MAPPED, block->device) < (front < s->lacks ? front : s->lacks))
         return;
     s->bytes += front;
     s->last = block;
 }
 
-/* One of them gives way to a request, where all of them together give what it lacks beside `left`;
- * NULL: to any that the device lacks memory for.  After requests in vain ever more are let pass. */
+/* One of them gives way to a request, as far as that needs, where all of them together give what it
+ * lacks beside `left`; NULL: half of it to any that the device lacks memory for.  After requests in
+ * vain ever more are let pass. */
 static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, uint64_t left)
 {
+    uint64_t lacks = bytes > left ? bytes - left : 1;
     struct splits s = {.of = want && budget ? want->rule : NULL,
-                       .device = want ? want->device : -1};
+                       .device = want ? want->device : -1,
+                       .lacks = want ? lacks : UINT64_MAX};
     bool urgent = !want || !zc_place_hosts(want->rule);
     if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) || zc_life_closing() ||
         !zc_driver_lock())
@@ -94,7 +98,9 @@ static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, ui
     bool gave = false;
     if (__atomic_fetch_add(&yields.passed, 1, __ATOMIC_RELAXED) >= yields.vain || urgent) {
         zc_block_each(find_split, &s);
-        gave = s.last && s.bytes + left >= bytes && zc_migrate_away(s.last, WAIT_MS);
+        uint64_t front = s.last ? s.last->size - zc_block_spilled(s.last) : 0;
+        uint64_t keeps = !want ? front / 2 : front > lacks ? front - lacks : 0;
+        gave = s.last && s.bytes + left >= bytes && zc_migrate_away(s.last, keeps, WAIT_MS);
         __atomic_store_n(&yields.passed, 0, __ATOMIC_RELAXED);
         yields.vain = gave ? 0 : yields.vain < PASS_MOST ? 2 * yields.vain + 1 : PASS_MOST;
     }

@@ -329,11 +329,13 @@ static void count_wait(uint64_t since)
 
 static const char later[] = "a later kernel will read it";
 
-static void log_move(struct zc_block *block, bool to_host, const char *reason, uint64_t ticks)
+static void log_move(struct zc_block *block, uint64_t before, const char *reason, uint64_t ticks)
 {
+    uint64_t spilled = zc_block_spilled(block);
+    bool to_host = spilled > before;
     __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
-    if (to_host == (zc_block_spilled(block) != 0))
-        zc_log_move(block, to_host, reason, ticks,
+    if (spilled != before)
+        zc_log_move(block, to_host, to_host ? spilled - before : before - spilled, reason, ticks,
                     __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED),
                     !to_host && is_fetched(block) &&
                         (reason == later || (moving.before && !zc_mark_passed(moving.before, 0))));
@@ -344,15 +346,15 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
 {
     const char *why;
     const struct zc_block *stays = comes ? comes : leaves;
-    uint64_t start = zc_ticks();
+    uint64_t start = zc_ticks(), before = zc_block_spilled(leaves ? leaves : comes);
     if (leaves)
         moving.cheap = zc_vmm_of(leaves)->va.reads ? moving.cheap + 1 : 0;
     bool moved = zc_move(leaves, comes, &why);
     uint64_t each = (zc_ticks() - start) / (leaves && comes ? 2 : 1);
     if (leaves)
-        log_move(leaves, true, "others are used before it", each);
+        log_move(leaves, before, "others are used before it", each);
     if (comes)
-        log_move(comes, false, reason, each);
+        log_move(comes, comes->size, reason, each);
     if (!moved && zc_message_first("move"))
         zc_message(ZC_NOTE, "move", "block %U (%B) stays %s: %s", stays->id, stays->size,
                    comes ? "in host memory" : "on the device", why);
@@ -453,13 +455,14 @@ static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason
     return took;
 }
 
-bool zc_migrate_away(struct zc_block *block, unsigned most_ms)
+bool zc_migrate_away(struct zc_block *block, uint64_t keeps, unsigned most_ms)
 {
     if (!may_now(block))
         return false;
     zc_movable(zc_vmm_of(block))->again = order.count + AGAIN;
     if (!begin_moves(block, most_ms))
         return false;
+    zc_movable(zc_vmm_of(block))->keeps = keeps;
     bool left = may_move(block, zc_vmm_of(block)) && migrate_move(block, NULL, NULL);
     zc_move_end();
     return left;

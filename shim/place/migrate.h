@@ -38,9 +38,9 @@ void zc_migrate_kept(enum zc_fn fn, CUdeviceptr address, const CUtensorMap *map)
  * written where it is, or stays.  As above. */
 CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills);
 
-/* A block that moves leaves the device, if the GPU rests within `most_ms`.  With the driver lock.
- */
-bool zc_migrate_away(struct zc_block *block, unsigned most_ms);
+/* A block that moves leaves the device but for at most `keeps` bytes of what it has in both
+ * memories, if the GPU rests within `most_ms`.  With the driver lock. */
+bool zc_migrate_away(struct zc_block *block, uint64_t keeps, unsigned most_ms);
 
 /* A copy of such a block is about to be made in a stream.  False if that is of another context,
  * whose work goes unnoticed: the block must stay (zc_move_never()), and if the context is of the

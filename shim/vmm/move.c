@@ -250,7 +250,7 @@ CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
 
 static struct zc_backed move_behind(const struct zc_vmm *v)
 {
-    return (struct zc_backed){v->chunks, v->va.host, zc_movable(v)->alias, v->guard};
+    return (struct zc_backed){v->chunks, v->va.host, zc_movable(v)->alias, v->guard, 0};
 }
 
 static void put_behind(struct zc_vmm *v, const struct zc_backed *b)
@@ -298,21 +298,31 @@ static CUresult move_exchange(struct zc_vmm *v, struct zc_backed *b, const char 
     return result;
 }
 
-/* Makes what a block can have behind it: one handle, of device memory, or of host memory that is
- * mapped at other addresses. */
+/* Bytes in front of a block that stay on the device where it leaves: whole chunks. */
+static size_t front_kept(const struct zc_vmm *v)
+{
+    size_t chunk = v->chunks.list[v->guard].size;
+    return zc_movable(v)->keeps / chunk * chunk;
+}
+
+/* Makes what a block can have behind it: one handle, of device memory, or behind the front that
+ * stays of host memory, which is mapped at other addresses. */
 static CUresult make_behind(struct zc_vmm *v, bool host, struct zc_backed *b, const char **why)
 {
-    unsigned last = v->guard ? 2 : 0;
+    size_t front = host ? front_kept(v) : 0, size = zc_vmm_own(v) - front;
     struct zc_backed made = {.guard = v->guard};
+    made.kept = (unsigned)(front / v->chunks.list[v->guard].size);
+    unsigned at = v->guard + made.kept, last = at + v->guard;
     CUresult result = CUDA_SUCCESS;
-    if (!host || !find_cached(v, &made)) {
+    if (!host || front || !find_cached(v, &made)) {
         struct zc_chunk *list = zc_arena_get((last + 1) * sizeof(*list));
         *why = "libzc has no memory for its record";
         if (!list)
             return CUDA_ERROR_OUT_OF_MEMORY;
         *why = host ? "the driver refuses host memory" : "the device has no memory for it";
-        list[v->guard].size = zc_vmm_own(v);
-        result = zc_vmm_handle(v, host, true, list[v->guard].size, &list[v->guard].handle);
+        memcpy(list, v->chunks.list, at * sizeof(*list));
+        list[at].size = size;
+        result = zc_vmm_handle(v, host, true, size, &list[at].handle);
         made.chunks = (struct zc_chunks){list, result == CUDA_SUCCESS ? last + 1 : 0, last + 1};
     }
     if (result == CUDA_SUCCESS && v->guard)
@@ -323,9 +333,9 @@ static CUresult make_behind(struct zc_vmm *v, bool host, struct zc_backed *b, co
         zc_vmm_drop_backed(&made);
         return result;
     }
-    uint32_t from = (uint32_t)(zc_vmm_guard(v) / ZC_VA_UNIT);
+    uint32_t from = (uint32_t)((zc_vmm_guard(v) + front) / ZC_VA_UNIT);
     if (host)
-        made.host = (struct zc_va_host){from, from + (uint32_t)(zc_vmm_own(v) / ZC_VA_UNIT), true};
+        made.host = (struct zc_va_host){from, from + (uint32_t)(size / ZC_VA_UNIT), true};
     *b = made;
     return CUDA_SUCCESS;
 }
@@ -333,7 +343,7 @@ static CUresult make_behind(struct zc_vmm *v, bool host, struct zc_backed *b, co
 /* A pipelined copy out of device memory, and one into it behind that. */
 struct copies {
     CUdeviceptr device;
-    size_t bytes, piece, border; /* `border`: what is behind lies in host memory. */
+    size_t front, bytes, piece, border; /* `border`: what is behind lies in host memory. */
     CUstream out, in;
     CUevent gone[PIECES + 1]; /* NULL where nothing leaves. */
     uint64_t start;           /* Of the copies that were begun last, in ticks. */
@@ -346,7 +356,8 @@ static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
     CUresult result =
         in ? copy_stream(stream) : zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
     c->start = zc_ticks();
-    for (size_t i = 0, at = 0, size; at < c->bytes && result == CUDA_SUCCESS; i++, at += size) {
+    for (size_t i = 0, at = c->front, size; at < c->bytes && result == CUDA_SUCCESS;
+         i++, at += size) {
         bool hosted = at >= c->border;
         size = (hosted ? c->bytes : c->border) - at;
         size = size < c->piece ? size : c->piece;
@@ -461,6 +472,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     piece = leaves && !read ? piece : own;
     struct copies c = {.bytes = own, .piece = zc_va_round_up(piece, v->granularity)};
     c.border = leaves ? own - zc_vmm_spilled(leaves) : own;
+    c.front = leaves ? front_kept(leaves) : 0;
     struct zc_backed host = {.guard = false}, device = {.guard = false};
     struct zc_va **alias = leaves ? &zc_movable(leaves)->alias : &device.alias;
     CUresult result = leaves ? CUDA_SUCCESS : make_behind(v, false, &device, why);
@@ -475,6 +487,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     }
     if (*left) {
         device = move_behind(leaves);
+        device.kept = host.kept;
         put_behind(leaves, &host);
     }
     if (result == CUDA_SUCCESS && comes) {
@@ -520,9 +533,10 @@ static void note_at(struct zc_block *block, bool host)
 {
     struct zc_backing *backing = block->backing;
     int change = !host ? -1 : backing->spilled ? 0 : 1;
-    backing->spilled = host ? block->size : 0;
+    size_t front = backing->vmm->va.host.from * ZC_VA_UNIT - zc_vmm_guard(backing->vmm);
+    backing->spilled = host ? block->size - front : 0;
     zc_vmm_count_host_copy(backing->vmm, host || !backing->vmm->va.reads ? 0 : block->size);
-    zc_block_spill(block, host);
+    zc_block_spill(block, backing->spilled);
     __atomic_fetch_add(&zc_vmm_counts.spilled, change, __ATOMIC_RELAXED);
 }
 
@@ -539,7 +553,8 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
     bool left = false;
     bool keeps = leaves ? zc_vmm_of(leaves)->va.reads : zc_vmm_is_fetched(zc_vmm_of(comes));
     const struct zc_block *first = leaves ? leaves : comes;
-    uint64_t bytes = first->size - (leaves ? zc_block_spilled(leaves) : 0);
+    uint64_t stays = leaves ? zc_block_spilled(leaves) + front_kept(zc_vmm_of(leaves)) : 0;
+    uint64_t bytes = first->size - stays;
     if (!(leaves && keeps) && !count_at(first, leaves, bytes, why))
         return false;
     CUresult result = exchange_blocks(zc_vmm_of(leaves), zc_vmm_of(comes), &left, why);

@@ -10,6 +10,9 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 
+/* Chunks of a block in both memories, which gives way by them, if the rule does not say `chunk`. */
+#define FRONT_CHUNKS 16
+
 static struct zc_vmm_facts facts[ZC_VA_DEVICES];
 static ZC_OWN struct {
     /* The host memory at both ends of every block with guards, 0 for none, and the number of blocks
@@ -131,11 +134,12 @@ CUresult zc_vmm_create(struct zc_vmm *v, size_t ahead)
     CUresult result = push_guard(v);
     size_t most = v->span - zc_vmm_guard(v) + ahead;
     size_t border = zc_vmm_spilled(v) ? v->va.host.from * ZC_VA_UNIT : most;
+    size_t each = v->rule->chunk || border == most ? v->rule->chunk : border / FRONT_CHUNKS;
     while (result == CUDA_SUCCESS && v->held < most) {
         bool host = v->held >= border;
         size_t missing = (host ? most : border) - v->held;
         /* Host memory is one chunk: the driver sets no two handles of it. */
-        size_t chunk = host ? 0 : zc_va_round_up(v->rule->chunk, v->granularity);
+        size_t chunk = host ? 0 : zc_va_round_up(each, v->granularity);
         size_t size = chunk && chunk < missing ? chunk : missing;
         result = zc_vmm_handle(v, host, !ahead, size, &handle);
         if (result == CUDA_SUCCESS && !vmm_push(v, handle, size)) {
@@ -190,7 +194,7 @@ void zc_vmm_count_movable(const struct zc_vmm *v, int change)
 void zc_vmm_drop_backed(struct zc_backed *b)
 {
     zc_va_drop(b->alias);
-    for (unsigned i = b->guard; i + b->guard < b->chunks.count; i++)
+    for (unsigned i = b->guard + b->kept; i + b->guard < b->chunks.count; i++)
         zc_real.cuMemRelease(b->chunks.list[i].handle);
     zc_arena_put(b->chunks.list, b->chunks.room * sizeof(*b->chunks.list));
     *b = (struct zc_backed){.guard = false};

@@ -38,6 +38,7 @@ struct zc_backed {
     struct zc_va_host host;
     struct zc_va *alias; /* Other addresses of it; or NULL. */
     bool guard;          /* The chunks at both ends are guards. */
+    unsigned kept;       /* The first ones behind that of the front are another's. */
 };
 
 /* A block that may move has more. */
@@ -45,6 +46,7 @@ struct zc_movable {
     struct zc_vmm vmm;   /* Its first member. */
     struct zc_va *alias; /* Other addresses of its memory; or NULL. */
     bool stays;          /* A graph copies it: it moves no more.  Atomic. */
+    size_t keeps;        /* Most bytes in front that stay on the device where it leaves. */
     /* spill = fetch: its host memory while it is on the device, which counts so many bytes; and the
      * mark of the last launch that named it (driver/marks.h).  With the driver lock. */
     struct zc_backed host_copy;

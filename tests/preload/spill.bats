@@ -60,11 +60,11 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 4, "vmm": 8
     places_of "$spill"$'\nbudget = 7M' 9 5 2
     run -0 spilled_blocks
     [[ $output == $'9 0 mapped vmm: over its budget\n5 0 vmm -\n2 0 vmm -' ]]
-    places_of "$move"$'\nbudget = 7M' 9 5 3 2
+    places_of "$move"$'\nbudget = 7M' 9 5 2 3
     run -0 spilled_blocks
     [[ ${lines[0]} == '9 5 vmm vmm: more than it may have of the device' ]]
-    [[ ${lines[1]} == '5 0 vmm -' && ${lines[2]} == '3 3 vmm vmm: over its budget' ]]
-    [[ ${lines[3]} == '2 0 vmm -' ]]
+    [[ ${lines[1]} == '5 0 vmm -' && ${lines[2]} == '2 0 vmm -' ]]
+    [[ ${lines[3]} == '3 3 vmm vmm: over its budget' ]]
     places_of "$move"$'\nbudget = 7M' 5 9 3 2
     run -0 spilled_blocks
     [[ ${lines[0]} == '5 0 vmm -' && ${lines[1]} == '9 9 vmm vmm: more than it may have'* ]]

@@ -28,7 +28,7 @@ setup() {
     printf '%s\n' '{"type":"meta","schema":1,"pid":1,"host":"h","exe":"e"}' \
         '{"type":"site","site":"00000001","frames":["e+0x10"]}' \
         "$alloc"',"block":1,"site":"00000001"}' "$alloc"',"block":2,"site":"00000002"}' \
-        '{"type":"move","block":2,"to":"host","why":"others are used before it"}' \
+        '{"type":"move","block":2,"to":"host","bytes":4194304,"why":"others are used before it"}' \
         "$pair"',"backing":"one","why":null}' \
         "$pair"',"backing":"own","why":"a call writes it"}' \
         '{"type":"summary","wall_ns":10000000,"moved_calls":0,"sites":[

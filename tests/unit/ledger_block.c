@@ -382,21 +382,32 @@ static void note_device(int device, int64_t bytes)
 static void test_spilled(void **state)
 {
     struct zc_block like = {.base = 0x1000, .size = 0x100, .place = ZC_PLACE_VMM}, *block;
+    struct zc_block large = {.base = 0x1000, .size = 9 * ZC_BLOCK_UNIT, .behind = 77};
     const struct zc_block_gauge *vmm = &zc_counters()->place[ZC_PLACE_VMM];
     const struct zc_block_gauge *mapped = &zc_counters()->place[ZC_PLACE_MAPPED];
 
     (void)state;
     block = zc_block_add(&like);
-    zc_block_spill(block, true);
+    zc_block_spill(block, 0x100);
     assert_true(zc_block_spilled(block) == 0x100 && block->real == ZC_KIND_PINNED);
     assert_true(vmm->blocks == 1 && vmm->bytes == 0 && mapped->blocks == 0);
     assert_int_equal(mapped->bytes, 0x100);
-    zc_block_spill(block, false);
+    zc_block_spill(block, 0);
     assert_true(zc_block_spilled(block) == 0 && block->real == ZC_KIND_DEVICE);
     assert_true(vmm->blocks == 1 && vmm->bytes == 0x100 && mapped->bytes == 0);
     assert_int_equal(mapped->peak_bytes, 0x100);
     ledger_free(block);
     assert_true(vmm->blocks == 0 && vmm->bytes == 0 && vmm->peak_bytes == 0x100);
+    block = zc_block_add(&large);
+    for (unsigned front = 8; front > 0; front -= 2) {
+        zc_block_spill(block, (9 - front) * ZC_BLOCK_UNIT);
+        assert_int_equal(zc_block_spilled(block), (9 - front) * ZC_BLOCK_UNIT);
+        assert_int_equal(mapped->bytes, (9 - front) * ZC_BLOCK_UNIT);
+        assert_true(block->real == ZC_KIND_DEVICE && (block->behind & ZC_BLOCK_BEHIND) == 77);
+    }
+    zc_block_spill(block, 9 * ZC_BLOCK_UNIT);
+    assert_true(zc_block_spilled(block) == block->size && block->real == ZC_KIND_PINNED);
+    ledger_free(block);
 }
 
 static void test_on_device(void **state)

@@ -436,15 +436,15 @@ static void a_move_tells_where_to_and_why(void **state)
 {
     (void)state;
     memset(&zc_log_moves, 0, sizeof(zc_log_moves));
-    zc_log_move(&block, true, "a larger one came", 0, 0, false);
-    zc_log_move(&block, false, "kernels use it", 0, 0, true);
-    assert_holds(log_text(2), "\"block\":9,\"to\":\"host\",\"bytes\":4096,\"blocked_ns\":0,"
+    zc_log_move(&block, true, 4000, "a larger one came", 0, 0, false);
+    zc_log_move(&block, false, 4096, "kernels use it", 0, 0, true);
+    assert_holds(log_text(2), "\"block\":9,\"to\":\"host\",\"bytes\":4000,\"blocked_ns\":0,"
                               "\"waited_ns\":0,\"hidden\":false,\"why\":\"a larger one came\"}\n");
     assert_holds(log_text(2), "\"to\":\"device\",\"bytes\":4096,\"blocked_ns\":0,"
                               "\"waited_ns\":0,\"hidden\":true,\"why\":\"kernels use it\"}\n");
-    zc_log_move(&block, false, NULL, 3, 50, false);
-    zc_log_move(&block, false, NULL, 4, 60, true);
-    assert_int_equal(zc_log_moves.to_host, 4096);
+    zc_log_move(&block, false, 4096, NULL, 3, 50, false);
+    zc_log_move(&block, false, 4096, NULL, 4, 60, true);
+    assert_int_equal(zc_log_moves.to_host, 4000);
     assert_int_equal(zc_log_moves.to_device, 3 * 4096);
     assert_int_equal(zc_log_moves.hidden, 2 * 4096);
     assert_int_equal(zc_log_moves.blocked, 7);

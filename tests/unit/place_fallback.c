@@ -70,6 +70,7 @@ static struct {
     uint64_t left, host_left; /* Of the budget, and of host memory. */
     unsigned looks, away;     /* Searches, and blocks that were asked to leave, */
     unsigned waits;
+    uint64_t keeps; /* So much of the device. */
     bool refuses, locked, elsewhere;
 } both = {.host_left = UINT64_MAX};
 
@@ -151,11 +152,12 @@ static void fake_each(void (*visit)(struct zc_block *block, void *arg), void *ar
     visit(&both.block, arg);
 }
 
-static bool fake_away(struct zc_block *block, unsigned most_ms)
+static bool fake_away(struct zc_block *block, uint64_t keeps, unsigned most_ms)
 {
     assert_ptr_equal(block, &both.block);
     assert_true(most_ms == both.waits);
     both.away++;
+    both.keeps = keeps;
     no_budget = both.refuses ? no_budget : 0;
     return !both.refuses;
 }
@@ -648,9 +650,14 @@ static void a_request_without_host_memory_is_looked_for_each_time(void **state)
     both.away = 0;
     __atomic_store_n(&zc_vmm_counts.spilled, 1, __ATOMIC_RELAXED);
     yields.vain = 0;
-    for (unsigned i = 0; i < 9; i++)
-        assert_false(give_way(&want, false, 1, 0) || fallback_yield(ZC_PLACE_COUNT) ||
-                     fallback_yield(ZC_PLACE_MANAGED));
+    for (unsigned i = 0; i < 9; i++) {
+        assert_false(give_way(&want, false, 1, 0));
+        assert_int_equal(both.keeps, 2 * ZC_BLOCK_UNIT - 1);
+        assert_false(fallback_yield(ZC_PLACE_COUNT) || fallback_yield(ZC_PLACE_MANAGED));
+        assert_int_equal(both.keeps, ZC_BLOCK_UNIT);
+    }
+    give_way(&want, false, 5, 5); /* Somebody has given that back meanwhile. */
+    assert_true(--both.away == 27 && both.keeps == 2 * ZC_BLOCK_UNIT - 1);
     assert_int_equal(both.away, 27);
     assert_false(fallback_yield(ZC_PLACE_VMM) || fallback_yield(ZC_PLACE_PINNED));
     assert_int_equal(both.away, 27);
@@ -678,6 +685,8 @@ static void a_block_gives_way_where_that_helps(void **state)
         uint64_t front, left, host_left;
         bool stays;
     } of[] = {{0, ZC_BLOCK_BUDGET, 1, 2000, 3000, 2000, 0},
+              {0, ZC_BLOCK_BUDGET, 1, 2700, 3000, 2000, 0},
+              {0, ZC_BLOCK_BUDGET, 0, 2700, 3000, 1999, 0},
               {1, ZC_BLOCK_BUDGET, 0, 2000, 3000, 2000, 0},
               {0, 0, 0, 2000, 3000, 2000, 0},
               {0, ZC_BLOCK_BUDGET, 0, 2000, 2999, 2000, 0},
@@ -707,6 +716,8 @@ static void a_block_gives_way_where_that_helps(void **state)
         assert_int_equal(give_budget(&rules[0], 5000 * unit), of[i].away);
         assert_int_equal(both.away, of[i].away);
         assert_int_equal(both.looks, 1);
+        if (of[i].away) /* No more leaves than what lacks. */
+            assert_int_equal(both.keeps, (of[i].front - 2000) * unit);
     }
 }
 

@@ -292,7 +292,8 @@ static void a_block_leaves_once_the_gpu_rests_in_time(void **state)
 {
     (void)state;
     known.idle_at = 7;
-    assert_true(zc_migrate_away(&blocks[0], 9));
+    assert_true(zc_migrate_away(&blocks[0], 5, 9));
+    assert_int_equal(mov[0].keeps, 5);
     says("begin-rest move/0/-1 log/0/host/others are used before it/2000/0/0 end ");
     assert_true(has.ms == 9 && known.idle_at == 0 && mov[0].again == 64);
     for (unsigned i = 0; i < 4; i++) {
@@ -301,7 +302,7 @@ static void a_block_leaves_once_the_gpu_rests_in_time(void **state)
         mov[0].stays = i == 1;
         has.no_begin = i == 2;
         has.no_move = has.told = i == 3;
-        assert_false(zc_migrate_away(&blocks[0], 9));
+        assert_false(zc_migrate_away(&blocks[0], 0, 9));
         says(i < 2 ? "" : i == 2 ? "begin-rest " : "begin-rest move/0/-1 end ");
         assert_int_equal(mov[0].again, i < 2 ? 0 : 64);
     }

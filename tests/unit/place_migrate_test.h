@@ -123,9 +123,10 @@ static bool fake_move(struct zc_block *leaves, struct zc_block *comes, const cha
     return true;
 }
 
-static void fake_log(const struct zc_block *block, bool to_host, const char *reason, uint64_t ticks,
-                     uint64_t waited, bool ahead)
+static void fake_log(const struct zc_block *block, bool to_host, uint64_t bytes, const char *reason,
+                     uint64_t ticks, uint64_t waited, bool ahead)
 {
+    assert_int_equal(bytes, block->size);
     said("log/%d/%s/%s/%u/%u/%d", no(block), to_host ? "host" : "device", reason, (unsigned)ticks,
          (unsigned)waited, ahead);
 }

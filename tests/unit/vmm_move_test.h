@@ -426,9 +426,10 @@ static void fake_budget_give(const struct zc_rule *rule, uint64_t bytes)
     has.budget -= (int64_t)bytes;
 }
 
-static void fake_spill(struct zc_block *block, bool spilled)
+static void fake_spill(struct zc_block *block, uint64_t spilled)
 {
     assert_true(block >= blocks && block < blocks + BLOCKS);
+    assert_true(spilled == 0 || spilled == block->size);
     has.spills += spilled ? 1 : -1;
 }
 

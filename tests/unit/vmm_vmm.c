@@ -307,7 +307,7 @@ static void memory_comes_in_chunks_and_a_failure_leaves_what_was_there(void **st
     } rows[] = {{5, 0, 0, 0, 0, 1, 0}, {5, 2, 0, 0, 0, 3, 0}, {4, 2, 0, 0, 0, 2, 0},
                 {5, 2, 2, 0, 0, 4, 0}, {5, 9, 0, 0, 0, 1, 0}, {5, 1, 0, 0, 1, 1, 0},
                 {5, 0, 0, 1, 0, 3, 0}, {7, 2, 0, 1, 0, 5, 0}, {7, 2, 0, 0, 1, 3, 3},
-                {7, 0, 0, 0, 1, 2, 6}, {9, 2, 0, 1, 1, 5, 3}};
+                {7, 0, 0, 0, 1, 7, 6}, {9, 2, 0, 1, 1, 5, 3}, {20, 0, 0, 1, 1, 12, 17}};
     (void)state;
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (unsigned fail = 1;; fail++) {

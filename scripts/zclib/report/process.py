@@ -190,7 +190,9 @@ class ProcessLog:
             watcher.move(self.sums.process, record)
         if block.alloc_ns:
             self._level(at, block, -1)
-        block.spilled = block.size if to == "host" else 0
+        moved = number(record, "bytes")
+        spilled = block.spilled + (moved if to == "host" else -moved)
+        block.spilled = max(0, min(spilled, block.size))  # Lines may be lost.
         if block.alloc_ns:
             self._level(at, block, 1)
         count_name(self._site_of(block.site).hints,

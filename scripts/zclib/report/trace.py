@@ -40,7 +40,6 @@ class OneProcess:
         self.pid = pid
         self.ends: dict[int, int] = {}               # End of each track's last event.
         self.blocks: dict[int, tuple[int, str, str]] = {}  # Size, place and site of live ones.
-        self.in_both: dict[int, int] = {}  # Bytes in host memory of those on the device as well.
         self.places: dict[str, int] = {}
         self._tracks: dict[tuple[str, int], int] = {}
 
@@ -127,8 +126,6 @@ class Trace:
         if MEMORY_TRACK not in one.ends:
             self._name("thread_name", one.pid, MEMORY_TRACK, "memory")
         one.blocks[block] = (size, place, site)
-        if number(record, "spilled_bytes") < size:
-            one.in_both[block] = number(record, "spilled_bytes")
         self.events += 1
         at = number(record, "time_ns")
         self._slice(one, MEMORY_TRACK, at, at, name=f"allocate, {place}", cat="alloc",
@@ -148,7 +145,6 @@ class Trace:
                     args={"block": block, "size_bytes": size, "place": place, **self._where(site)},
                     **self._arrow(one, block, True, False))
         del one.blocks[block]
-        one.in_both.pop(block, 0)
         self._levels(one, at, record, -1)
 
     def move(self, process: Process, record: Record) -> None:
@@ -156,10 +152,9 @@ class Trace:
         block, out = number(record, "block"), string(record, "to") == "host"
         if block not in one.blocks:
             return
-        size, place, _ = one.blocks[block]
-        size -= one.in_both.pop(block, 0) if out else 0
-        self._level(one, at, place, -size if out else size)
-        self._level(one, at, "mapped", size if out else -size)
+        gone = number(record, "bytes") if out else -number(record, "bytes")
+        self._level(one, at, one.blocks[block][1], -gone)
+        self._level(one, at, "mapped", gone)
 
     def _levels(self, one: OneProcess, time_ns: int, record: Record, sign: int) -> None:
         """Counts a block that comes or goes, and its end in host memory apart."""

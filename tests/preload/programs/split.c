@@ -386,6 +386,31 @@ static void gives_way(void)
     end_gpu(0);
 }
 
+/* Others ask for a part of what the first block has of the device, and then for the rest. */
+static void by_and_by(void)
+{
+    CUdeviceptr p, q[2];
+    start_gpu(0);
+    p = new_block();
+    seed(p);
+    for (int i = 0; i < 2; i++) {
+        CHECK(cuMemAlloc(&q[i], 3 * MIB));
+        fill(q[i], 3 + i, 3 * MIB, NULL);
+        CHECK(cuMemcpyDtoD(p + BORDER / 2 - MIB / 2, q[i], MIB));
+        fill(p + BORDER / 2 - 5, 5 + i, 10, NULL);
+        CHECK(cuMemsetD8(p + BORDER - 1000, 7 + i, 1900));
+        show("after", p);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(cuMemcpyDtoH(out, q[i], 3 * MIB));
+        EXPECT(all_are(out, (unsigned char)(3 + i), 3 * MIB));
+        CHECK(cuMemFree(q[i]));
+    }
+    show("alone", p);
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+}
+
 /* The same in a capture, while which no block moves, and of a block that a graph copies. */
 static void captured(void)
 {
@@ -488,9 +513,9 @@ static void beside(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"shapes", shapes},       {"undivided", undivided},
-                                          {"gives_way", gives_way}, {"captured", captured},
-                                          {"others", others},       {"in_vain", in_vain},
-                                          {"elsewhere", elsewhere}, {"beside", beside}};
+    static const struct scenario all[] = {
+        {"shapes", shapes},     {"undivided", undivided}, {"gives_way", gives_way},
+        {"captured", captured}, {"by_and_by", by_and_by}, {"others", others},
+        {"in_vain", in_vain},   {"elsewhere", elsewhere}, {"beside", beside}};
     return RUN_SCENARIO(all, argc, argv);
 }
