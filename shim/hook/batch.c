@@ -23,7 +23,6 @@ struct batch {
     size_t count; /* 0 if the program gives no elements. */
     CUstream stream;
     size_t *fail_index; /* Receives the index of the first element that fails; or NULL. */
-    bool held; /* Blocks stay where they are from begin_batch() to end_batch() (place/verbs.h). */
 };
 
 /* The size that a decompression expects is optional; it writes no further than its block. */
@@ -127,7 +126,6 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
 {
     bool graph = zc_life_on() && zc_capture_holds(b->stream, entry->flavour);
     CUresult result = graph ? zc_unknown_value(entry->fn) : CUDA_SUCCESS;
-    b->held = zc_place_hold();
     for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
         result = leave_element(entry, b, i);
         if (result != CUDA_SUCCESS && b->fail_index)
@@ -135,8 +133,6 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
     }
     if (result == CUDA_SUCCESS)
         result = zc_launch_before(entry->fn, entry->flavour, b->stream);
-    if (result != CUDA_SUCCESS)
-        zc_place_unhold(b->held);
     *start_out = zc_life_on() ? zc_ticks() : 0;
     return result;
 }
@@ -146,7 +142,6 @@ static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint6
 static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                           CUresult result)
 {
-    zc_place_unhold(b->held);
     if (result == CUDA_SUCCESS)
         return b->packed ? result : record_batch(entry, b, start);
     if ((result == CUDA_ERROR_INVALID_VALUE && !b->packed) || !zc_life_on())
@@ -223,12 +218,17 @@ static CUresult lines_one_by_one(const struct zc_entry *entry, const struct batc
                           .stream = stream,                                                        \
                           .fail_index = fails};                                                    \
         uint64_t start;                                                                            \
+        bool held = zc_place_hold();                                                               \
+        CUresult result;                                                                           \
         if (any_crosses(entry, &b))                                                                \
-            return lines_one_by_one(entry, &b, attrs, attr_indices, attr_count);                   \
-        return begin_batch(entry, &b, &start)                                                      \
-                   ?: end_batch(entry, &b, start,                                                  \
-                                real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count,    \
-                                     __VA_ARGS__));                                                \
+            result = lines_one_by_one(entry, &b, attrs, attr_indices, attr_count);                 \
+        else                                                                                       \
+            result = begin_batch(entry, &b, &start)                                                \
+                         ?: end_batch(entry, &b, start,                                            \
+                                      real(dsts, srcs, sizes, count, attrs, attr_indices,          \
+                                           attr_count, __VA_ARGS__));                              \
+        zc_place_unhold(held);                                                                     \
+        return result;                                                                             \
     }
 
 ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
@@ -243,9 +243,15 @@ COPY_LINES(fail_index, fail_index, stream)
         struct batch b = {                                                                         \
             .list = name, .count = (name) ? count : 0, .stream = stream, .fail_index = fails};     \
         uint64_t start;                                                                            \
+        bool held = zc_place_hold();                                                               \
+        CUresult result;                                                                           \
         if ((boxes) && any_crosses(entry, &b))                                                     \
-            return one_by_one(entry, &b, false);                                                   \
-        return begin_batch(entry, &b, &start) ?: end_batch(entry, &b, start, real(__VA_ARGS__));   \
+            result = one_by_one(entry, &b, false);                                                 \
+        else                                                                                       \
+            result =                                                                               \
+                begin_batch(entry, &b, &start) ?: end_batch(entry, &b, start, real(__VA_ARGS__));  \
+        zc_place_unhold(held);                                                                     \
+        return result;                                                                             \
     }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,

@@ -381,13 +381,14 @@ CUresult zc_copy_before_node(struct zc_copy *c)
     CUresult result = c->unknown && c->on ? zc_unknown_value(c->fn) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    bool parts = result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_side(c);
-    if (parts && !c->behind)
-        return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS && c->on)
         result = zc_place_retreat(c->dst.block, c->fn, true, ZC_RETREAT_WRITTEN);
     if (result == CUDA_SUCCESS && c->on)
         result = zc_place_retreat(c->src.block, c->fn, true, ZC_RETREAT_GRAPH);
+    /* The border of a block that moves stays from here on. */
+    bool parts = result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_side(c);
+    if (parts && !c->behind)
+        return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS)
         zc_sides_in_graph(c);
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))

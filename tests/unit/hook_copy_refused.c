@@ -246,7 +246,7 @@ static void of_several_values_the_one_that_counts_is_described(void **state)
 static void a_call_that_gives_the_driver_a_copy_for_later_is_made_ready_for(void **state)
 {
     static const struct {
-        bool off, unknown, leaves, border, behind;
+        bool off, unknown, leaves, border, behind, late;
         CUresult value, drained, launched;
         unsigned retreat_fails;
         CUresult result;
@@ -257,8 +257,9 @@ static void a_call_that_gives_the_driver_a_copy_for_later_is_made_ready_for(void
         {.unknown = true, .unknowns = 1, .retreats = 2, .graphs = 1, .launches = 1},
         {.unknown = true, .value = 2, .result = 2, .unknowns = 1},
         {.leaves = true, .result = CUDA_ERROR_INVALID_VALUE},
-        {.border = true, .result = CUDA_ERROR_INVALID_VALUE},
+        {.border = true, .result = CUDA_ERROR_INVALID_VALUE, .retreats = 2},
         {.border = true, .behind = true, .retreats = 2, .graphs = 1, .launches = 1, .nodes = 1},
+        {.late = true, .behind = true, .retreats = 2, .graphs = 1, .launches = 1, .nodes = 1},
         {.behind = true, .retreats = 2, .graphs = 1, .launches = 1},
         {.retreat_fails = 1, .result = CUDA_ERROR_UNKNOWN, .retreats = 1},
         {.retreat_fails = 2, .result = CUDA_ERROR_UNKNOWN, .retreats = 2},
@@ -280,6 +281,7 @@ static void a_call_that_gives_the_driver_a_copy_for_later_is_made_ready_for(void
         c.dst.span += rows[i].leaves;
         c.behind = rows[i].behind ? &behind : NULL;
         has.border = rows[i].border ? AT : 0;
+        has.late_border = rows[i].late ? AT : 0;
         has.unknown = rows[i].value;
         has.launched = rows[i].launched;
         has.retreat_fails = rows[i].retreat_fails;

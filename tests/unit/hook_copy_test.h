@@ -44,6 +44,7 @@ static struct {
     bool on, site_is_new, remaps, padded;
     CUresult stale, unknown, stream, array, refusal, waited, drained, launched, added;
     unsigned retreat_fails;                     /* Which of the two. */
+    CUdeviceptr late_border;                    /* Until then it may move. */
     CUdeviceptr border, refused_at, nobodys_at; /* Sides that are that. */
     struct zc_block *found[2];
     int level;
@@ -274,6 +275,7 @@ static CUresult fake_retreat(const struct zc_block *block, enum zc_fn fn, bool k
     assert_true(keeps && block == (has.retreats ? &far_block : &near_block));
     (void)fn;
     assert_string_equal(why, has.retreats == 0 ? ZC_RETREAT_WRITTEN : ZC_RETREAT_GRAPH);
+    has.border = has.late_border ? has.late_border : has.border;
     return ++has.retreats == has.retreat_fails ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
