@@ -346,7 +346,7 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
 {
     const char *why;
     const struct zc_block *stays = comes ? comes : leaves;
-    uint64_t start = zc_ticks(), before = zc_block_spilled(leaves ? leaves : comes);
+    uint64_t start = zc_ticks(), before = leaves ? zc_block_spilled(leaves) : 0;
     if (leaves)
         moving.cheap = zc_vmm_of(leaves)->va.reads ? moving.cheap + 1 : 0;
     bool moved = zc_move(leaves, comes, &why);
