@@ -34,9 +34,10 @@
     X(malloc_usable_size, size_t, (void *p), (p))                                                  \
     X(__libc_realloc, void *, (void *p, size_t n), (p, n))
 
-/* glibc's names for programs that wrap its family. */
+/* glibc's names for programs that wrap its family; cfree is for programs from before glibc 2.26. */
 void *__libc_realloc(void *p, size_t n);
 void __libc_free(void *p);
+void cfree(void *p);
 
 /* Until the first call each pointer leads to a function that looks up all of them. */
 #define FIRST(name, result, params, args) static result first_##name params;
@@ -375,4 +376,9 @@ EXPORT void __libc_free(void *p)
         zc_hostmem_put(p);
     else if (!boot_put(p))
         next.__libc_free(p);
+}
+
+EXPORT void cfree(void *p)
+{
+    free(p);
 }

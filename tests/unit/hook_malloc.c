@@ -178,6 +178,7 @@ static void *fake_sym(void *handle, const char *name);
 #define valloc my_valloc
 #define pvalloc my_pvalloc
 #define malloc_usable_size my_usable_size
+#define cfree my_cfree
 #define __libc_free my_libc_free
 #define __libc_realloc my_libc_realloc
 #define zc_malloc_load my_load
@@ -519,7 +520,7 @@ static void each_block_is_freed_by_the_allocator_that_made_it(void **state)
     hook_told[0] = '\0';
     my_free(p);
     my_libc_free(q);
-    my_free(r);
+    my_cfree(r);
     my_free(theirs);
     my_libc_free(theirs);
     my_free(NULL);

@@ -17,6 +17,12 @@
 /* glibc's other names. */
 void __libc_free(void *p);
 void *__libc_realloc(void *p, size_t n);
+void old_cfree(void *p);
+#ifdef __x86_64__
+__asm__(".symver old_cfree, cfree@GLIBC_2.2.5");
+#else
+__asm__(".symver old_cfree, cfree@GLIBC_2.17");
+#endif
 
 static unsigned checks, failures;
 
@@ -143,6 +149,7 @@ static void test_other_names(void)
     {
         unsigned char *p = paint(malloc(n), n, 6);
         __libc_free(malloc(n));
+        old_cfree(malloc(n));
         p = __libc_realloc(p, n + 70000);
         CHECK(p && painted(p, n, 6), n);
         paint(p, n + 70000, 7);
