@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/memory.h"
 #include "driver/stream.h"
 #include "ledger/unwind.h"
 #include "memory/workers.h"
@@ -77,11 +78,41 @@ static void job_run(const struct job *job)
                             job->src + z * job->src_step[2] + y * job->src_step[1], job->extent[0]);
 }
 
+/* The arena keeps freed memory for requests of the same size only.  So small records come from it,
+ * in few sizes; others get pages of their own, which are given back. */
+#define RECORD_FIRST ((size_t)256)
+#define RECORD_MAX ((size_t)16 << 10)
+
+static size_t record_size(size_t bytes)
+{
+    size_t size = RECORD_FIRST;
+    while (size < bytes)
+        size *= 4;
+    return size <= RECORD_MAX ? size : bytes;
+}
+
+static struct pending *get_record(size_t size)
+{
+    if (size <= RECORD_MAX)
+        return zc_arena_get(size);
+    void *p = zc_memory_map(NULL, size, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+
+static void put_record(struct pending *p)
+{
+    if (p->record <= RECORD_MAX)
+        zc_arena_put(p, p->record);
+    else
+        zc_memory_unmap(p, p->record);
+}
+
 static void CUDA_CB run_pending(void *data)
 {
     struct pending *p = data;
     job_run(&p->job);
-    zc_arena_put(p, p->record);
+    put_record(p);
 }
 
 static void cpu_copy_now(const struct zc_copy *c)
@@ -112,8 +143,8 @@ static void copy_drained(struct zc_copy *c)
  * stream, and a program whose kernel waits for something after the call would deadlock. */
 static void copy_in_order(struct zc_copy *c, bool stage)
 {
-    size_t record = sizeof(struct pending) + (stage ? c->bytes : 0);
-    struct pending *p = zc_arena_get(record);
+    size_t record = record_size(sizeof(struct pending) + (stage ? c->bytes : 0));
+    struct pending *p = get_record(record);
     if (!p) {
         copy_drained(c);
         return;
@@ -126,7 +157,7 @@ static void copy_in_order(struct zc_copy *c, bool stage)
     }
     c->result = ZC_FLAVOURED(c->flavour, cuLaunchHostFunc)(c->stream, run_pending, p);
     if (c->result != CUDA_SUCCESS)
-        zc_arena_put(p, record);
+        put_record(p);
 }
 
 void zc_cpu_copy(struct zc_copy *c)
