@@ -344,7 +344,7 @@ static void heap_occupy(struct zc_extent *e, size_t size)
     e->use = ZC_EXTENT_BLOCK;
     e->live = 1;
     e->elided = e->cpu_copied = 0;
-    e->slot[0].size = size;
+    __atomic_store_n(&e->slot[0].size, size, __ATOMIC_RELAXED);
     zc_extent_fill(e, size);
     zc_hostheap_unclaim(e);
 }
@@ -487,7 +487,7 @@ static bool put_locked(void *p)
     struct zc_slot *slot = zc_hostheap_slot(p);
     if (!slot)
         return false;
-    slot->size = 0;
+    __atomic_store_n(&slot->size, 0, __ATOMIC_RELAXED);
     slot->dirty = true;
     if (e->use == ZC_EXTENT_BLOCK) {
         heap_retire(e);

@@ -233,6 +233,12 @@ static CUresult make_registrations(struct zc_extent *e, size_t bytes)
     return result;
 }
 
+/* Another thread may be freeing the block. */
+static size_t block_bytes(const struct zc_extent *e)
+{
+    return __atomic_load_n(&e->slot[0].size, __ATOMIC_RELAXED);
+}
+
 /* Registers an extent, without a message of its own: all of it for libc's blocks, which may get it
  * by a registered pool; of a block for the program's cuMemHostAlloc what that would make resident.
  * Returns FULL if there is no room. */
@@ -241,7 +247,7 @@ static CUresult enrol(struct zc_extent *e)
     CUcontext context = NULL;
     size_t span = zc_extent_span(e);
     bool block = e->owner && e->use == ZC_EXTENT_BLOCK;
-    size_t bytes = block ? zc_page_end(e->slot[0].size) : span;
+    size_t bytes = block ? zc_page_end(block_bytes(e)) : span;
     CUresult result = zc_real.cuCtxGetCurrent(&context);
     if (result != CUDA_SUCCESS || !context)
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_CONTEXT;
@@ -269,7 +275,7 @@ static bool pin_extent(struct zc_extent *e)
     if (result != CUDA_SUCCESS && !not_here(result))
         pinned_refused(e, result);
     if (result == CUDA_SUCCESS && e->use == ZC_EXTENT_BLOCK)
-        __atomic_fetch_add(&zc_log_registered[e->slot[0].site], e->slot[0].size, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&zc_log_registered[e->slot[0].site], block_bytes(e), __ATOMIC_RELAXED);
     zc_pinned_release(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
                          : not_here(result)     ? ZC_PIN_NONE
                                                 : ZC_PIN_REFUSED);
@@ -348,9 +354,10 @@ static bool is_unused(uintptr_t page)
  * copied now.  Only with `pin` at MAKING. */
 static bool may_fill(struct zc_extent *e, uint64_t bytes)
 {
-    size_t size = e->lead + e->slot[0].size, ahead = e->prefaulted, unused = 0;
+    bool whole = e->use == ZC_EXTENT_BLOCK && !e->owner;
+    size_t size = whole ? e->lead + block_bytes(e) : 0, ahead = e->prefaulted, unused = 0;
     unsigned missing = 0;
-    if (e->use == ZC_EXTENT_BLOCK && !e->owner && size >= LARGE && bytes <= size - size / 8) {
+    if (size >= LARGE && bytes <= size - size / 8) {
         uintptr_t base = zc_extent_base(e);
         missing = count_pages(base, size, is_missing);
         unsigned looks = ahead ? count_pages(base, size, is_unused) : 0;
@@ -540,7 +547,7 @@ static bool adoptable(const struct zc_extent *e, uint64_t address, size_t bytes,
     const unsigned plain = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     uint64_t base = zc_extent_base(e), block = base + e->lead, end = address + bytes;
     bool whole = e->use == ZC_EXTENT_BLOCK && base <= address && address <= block &&
-                 block + e->slot[0].size <= end && end <= base + e->pinned;
+                 block + block_bytes(e) <= end && end <= base + e->pinned;
     bool as_is = !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE) && !zc_pinned_stale(e) &&
                  !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) && !zc_pinned_lasts(e);
     CUcontext context = NULL;

@@ -237,7 +237,7 @@ void zc_hostmem_start(void)
 static bool fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_request *request,
                       uint32_t site, const struct zc_rule *rule)
 {
-    slot->size = request->size;
+    __atomic_store_n(&slot->size, request->size, __ATOMIC_RELAXED);
     slot->site = site;
     slot->rule = (int16_t)(rule - zc_rules()->rules);
     slot->api = (uint8_t)request->api;

@@ -73,7 +73,7 @@ static CUresult register_host(void *p, size_t bytes, unsigned flags)
     return registering;
 }
 
-static char pages[ZC_RING_SLOTS]; /* They stand for the memory of slots. */
+static char pages[2 * ZC_RING_SLOTS]; /* They stand for the memory of slots, also of a child. */
 static unsigned made;
 static size_t taken; /* Of the limit. */
 static bool limited, no_pages;
