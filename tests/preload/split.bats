@@ -12,6 +12,16 @@ setup() {
     apart=$'[rule p]\nnth = 1\n'"$move"$'\nbudget = 6M\n[rule q]\n'"$move"$'\nbudget = 6M'
 }
 
+# Peaks of 12 MiB mapped and $1 MiB vmm in the report, and $2 bytes mapped in the trace.
+reports_show() {
+    scripts/zc report --json "$ZC_LOG" | python3 -c 'import json, sys
+over_time = json.load(sys.stdin)["memory_over_time"]["places"]
+peaks = {k: max(v) >> 20 for k, v in over_time.items()}
+assert peaks == {"mapped": 12, "vmm": int(sys.argv[1])}, over_time' "$1"
+    scripts/zc report --trace "$BATS_TEST_TMPDIR/trace.json" "$ZC_LOG" >/dev/null
+    grep -q '"memory: mapped".*"bytes": *'"$2" "$BATS_TEST_TMPDIR/trace.json"
+}
+
 @test "calls of every shape across the border leave what they leave bare" {
     run -0 timeout 60 "$program" shapes
     local bare=$output keys
@@ -83,11 +93,7 @@ same_as_bare() {
     [[ ${lines[0]} == '1 host 4' ]]
     run -0 peaks
     [[ ${lines[*]} == 'mapped 0 12 vmm 0 '* ]]
-    scripts/zc report --json "$ZC_LOG" | python3 -c 'import json, sys
-over_time = json.load(sys.stdin)["memory_over_time"]["places"]
-assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 5}, over_time'
-    scripts/zc report --trace "$BATS_TEST_TMPDIR/trace.json" "$ZC_LOG" >/dev/null
-    grep -q '"memory: mapped".*"bytes": *12582912' "$BATS_TEST_TMPDIR/trace.json"
+    reports_show 5 12582912
 }
 
 @test "it gives way as far as others need, and the rest of it stays on the device" {
@@ -103,11 +109,7 @@ assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 
         run -0 peaks
         [[ ${lines[*]} == 'mapped 0 12 vmm 0 6' ]]
     done
-    scripts/zc report --json "$ZC_LOG" | python3 -c 'import json, sys
-over_time = json.load(sys.stdin)["memory_over_time"]["places"]
-assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 12, "vmm": 6}, over_time'
-    scripts/zc report --trace "$BATS_TEST_TMPDIR/trace.json" "$ZC_LOG" >/dev/null
-    grep -q '"memory: mapped".*"bytes": *10485760' "$BATS_TEST_TMPDIR/trace.json"
+    reports_show 6 10485760
 }
 
 @test "half of it at a time gives way to what the driver has no memory for" {
