@@ -103,6 +103,32 @@ def test_hangs_there():
 def test_behind():
     pass
 PYTHON
+    cat >"$SUITES/fake/test_lost_context.py" <<'PYTHON'
+import ctypes, os
+
+cuda = ctypes.CDLL("libcuda.so.1")
+UNDER = "libzc" in os.environ.get("LD_PRELOAD", "")
+FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+grid = FUNCTION(lambda args, launch: 700)  # CUDA_ERROR_ILLEGAL_ADDRESS
+
+
+def test_loses_its_context_there():
+    context, module, kernel = (ctypes.c_void_p() for _ in range(3))
+    assert cuda.cuInit(0) == 0
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert cuda.cuCtxSetCurrent(context) == 0
+    assert cuda.cuCtxSynchronize() == 0
+    if UNDER:
+        cuda.sim_kernel_register(b"bad", grid, ctypes.c_size_t(0), None)
+        assert cuda.cuModuleLoadData(ctypes.byref(module), b"") == 0
+        assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"bad") == 0
+        assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 0
+        assert cuda.cuCtxSynchronize() == 0
+
+
+def test_behind_a_lost_context():
+    assert cuda.cuCtxSynchronize() in (0, 3)  # CUDA_ERROR_NOT_INITIALIZED, in another process.
+PYTHON
     cat >"$SUITES/fake/test_not_collected.py" <<'PYTHON'
 import os
 if "libzc" in os.environ.get("LD_PRELOAD", ""):
@@ -125,15 +151,21 @@ PYTHON
 }
 
 @test "tests that fail bare, or there once, and those that pass, are not" {
-    [[ $(grep -c FAILED <<<"$said") == 7 ]]
-    [[ $said == *"fake under vmm: 4 files; 12 tests pass bare, and of them 4 there, 6 FAILED, 2 "\
-"failed now and then, 1 skipped, 1 missing; 1 do not pass bare; memory was placed in 1 of 1 "* ]]
+    [[ $(grep -c FAILED <<<"$said") == 8 ]]
+    [[ $said == *"fake under vmm: 5 files; 14 tests pass bare, and of them 5 there, 7 FAILED, 2 "\
+"failed now and then, 1 skipped, 1 missing; 1 do not pass bare; memory was placed in 1 of 2 "* ]]
 }
 
 @test "a crash and a hang are failures of the test that ran, and those behind it run" {
     [[ $said == *"FAILED deep/test_all.py::test_first_crashes_there: the process ended by SIG"* ]]
     [[ $said == *"FAILED test_hangs.py::test_hangs_there: the process did nothing for 20 s"* ]]
     [[ $(cat "$STATE/same.True") == xx && $said != *"FAILED test_hangs.py::test_behind"* ]]
+}
+
+@test "a test that leaves a context that is lost has failed alone: a new process goes on" {
+    [[ $said == *"FAILED test_lost_context.py::test_loses_its_context_there: "* ]]
+    [[ $said != *"FAILED test_lost_context.py::test_behind"* ]]
+    [[ $said != *"FAILED (the end of test_lost_context.py)"* ]]
 }
 
 @test "what happens before the first test, or behind the last, is a failure of the file" {
@@ -152,7 +184,7 @@ PYTHON
     run -3 check --only all --limit 0
     [[ $output == *"no time was left for 1 files under a policy: the same command goes on"* ]]
     run -1 check
-    [[ $(cat "$STATE/same.True") == xx && $output == *", 6 FAILED, "* ]]
+    [[ $(cat "$STATE/same.True") == xx && $output == *", 7 FAILED, "* ]]
 }
 
 @test "another library or policy runs anew, bare runs stay" {
@@ -164,7 +196,7 @@ PYTHON
 @test "the page has a row for each suite and policy, and the failures' names" {
     run -0 cat "$KEPT/RESULTS.md"
     [[ ${lines[0]} == before && ${lines[-1]} == after && $output != *old* ]]
-    [[ $output == *"| fake | vmm | 12 | 4 | 1 | 1 | 2 | 1 | 6 | 1 of 1 |"* ]]
+    [[ $output == *"| fake | vmm | 14 | 5 | 1 | 1 | 2 | 1 | 7 | 1 of 2 |"* ]]
     [[ $output == *$'\n- fake under vmm: `deep/test_all.py::test_fails_there[2]`\n'* ]]
 }
 

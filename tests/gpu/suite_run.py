@@ -22,6 +22,7 @@ from . import programs
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 PLUGIN = "zc_suite_events"
+CONTEXT_LOST = 70  # As in the plugin: a failed test has lost the process's CUDA context.
 
 # Policies by what the results call them; bare has none.
 POLICIES = {"everyday": None, "shared": "shared", "vmm": "vmm"}
@@ -157,6 +158,8 @@ class FileRun:
         status = process.returncode
         if not hangs and status in (0, 1, 5):  # All passed, some failed, none was left.
             return None, False
+        if status == CONTEXT_LOST and not hangs:
+            return "lost its CUDA context", True
         what = hangs or (f"ended by {signal.Signals(-status).name}" if status < 0 else
                          f"pytest ended with status {status}: {self._last_words()}")
         running = self._running()
