@@ -169,6 +169,18 @@ bool zc_memfile_freeze(struct zc_extent *e)
     return done;
 }
 
+void zc_memfile_forget(const struct zc_extent *e, size_t from, size_t n)
+{
+    char *shared = (char *)e->view + zc_extent_span(e) + from;
+    if (!zc_heap_lock())
+        return;
+    if (e->private_bytes && !e->inherited && zc_memory_protect(shared, n, OPEN) == 0) {
+        zc_memory_advise(shared, n, MADV_REMOVE);
+        zc_memory_protect(shared, n, PROT_NONE);
+    }
+    zc_heap_unlock();
+}
+
 void zc_memfile_drop_private(struct zc_extent *e)
 {
     if (!e->private_bytes)

@@ -43,6 +43,10 @@ bool zc_memfile_make_private(struct zc_extent *extent, size_t bytes);
  * refuses: then no child gets the extent. */
 bool zc_memfile_freeze(struct zc_extent *extent);
 
+/* The file keeps nothing for whole pages [from, from + n) of which a private view has its own,
+ * unless a child may show the file's. */
+void zc_memfile_forget(const struct zc_extent *extent, size_t from, size_t n);
+
 /* The block's owner frees it: the CPU writes the file again, and what was private goes.  Where that
  * is not possible no other block gets the extent. */
 void zc_memfile_drop_private(struct zc_extent *extent);

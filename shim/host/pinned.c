@@ -124,17 +124,30 @@ static void make_own(void *view, size_t at, size_t n)
     zc_workers_reach((char *)view + at, n, true);
 }
 
-/* Registering a private view gives it pages of its own, all of them: none is left to share with a
- * device block. */
-static void leave_file(struct zc_extent *e)
+/* Registering a private view gives it pages of its own: none is left to share with a device block.
+ */
+static void leave_file(struct zc_extent *e, uintptr_t at, size_t n)
 {
-    size_t span = zc_extent_span(e), part = span / VIEW_THREADS;
-    if (!__atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE))
-        return;
+    size_t part = n / VIEW_THREADS;
     zc_memfile_freeze(e);
-    zc_workers_split(make_own, (void *)zc_extent_base(e), span, part > VIEW_PART ? part : VIEW_PART,
-                     ZC_HUGE_PAGE);
+    zc_workers_split(make_own, (void *)at, n, part > VIEW_PART ? part : VIEW_PART, ZC_HUGE_PAGE);
     __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
+}
+
+/* Memory that the program registers must have such pages before: a private view that is made later,
+ * for a fork or for rights that the program changes, would part it from what the device sees.  The
+ * file keeps nothing of it where no device block has shown that. */
+static void leave_file_part(struct zc_extent *e, uint64_t address, uint64_t end)
+{
+    uintptr_t base = zc_extent_base(e), last = base + zc_extent_span(e);
+    uintptr_t low = address > base ? zc_page_start(address) : base;
+    uintptr_t high = end < last ? zc_page_end(end) : last;
+    bool unseen = zc_memfile_shareable(e) && !e->private_bytes;
+    if (!e->inode)
+        return;
+    leave_file(e, low, high - low);
+    if (unseen && zc_workers_reach((void *)low, high - low, true))
+        zc_memfile_forget(e, low - base, high - low);
 }
 
 /* Ends the registrations that an extent has, or had when a part of them was ended.  CUDA_SUCCESS,
@@ -254,7 +267,8 @@ static CUresult enrol(struct zc_extent *e)
     e->part = block ? ZC_BLOCK_PART : span;
     if (!zc_quota_add(&pinned.registrations, parts_of(e, bytes), most_registrations()))
         return FULL;
-    leave_file(e);
+    if (__atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE))
+        leave_file(e, zc_extent_base(e), span);
     result = make_registrations(e, bytes);
     if (result != CUDA_SUCCESS)
         __atomic_fetch_sub(&pinned.registrations, parts_of(e, bytes), __ATOMIC_RELAXED);
@@ -549,7 +563,8 @@ static bool adoptable(const struct zc_extent *e, uint64_t address, size_t bytes,
     bool whole = e->use == ZC_EXTENT_BLOCK && base <= address && address <= block &&
                  block + block_bytes(e) <= end && end <= base + e->pinned;
     bool as_is = !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE) && !zc_pinned_stale(e) &&
-                 !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) && !zc_pinned_lasts(e);
+                 !__atomic_load_n(&e->no_reuse, __ATOMIC_ACQUIRE) && !zc_pinned_lasts(e) &&
+                 !zc_memfile_shareable(e);
     CUcontext context = NULL;
     CUdevice device = -1;
     zc_real.cuCtxGetCurrent(&context);
@@ -578,7 +593,8 @@ CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc
         }
         bool kept = done && !e->adopted && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
-        leave_file(e);
+        if (!kept && !e->adopted)
+            leave_file_part(e, address, end);
         zc_pinned_release(e, kept ? pin : ZC_PIN_PROGRAM);
     }
     return CUDA_SUCCESS;

@@ -115,6 +115,10 @@ owned() {
     owned registers 'registers its host block'
 }
 
+@test "the device sees a host block that the program registered after a fork, and new rights" {
+    both registered_changed
+}
+
 @test "what the driver reads and writes by itself may lie in a host block that is shared" {
     both driver_in_h
     [[ $(ended one) -eq 1 && $(sum elided_copies) -eq 2 ]]

@@ -193,6 +193,30 @@ static void a_block_parts_from_its_beginning_on(void **state)
     drop_pool();
 }
 
+/* A second address shows what the file keeps. */
+static void a_view_with_its_own_pages_leaves_none_in_the_file_but_for_a_child(void **state)
+{
+    for (int forked = 0; forked < 2; forked++) {
+        char *p = get(true), *again = alias(p);
+        (void)state;
+        memset(p, 1, SIZE);
+        zc_memfile_forget(extent, 0, SIZE); /* Nothing is private. */
+        assert_int_equal(again[0], 1);
+        assert_true(zc_memfile_freeze(extent));
+        if (forked)
+            fork_nothing();
+        memset(p, 2, SIZE);
+        zc_memfile_forget(extent, MIB, MIB);
+        assert_int_equal(again[MIB - 1], 1);
+        assert_int_equal(again[MIB], forked);
+        assert_int_equal(again[2 * MIB - 1], forked);
+        assert_int_equal(again[2 * MIB], 1);
+        assert_int_equal(p[MIB], 2);
+        free_both(p, again);
+        drop_pool();
+    }
+}
+
 /* No other block may get it, so that it would stay for ever. */
 static void memory_that_a_fork_found_in_the_pool_is_given_back(void **state)
 {
@@ -342,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_frozen_block_keeps_its_content_and_shows_no_more_of_it),
         cmocka_unit_test(memory_that_a_fork_found_in_the_pool_is_given_back),
         cmocka_unit_test(a_block_parts_from_its_beginning_on),
+        cmocka_unit_test(a_view_with_its_own_pages_leaves_none_in_the_file_but_for_a_child),
         cmocka_unit_test(a_block_that_the_program_has_changed_is_mapped_no_more),
         cmocka_unit_test(another_file_of_the_same_number_is_discarded_as_itself),
         cmocka_unit_test(a_block_has_no_descriptor),

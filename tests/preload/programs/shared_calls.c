@@ -2,6 +2,9 @@
 /* Calls of CUDA that meet a pair: copies and sets in all shapes, streams, graphs, queries, the end
  * of a context. */
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "shared_scene.h"
 
@@ -291,6 +294,34 @@ static void registers(void)
     CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
     EXPECT(sees(p.d, 0, SIZE, 4));
     give_back(p);
+}
+
+/* The device goes on seeing what a fork or a change of rights could make a private view of. */
+static void registered_changed(void)
+{
+    unsigned char *h = host_block(SIZE);
+    CUdeviceptr at;
+    paint(h, SIZE / 2, 1);
+    CHECK(cuMemHostRegister(h, SIZE, CU_MEMHOSTREGISTER_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer(&at, h, 0));
+    for (unsigned change = 0; change < 3; change++) {
+        void *page = (void *)((uintptr_t)h & ~(uintptr_t)4095);
+        pid_t child = change == 0 ? fork() : 0;
+        int status = 0;
+        if (change == 0 && child == 0)
+            _exit(!shows(h, SIZE / 2, 1));
+        EXPECT(change != 0 || (waitpid(child, &status, 0) == child && status == 0));
+        EXPECT(change != 1 || (mprotect(page, SIZE, PROT_READ) == 0 &&
+                               mprotect(page, SIZE, PROT_READ | PROT_WRITE) == 0));
+        EXPECT(change != 2 || madvise(page, SIZE, MADV_DONTDUMP) == 0);
+        paint(h, SIZE, 2 + change);
+        EXPECT(gpu_sees(at, 0, SIZE, 2 + change));
+        gpu_paint(at, 0, SIZE, 5 + change);
+        CHECK(cuCtxSynchronize());
+        EXPECT(shows(h, SIZE, 5 + change));
+    }
+    CHECK(cuMemHostUnregister(h));
+    free(h);
 }
 
 static int attribute(CUdeviceptr at, CUpointer_attribute which)
@@ -606,6 +637,7 @@ int main(int argc, char **argv)
         {"beside_a_capture", beside_a_capture},
         {"registered", registered},
         {"registers", registers},
+        {"registered_changed", registered_changed},
         {"answers", answers},
         {"by_address", by_address},
         {"driver_in_h", driver_in_h},
