@@ -18,11 +18,15 @@
 struct batch {
     CUdeviceptr *dsts, *srcs; /* `srcs` is NULL for prefetches. */
     size_t *sizes;
+    const CUmemcpyAttributes *attrs; /* Of lines, with the next two. */
+    const size_t *indices;
+    size_t attr_count;
     const CUDA_MEMCPY3D_BATCH_OP *ops;
     const CUmemDecompressParams *packed;
     size_t count; /* 0 if the program gives no elements. */
     CUstream stream;
     size_t *fail_index; /* Receives the index of the first element that fails; or NULL. */
+    bool whole;         /* It has no elements that can be made one by one. */
 };
 
 /* The size that a decompression expects is optional; it writes no further than its block. */
@@ -122,7 +126,8 @@ static CUresult leave_element(const struct zc_entry *entry, const struct batch *
 
 /* Prepares all operands, and what a launch needs.  In a graph a newer driver makes one node of a
  * batch, which libzc does not know.  *start_out: the time; 0 if libzc is off. */
-static CUresult begin_batch(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
+static CUresult begin_batch(const struct zc_entry *entry, const struct batch *b,
+                            uint64_t *start_out)
 {
     bool graph = zc_life_on() && zc_capture_holds(b->stream, entry->flavour);
     CUresult result = graph ? zc_unknown_value(entry->fn) : CUDA_SUCCESS;
@@ -159,7 +164,7 @@ static CUresult end_batch(const struct zc_entry *entry, const struct batch *b, u
 /* False as well if a box has a size that only the driver knows. */
 static bool any_crosses(const struct zc_entry *entry, const struct batch *b)
 {
-    bool any = false, given = true;
+    bool any = false, given = !b->whole;
     for (size_t i = 0; i < b->count && zc_life_on() && given; i++) {
         CUDA_MEMCPY3D as;
         struct zc_copy c;
@@ -172,11 +177,23 @@ static bool any_crosses(const struct zc_entry *entry, const struct batch *b)
     return any && given;
 }
 
+/* True for what the driver takes; *waits: the attributes of some lines want them read at once. */
+static bool batch_is_valid(const struct batch *b, bool *waits)
+{
+    *waits = false;
+    if (b->ops || !b->stream)
+        return b->stream;
+    for (size_t i = 0; b->attrs && i < b->attr_count; i++)
+        *waits |= b->attrs[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+    return b->attrs && b->indices && b->attr_count && b->attr_count <= b->count && !b->indices[0];
+}
+
 /* A batch of which one element crosses a border: each is a copy by itself, in the order of the
  * stream.  A batch promises none. */
-static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b, bool waits)
+static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b)
 {
-    CUresult result = b->stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; /* As the driver does. */
+    bool waits;
+    CUresult result = batch_is_valid(b, &waits) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < b->count && result == CUDA_SUCCESS; i++) {
         CUDA_MEMCPY3D as;
         struct zc_copy c;
@@ -196,106 +213,58 @@ static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b, 
     return waits ? zc_stream_drain(b->stream, entry->flavour) : result;
 }
 
-static CUresult lines_one_by_one(const struct zc_entry *entry, const struct batch *b,
-                                 const CUmemcpyAttributes *attrs, const size_t *indices,
-                                 size_t count)
-{
-    bool waits = false;
-    if (!attrs || !indices || !count || count > b->count || indices[0])
-        return CUDA_ERROR_INVALID_VALUE; /* As the driver does. */
-    for (size_t i = 0; i < count; i++)
-        waits = waits || attrs[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
-    return one_by_one(entry, b, waits);
-}
-
-/* A body of the calls that copy lines; `...` are the last arguments of the driver's call. */
-#define COPY_LINES(fails, ...)                                                                     \
+/* The body of a call that copies; `call` is the driver's, and `...` what it copies. */
+#define BATCH(call, ...)                                                                           \
     {                                                                                              \
-        struct batch b = {.dsts = dsts,                                                            \
-                          .srcs = srcs,                                                            \
-                          .sizes = sizes,                                                          \
-                          .count = dsts && srcs && sizes ? count : 0,                              \
-                          .stream = stream,                                                        \
-                          .fail_index = fails};                                                    \
+        const struct batch b = {.stream = stream, __VA_ARGS__};                                    \
         uint64_t start;                                                                            \
         bool held = zc_place_hold();                                                               \
         CUresult result;                                                                           \
         if (any_crosses(entry, &b))                                                                \
-            result = lines_one_by_one(entry, &b, attrs, attr_indices, attr_count);                 \
+            result = one_by_one(entry, &b);                                                        \
         else                                                                                       \
-            result = begin_batch(entry, &b, &start)                                                \
-                         ?: end_batch(entry, &b, start,                                            \
-                                      real(dsts, srcs, sizes, count, attrs, attr_indices,          \
-                                           attr_count, __VA_ARGS__));                              \
+            result = begin_batch(entry, &b, &start) ?: end_batch(entry, &b, start, call);          \
         zc_place_unhold(held);                                                                     \
         return result;                                                                             \
     }
+#define LINES                                                                                      \
+    .dsts = dsts, .srcs = srcs, .sizes = sizes, .count = dsts && srcs && sizes ? count : 0,        \
+    .attrs = attrs, .indices = attr_indices, .attr_count = attr_count
+#define BOXES .ops = ops, .count = ops ? count : 0, .whole = flags
 
 ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
                              CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count,
                              size_t *fail_index, CUstream stream))
-COPY_LINES(fail_index, fail_index, stream)
-
-/* A body of the calls that take a list; `...` are the arguments of the driver's call.  Boxes may be
- * made one by one. */
-#define COPY_LIST(list, name, fails, boxes, ...)                                                   \
-    {                                                                                              \
-        struct batch b = {                                                                         \
-            .list = name, .count = (name) ? count : 0, .stream = stream, .fail_index = fails};     \
-        uint64_t start;                                                                            \
-        bool held = zc_place_hold();                                                               \
-        CUresult result;                                                                           \
-        if ((boxes) && any_crosses(entry, &b))                                                     \
-            result = one_by_one(entry, &b, false);                                                 \
-        else                                                                                       \
-            result =                                                                               \
-                begin_batch(entry, &b, &start) ?: end_batch(entry, &b, start, real(__VA_ARGS__));  \
-        zc_place_unhold(held);                                                                     \
-        return result;                                                                             \
-    }
-
-ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
-                               unsigned long long flags, CUstream stream))
-COPY_LIST(ops, ops, fail_index, !flags, count, ops, fail_index, flags, stream)
+BATCH(real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, fail_index, stream), LINES,
+      .fail_index = fail_index)
 
 ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
-COPY_LINES(NULL, stream)
+BATCH(real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream), LINES)
+
+ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
+                               unsigned long long flags, CUstream stream))
+BATCH(real(count, ops, fail_index, flags, stream), BOXES, .fail_index = fail_index)
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
-COPY_LIST(ops, ops, NULL, !flags, count, ops, flags, stream)
+BATCH(real(count, ops, flags, stream), BOXES)
 
 ZC_BODY(cuMemBatchDecompressAsync, (CUmemDecompressParams * params, size_t count,
                                     unsigned int flags, size_t *error_index, CUstream stream))
-COPY_LIST(packed, params, error_index, false, params, count, flags, error_index, stream)
-
-/* Prefetching and discarding need managed memory.  In blocks that the program requested as device
- * or pinned memory they are refused, as the driver would do. */
-static bool any_converted(const CUdeviceptr *ptrs, size_t count)
-{
-    for (size_t i = 0; ptrs && i < count; i++)
-        if (zc_placed_near(ptrs[i]))
-            return true;
-    return false;
-}
+BATCH(real(params, count, flags, error_index, stream), .packed = params,
+      .count = params ? count : 0, .fail_index = error_index, .whole = true)
 
 ZC_BODY(cuMemPrefetchBatchAsync,
         (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations, size_t *indices,
          size_t location_count, unsigned long long flags, CUstream stream))
 {
-    if (any_converted(ptrs, count))
-        return CUDA_ERROR_INVALID_VALUE;
+    CUresult refused = zc_refuse_managed_in(ptrs, count);
+    if (refused != CUDA_SUCCESS)
+        return refused;
     const struct batch b = {.dsts = ptrs, .sizes = sizes, .count = count, .stream = stream};
     uint64_t start = zc_life_on() ? zc_ticks() : 0;
     return real(ptrs, sizes, count, locations, indices, location_count, flags, stream)
                ?: record_batch(entry, &b, start);
-}
-
-ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count,
-                                 unsigned long long flags, CUstream stream))
-{
-    return any_converted(ptrs, count) ? CUDA_ERROR_INVALID_VALUE
-                                      : real(ptrs, sizes, count, flags, stream);
 }

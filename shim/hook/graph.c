@@ -52,26 +52,23 @@ static struct exec *open_exec(CUgraphExec handle)
 
 static void drop_exec(struct exec *x)
 {
-    if (!x)
-        return;
     zc_graph_drop(&x->nodes);
     zc_arena_put(x, sizeof(*x));
 }
 
-/* Removes an executable graph from the table; the caller frees it. */
-static struct exec *take_exec(CUgraphExec handle)
+void zc_graph_forget(CUgraphExec handle)
 {
     struct exec *x = open_exec(handle);
     if (!x)
-        return NULL;
+        return;
     HASH_DELETE(hh, execs, x);
     zc_lock_drop(&lock);
-    return x;
+    drop_exec(x);
 }
 
 void zc_graph_note(CUgraphExec handle, CUgraph graph)
 {
-    drop_exec(take_exec(handle));
+    zc_graph_forget(handle);
     struct exec *x = zc_arena_get(sizeof(*x));
     if (!x)
         return;
@@ -244,13 +241,6 @@ ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     return PREPARED(p, NULL,
                     child ? replaced_child(exec, node, p->graph.graph, real(exec, node, params))
                           : graph_replaced(&c, exec, node, real(exec, node, params)));
-}
-
-ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
-{
-    if (zc_life_on())
-        drop_exec(take_exec(exec));
-    return real(exec);
 }
 
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */

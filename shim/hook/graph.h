@@ -32,5 +32,6 @@ void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *
 
 void zc_graph_drop(struct zc_graph_nodes *nodes);
 
-/* Records what a new or updated executable graph will copy. */
+/* Records what a new or updated executable graph will copy; and forgets it. */
 void zc_graph_note(CUgraphExec exec, CUgraph graph);
+void zc_graph_forget(CUgraphExec exec);

@@ -269,9 +269,3 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
         zc_driver_unlock();
     return refused ? zc_diagnose(entry->fn, ptr, refused) : result;
 }
-
-ZC_BODY(cuIpcCloseMemHandle, (CUdeviceptr ptr))
-{
-    zc_untrack_foreign(ptr);
-    return real(ptr);
-}

@@ -47,6 +47,13 @@ static inline CUresult zc_refuse_managed(CUdeviceptr address)
 {
     return zc_placed_near(address) ? zc_stream_refusal() : CUDA_SUCCESS;
 }
+static inline CUresult zc_refuse_managed_in(const CUdeviceptr *addresses, size_t count)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; addresses && i < count && result == CUDA_SUCCESS; i++)
+        result = zc_refuse_managed(addresses[i]);
+    return result;
+}
 
 /* As zc_placed_at(), for blocks requested as device memory, and as pinned host memory. */
 struct zc_block *zc_converted_at(CUdeviceptr address);

@@ -68,11 +68,6 @@ static void fake_unlock(void)
     tell("unlock");
 }
 
-static void fake_untrack(CUdeviceptr address)
-{
-    tell("untrack %llx", (unsigned long long)address);
-}
-
 #define zc_place_on_device fake_on_device
 #define zc_device_since fake_since
 #define zc_context_push_if_none fake_push
@@ -82,7 +77,6 @@ static void fake_untrack(CUdeviceptr address)
 #define zc_room_report fake_report
 #define zc_driver_lock fake_lock
 #define zc_driver_unlock fake_unlock
-#define zc_untrack_foreign fake_untrack
 #include "../../shim/hook/query.c"
 
 #define BLOCK HOOK_BLOCK(0)
@@ -148,12 +142,6 @@ static CUresult get_handle(void *handle, CUdeviceptr ptr, size_t bytes, CUmemRan
 {
     (void)handle, (void)bytes, (void)type, (void)flags;
     tell("driver: handle of %llx", (unsigned long long)ptr);
-    return hook.driver;
-}
-
-static CUresult close_ipc(CUdeviceptr ptr)
-{
-    tell("driver: closes %llx", (unsigned long long)ptr);
     return hook.driver;
 }
 
@@ -545,14 +533,6 @@ static void memory_of_the_program_s_own_is_exported_by_the_driver(void **state)
     assert_told("driver: handle of 8000; driver: handle of 10000000");
 }
 
-static void
-a_closed_handle_s_memory_is_forgotten_before_the_driver_may_use_its_address(void **state)
-{
-    (void)state;
-    assert_int_equal(zc_do_cuIpcCloseMemHandle(close_ipc, &entry, OUTSIDE), CUDA_SUCCESS);
-    assert_told("untrack 8000; driver: closes 8000");
-}
-
 #define TEST(name) cmocka_unit_test_setup(name, anew)
 
 int main(void)
@@ -578,7 +558,6 @@ int main(void)
         TEST(a_block_on_its_device_is_exported_and_stays_there),
         TEST(host_memory_behind_a_device_block_is_not_exported),
         TEST(memory_of_the_program_s_own_is_exported_by_the_driver),
-        TEST(a_closed_handle_s_memory_is_forgotten_before_the_driver_may_use_its_address),
     };
     return RUN_TESTS(tests);
 }
