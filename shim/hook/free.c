@@ -7,7 +7,9 @@
 #include "hook/request.h"
 #include "place/freed.h"
 
-CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
+/* A free while the process exits.  The memory goes with the process; `answer`, the driver's code
+ * for freeing NULL, shows whether it still exists. */
+static CUresult free_at_exit(struct zc_block *block, CUresult answer)
 {
     if (!zc_block_claim(block))
         return CUDA_ERROR_INVALID_VALUE;
@@ -16,7 +18,7 @@ CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
     return answer;
 }
 
-CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block)
+static CUresult free_placed(enum zc_fn fn, struct zc_block *block)
 {
     CUdeviceptr address = block->base;
     bool diagnosed;
@@ -25,19 +27,24 @@ CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block)
     return diagnosed ? result : zc_diagnose(fn, address, result);
 }
 
-/* cuMemFree of a block that libzc made.  During a capture any cuMemFree is refused; freeing NULL
- * gets the driver's code. */
-static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
-                               struct zc_block *block, CUdeviceptr dptr)
+/* The driver reports a sticky error, or a capture, before it looks at the address; so does freeing
+ * NULL. */
+static CUresult free_block(enum zc_fn fn, struct zc_block *block, CUdeviceptr address)
 {
-    CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
-    if (captured != CUDA_SUCCESS)
-        return captured;
-    if (block->base != dptr || (block->flags & ZC_BLOCK_QUARANTINED))
-        return zc_stream_refusal();
-    if (zc_life_closing())
-        return zc_free_at_exit(block, real(0));
-    return zc_free_placed(fn, block);
+    CUresult state = zc_real.cuMemFree_v2(0);
+    if (state != CUDA_SUCCESS && !zc_life_closing())
+        return state;
+    if (block->base != address || (block->flags & ZC_BLOCK_QUARANTINED))
+        return CUDA_ERROR_INVALID_VALUE;
+    return zc_life_closing() ? free_at_exit(block, state) : free_placed(fn, block);
+}
+
+CUresult zc_free_block(enum zc_fn fn, struct zc_block *block, CUdeviceptr address)
+{
+    bool pushed = zc_context_push_if_none(block->context);
+    CUresult result = free_block(fn, block, address);
+    zc_context_pop(pushed);
+    return result;
 }
 
 /* Host memory is not a device block: refused, unless the driver has another error to report
@@ -47,12 +54,8 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
     if (block && zc_block_hosted(block))
         return real(0) ?: CUDA_ERROR_INVALID_VALUE;
-    if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
-        bool pushed = zc_context_push_if_none(block->context);
-        CUresult result = free_converted(real, entry->fn, block, dptr);
-        zc_context_pop(pushed);
-        return result;
-    }
+    if (block && (block->flags & ZC_BLOCK_CONVERTED))
+        return zc_free_block(entry->fn, block, dptr);
     struct zc_untracked untracked;
     zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);
     CUresult result = real(dptr);
@@ -70,7 +73,7 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
         if (block->base != dptr || (block->flags & ZC_BLOCK_QUARANTINED))
             return zc_stream_refusal();
         if (zc_life_closing())
-            return zc_free_at_exit(block, real(0, stream));
+            return free_at_exit(block, real(0, stream));
         CUevent event = zc_stream_mark(stream, entry->flavour);
         /* Without a mark the call waits.  During a capture that is forbidden; then the block stays
          * allocated. */

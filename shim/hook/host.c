@@ -98,30 +98,13 @@ static bool is_drivers(const void *p)
     return is_converted(p) || hosted(p);
 }
 
-static CUresult free_hosted(enum zc_fn fn, struct zc_block *block, const void *p)
-{
-    /* The driver reports a sticky error, or a capture, before it looks at the address. */
-    CUresult state = zc_real.cuMemFree_v2(0);
-    if (state != CUDA_SUCCESS && !zc_life_closing())
-        return state;
-    if (block->base != (CUdeviceptr)p)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (zc_life_closing())
-        return zc_free_at_exit(block, state);
-    return zc_free_placed(fn, block);
-}
-
 /* Calls that free device memory and host memory differ, but both wait for the device, so both give
  * back what is deferred. */
 ZC_BODY(cuMemFreeHost, (void *p))
 {
     struct zc_block *block = hosted(p);
-    if (block) { /* Host memory can be freed without a context (measured). */
-        bool pushed = zc_context_push_if_none(block->context);
-        CUresult result = free_hosted(entry->fn, block, p);
-        zc_context_pop(pushed);
-        return result;
-    }
+    if (block)
+        return zc_free_block(entry->fn, block, (CUdeviceptr)p);
     if (is_converted(p))
         return zc_stream_refusal();
     struct zc_untracked untracked;

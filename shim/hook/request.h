@@ -100,12 +100,9 @@ CUresult zc_allocate(struct zc_request *request, const struct zc_original *f);
     zc_allocate(&(request),                                                                        \
                 &(const struct zc_original){.call = (make), .real = (void *)real, __VA_ARGS__})
 
-/* Frees a block once; a second caller gets CUDA_ERROR_INVALID_VALUE.  A block from cuMemAlloc or
- * cuMemHostAlloc is freed when all work of its context is done.  During a capture waiting would end
- * the capture (measured), so pinned memory is kept until a free that may wait.  If a free fails
- * although it is valid, the block stays, and a message names its rule. */
-CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block);
-
-/* A free while the process exits.  The memory goes with the process; `answer`, the driver's code
- * for freeing NULL, shows whether it still exists. */
-CUresult zc_free_at_exit(struct zc_block *block, CUresult answer);
+/* A call frees a block that libzc made, once: a second caller gets CUDA_ERROR_INVALID_VALUE.  A
+ * block from cuMemAlloc or cuMemHostAlloc is freed when all work of its context is done.  During a
+ * capture waiting would end the capture (measured), so pinned memory is kept until a free that may
+ * wait.  If a free fails although it is valid, the block stays, and a message names its rule.  A
+ * thread without a context may free (measured), also while the process exits. */
+CUresult zc_free_block(enum zc_fn fn, struct zc_block *block, CUdeviceptr address);

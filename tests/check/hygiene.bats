@@ -146,11 +146,11 @@ copy_refused the driver refuses them; a message names the rule
 cuMemFreeAsync a free that the driver refuses
 cuMemGetHandleForAddressRange cuMemGetHandleForAddressRange
 diagnose_one A kernel that writes a block with `access = read` gets error 700
+free_placed a free that the driver refuses
 name_rule cuStreamWriteValue, cuStreamWaitValue on `managed`
 unless_stuck ending the registration would wait for that stream for ever
 vmm_diagnose kernels that write a block of `spill = fetch`
 zc_diagnose_border two parts of registered memory (256 MiB each)
-zc_free_placed a free that the driver refuses
 zc_lazy_diagnose learning in the request that the device is full
 zc_pinned_forgo A call of a newer CUDA that may use such a block is refused
 zc_pinned_refuse the rest is refused with 801 and a message

@@ -22,8 +22,8 @@
 static struct {
     /* The neighbours' answers. */
     struct zc_block *hosted, *found;
-    bool near, closing, begins, adopted, tracks, hidden, pushed, untracks;
-    CUresult state, refusal, yields, allocated, freed, null_freed, unregistered;
+    bool near, begins, adopted, tracks, hidden, untracks;
+    CUresult state, refusal, yields, allocated, freed, unregistered;
     const struct zc_rule *rule;
     /* The driver's, and what it was given. */
     CUresult real;
@@ -34,7 +34,7 @@ static struct {
     /* Their calls. */
     struct zc_request request[2];
     const char *why;
-    unsigned tracked, begun, brought, ended, yielded, returned, frees, exits, reaped, pops;
+    unsigned tracked, begun, brought, ended, yielded, returned, frees, reaped;
     unsigned retracked, adoptions, allocations;
     size_t returned_bytes;
 } has;
@@ -109,30 +109,12 @@ static void fake_return(void *p, size_t bytes)
     has.returned_bytes = bytes;
 }
 
-static CUresult fake_free_placed(enum zc_fn fn, struct zc_block *block)
+static CUresult fake_free_block(enum zc_fn fn, struct zc_block *block, CUdeviceptr address)
 {
     assert_true(fn == ZC_FN_cuMemHostRegister && block == has.hosted);
+    assert_ptr_equal(address, P);
     has.frees++;
     return has.freed;
-}
-
-static CUresult fake_exit(struct zc_block *block, CUresult answer)
-{
-    assert_ptr_equal(block, has.hosted);
-    has.exits++;
-    return answer;
-}
-
-static bool fake_push(CUcontext context)
-{
-    assert_ptr_equal(context, CONTEXT);
-    return has.pushed;
-}
-
-static void fake_pop(bool pushed)
-{
-    assert_int_equal(pushed, has.pushed);
-    has.pops++;
 }
 
 static void fake_untrack(CUdeviceptr p, struct zc_untracked *out)
@@ -178,11 +160,7 @@ static CUresult fake_state(void)
 #define zc_place_bare(kind) ZC_PLACE_PINNED
 #define zc_hostmem_yield fake_yield
 #define zc_hostmem_return fake_return
-#define zc_free_placed fake_free_placed
-#define zc_free_at_exit fake_exit
-#define zc_life_closing() (has.closing)
-#define zc_context_push_if_none fake_push
-#define zc_context_pop fake_pop
+#define zc_free_block fake_free_block
 #define zc_untrack fake_untrack
 #define zc_retrack fake_retrack
 #define zc_freed_reap fake_reap
@@ -242,18 +220,11 @@ static CUresult real_flags(unsigned *flags, void *p)
     return answered(p, 0, 0);
 }
 
-static CUresult free_null(CUdeviceptr p)
-{
-    assert_int_equal(p, 0);
-    return has.null_freed;
-}
-
 static int anew(void **state)
 {
     (void)state;
     memset(&has, 0, sizeof(has));
     real_without_driver();
-    zc_real.cuMemFree_v2 = free_null;
     zc_life_state = ZC_LIFE_ON;
     zc_captures = 0;
     has.begins = has.tracks = true;
@@ -474,35 +445,24 @@ static void the_end_of_an_adopted_registration_is_libzcs(void **state)
 
 static CUresult freed(void *p)
 {
-    has.calls = has.reaped = has.frees = has.exits = has.pops = 0;
+    has.calls = has.reaped = has.frees = 0;
     return zc_do_cuMemFreeHost(real_free, &entry, p);
 }
 
-static void a_block_of_libzcs_is_freed_once_the_driver_would(void **state)
+static void a_block_of_libzcs_is_freed_by_libzc(void **state)
 {
     (void)state;
     has.hosted = &block;
-    has.pushed = true;
     has.freed = CUDA_ERROR_UNKNOWN;
     assert_int_equal(freed(P), CUDA_ERROR_UNKNOWN);
-    assert_true(has.frees == 1 && has.pops == 1 && has.calls == 0);
-    assert_int_equal(freed((char *)P + 8), CUDA_ERROR_INVALID_VALUE);
-    has.null_freed = CUDA_ERROR_ILLEGAL_ADDRESS;
-    assert_int_equal(freed(P), CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_int_equal(has.frees, 0);
-    has.closing = true; /* The driver may be gone. */
-    assert_int_equal(freed(P), CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_true(has.exits == 1 && has.frees == 0);
-    has.null_freed = CUDA_SUCCESS;
-    assert_int_equal(freed(P), CUDA_SUCCESS);
-    assert_int_equal(has.exits, 1);
+    assert_true(has.frees == 1 && has.calls == 0);
 }
 
 static void a_block_of_the_drivers_is_freed_by_it(void **state)
 {
     (void)state;
     assert_int_equal(freed(P), CUDA_SUCCESS);
-    assert_true(has.calls == 1 && has.given == P && has.reaped == 0 && has.pops == 0);
+    assert_true(has.calls == 1 && has.given == P && has.reaped == 0);
     has.untracks = true;
     assert_int_equal(freed(P), CUDA_SUCCESS);
     assert_int_equal(has.reaped, 1);
@@ -590,7 +550,7 @@ int main(void)
         TEST(pinned_and_device_memory_is_not_registered),
         TEST(an_end_of_a_registration_gives_pages_back),
         TEST(the_end_of_an_adopted_registration_is_libzcs),
-        TEST(a_block_of_libzcs_is_freed_once_the_driver_would),
+        TEST(a_block_of_libzcs_is_freed_by_libzc),
         TEST(a_block_of_the_drivers_is_freed_by_it),
         TEST(a_block_of_libzcs_has_its_own_address_on_the_device),
         TEST(a_block_of_libzcs_has_the_flags_that_the_program_gave),

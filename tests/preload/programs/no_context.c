@@ -183,7 +183,8 @@ static void refused(void)
         CUdeviceptr d;
         CHECK(cuMemAlloc(&d, size));
         CHECK(cuMemsetD8(d, 5, size));
-        sim_fail(calls[i / 2], CUDA_ERROR_UNKNOWN, 1);
+        /* Of cuMemFree_v2 the first one frees NULL, which tells of errors. */
+        sim_fail(calls[i / 2], CUDA_ERROR_UNKNOWN, i / 2 == 2 ? 2 : 1);
         CUresult result = cuMemFree(d);
         sim_fail(NULL, CUDA_SUCCESS, 0);
         if (result == CUDA_SUCCESS)
