@@ -93,20 +93,3 @@ ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags
         zc_request_track(&request, *dptr, NULL, NULL, NULL);
     return result;
 }
-
-/* The driver lays arrays out: they get the memory that libzc keeps for later. */
-ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
-{
-    return ZC_RECLAIMING(real(array, desc));
-}
-
-ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *desc))
-{
-    return ZC_RECLAIMING(real(array, desc));
-}
-
-ZC_BODY(cuMipmappedArrayCreate,
-        (CUmipmappedArray * mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels))
-{
-    return ZC_RECLAIMING(real(mipmap, desc, levels));
-}

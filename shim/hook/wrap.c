@@ -9,6 +9,7 @@
 #include "hook/graph.h"
 #include "hook/pool.h"
 #include "hook/request.h"
+#include "memory/reclaim.h"
 #include "place/migrate.h"
 #include "place/verbs.h"
 
@@ -79,7 +80,7 @@
 #define ZC_NOTE(name, base, flavour, params, args, note)                                           \
     ENTER(name, base, params)                                                                      \
     const struct zc_entry entry __attribute__((unused)) = ZC_ENTRY(name, flavour);                 \
-    CUresult result = real args;                                                                   \
+    CUresult result = ZC_RECLAIMING(real args);                                                    \
     if (result == CUDA_SUCCESS && zc_life_on())                                                    \
         note;                                                                                      \
     return zc_check_sticky(ZC_FN_##name, result);                                                  \
@@ -133,6 +134,6 @@
     }
 #define ZC_CHECK(name, base, flavour, params, args)                                                \
     ENTER(name, base, params)                                                                      \
-    return zc_check_sticky(ZC_FN_##name, real args);                                               \
+    return zc_check_sticky(ZC_FN_##name, ZC_RECLAIMING(real args));                                \
     }
 #include "driver.def"

@@ -77,6 +77,11 @@ freed_under() {
     done
 }
 
+@test "calls that the driver has no memory for get what libzc keeps" {
+    freed_under '' given_back
+    [[ $output == *'cuArrayCreate('*'-> 0'*'cuModuleLoadData('*'-> 0'*'-> 0'*'-> 2' ]]
+}
+
 @test "a free whose memory the driver does not take back has its code, and is told" {
     local call
     "${CC:-gcc}" -xc -o "$BATS_TEST_TMPDIR/program" - \

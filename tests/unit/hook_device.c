@@ -129,27 +129,6 @@ static CUresult alloc_managed(CUdeviceptr *dptr, size_t bytes, unsigned flags)
     return alloc(dptr, bytes);
 }
 
-static CUresult make_array(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc)
-{
-    (void)array, (void)desc;
-    tell("driver");
-    return answer(NULL);
-}
-
-static CUresult make_array3(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc)
-{
-    (void)desc;
-    return make_array(array, NULL);
-}
-
-static CUresult make_mipmap(CUmipmappedArray *array, const CUDA_ARRAY3D_DESCRIPTOR *desc,
-                            unsigned levels)
-{
-    (void)array, (void)desc;
-    assert_int_equal(levels, 3);
-    return make_array(NULL, NULL);
-}
-
 static CUdeviceptr at;
 static size_t pitch;
 
@@ -312,20 +291,6 @@ static void managed_memory_gets_what_libzc_keeps_and_is_counted(void **state)
     assert_told("driver 43; driver 43");
 }
 
-static void arrays_get_the_memory_that_libzc_keeps(void **state)
-{
-    (void)state;
-    has.refused = 1;
-    assert_int_equal(zc_do_cuArrayCreate_v2(make_array, &entry, NULL, NULL), CUDA_SUCCESS);
-    has.refused = 2;
-    assert_int_equal(zc_do_cuArray3DCreate_v2(make_array3, &entry, NULL, NULL), CUDA_SUCCESS);
-    assert_told("driver; reclaimed; driver; driver; reclaimed; driver; reclaimed; driver");
-    has.refused = 1;
-    assert_int_equal(zc_do_cuMipmappedArrayCreate(make_mipmap, &entry, NULL, NULL, 3),
-                     CUDA_SUCCESS);
-    assert_told("driver; reclaimed; driver");
-}
-
 #define TEST(name) cmocka_unit_test_setup(name, anew)
 
 int main(void)
@@ -337,7 +302,6 @@ int main(void)
         TEST(each_request_is_known_by_its_function_and_order),
         TEST(what_a_pool_gives_is_asked_once_there_are_pools_of_other_memory),
         TEST(managed_memory_gets_what_libzc_keeps_and_is_counted),
-        TEST(arrays_get_the_memory_that_libzc_keeps),
     };
     return RUN_TESTS(tests);
 }

@@ -297,6 +297,38 @@ static void spare_in_capture(void)
     end_gpu(0);
 }
 
+/* A block whose free has come in its stream, and that nobody has asked about since. */
+static void kept(CUstream stream)
+{
+    CHECK(cuMemFreeAsync(make(4 * MIB), stream));
+    CHECK(cuStreamSynchronize(stream));
+}
+
+/* Calls that the driver has no memory for as long as that is not given back. */
+static void given_back(void)
+{
+    CUDA_ARRAY_DESCRIPTOR shape = {
+        .Width = 64, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
+    CUstream stream, another;
+    CUarray array;
+    CUmodule module;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    kept(stream);
+    sim_fail("cuArrayCreate_v2", CUDA_ERROR_OUT_OF_MEMORY, 1);
+    SHOW(cuArrayCreate(&array, &shape));
+    CHECK(cuArrayDestroy(array));
+    kept(stream);
+    sim_fail("cuModuleLoadData", CUDA_ERROR_OUT_OF_MEMORY, 1);
+    SHOW(cuModuleLoadData(&module, ""));
+    kept(stream);
+    sim_fail("cuStreamCreate", CUDA_ERROR_OUT_OF_MEMORY, 1);
+    SHOW(cuStreamCreate(&another, CU_STREAM_NON_BLOCKING));
+    sim_fail("cuStreamCreate", CUDA_ERROR_OUT_OF_MEMORY, 1);
+    SHOW(cuStreamCreate(&another, CU_STREAM_NON_BLOCKING)); /* There is nothing more. */
+    end_gpu(0);
+}
+
 /* The context goes while something waits to be given back. */
 static void reset(void)
 {
@@ -322,6 +354,7 @@ int main(int argc, char **argv)
                                           {"copied_from_afar", copied_from_afar},
                                           {"in_capture", in_capture},
                                           {"spare_in_capture", spare_in_capture},
-                                          {"reset", reset}};
+                                          {"reset", reset},
+                                          {"given_back", given_back}};
     return RUN_SCENARIO(all, argc, argv);
 }
