@@ -97,7 +97,7 @@ void zc_log_move(const struct zc_block *block, bool to_host, uint64_t bytes, con
     zc_log_write(&line);
 }
 
-struct zc_pair_counts zc_log_pairs;
+ZC_OWN struct zc_pair_counts zc_log_pairs;
 
 void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
 {

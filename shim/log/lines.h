@@ -93,7 +93,7 @@ void zc_line_traffic(struct zc_line *line, const struct zc_cell sum[ZC_DIR_COUNT
 
 /* One device block of `shared`, or the sum of all. */
 struct zc_pair_counts {
-    uint64_t pairs;         /* Device blocks in the place `shared`; 1 for one. */
+    uint64_t pairs;         /* In the sum: device blocks in the place `shared`. */
     uint64_t elided_copies; /* Copies between both sides that moved nothing. */
     uint64_t elided_bytes;  /* Bytes that did not have to be copied, in other copies, too. */
     uint64_t copied_bytes;  /* Bytes that the CPU copied between both: the program had written. */
@@ -114,8 +114,7 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
 /* Appends the counts of a pair, or of all. */
 void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *counts);
 
-/* The sum of all pairs, to be filled in before the summary is written. */
-extern struct zc_pair_counts zc_log_pairs;
+extern struct zc_pair_counts zc_log_pairs; /* The sum of this process.  Atomics. */
 
 /* Appends a `warn` line; false without a log.  From zc_log_meta() on it is the sink of
  * base/message.h. */

@@ -14,7 +14,6 @@
 static ZC_LOCK(list, ZC_RANK_PAIRS);
 static ZC_OWN struct {
     struct zc_shared *live, *ended; /* Ended ones are for reuse. */
-    struct zc_pair_counts past;     /* Of ended ones. */
 } pairs;                            /* Under the lock. */
 ZC_OWN uint32_t zc_shared_ones;
 ZC_OWN uint32_t zc_shared_undecided;
@@ -60,20 +59,10 @@ struct zc_shared *zc_shared_new(const struct zc_rule *rule)
     return p;
 }
 
-/* All of struct zc_pair_counts is 64-bit counts, so that it is summed as an array of them. */
-static void add_counts(struct zc_pair_counts *sum, const struct zc_shared *p)
-{
-    uint64_t *to = (uint64_t *)sum;
-    const uint64_t *from = (const uint64_t *)&p->counts;
-    for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
-        to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
-}
-
 void zc_shared_end(struct zc_shared *p)
 {
     if (!zc_lock_take(&list))
         return;
-    add_counts(&pairs.past, p);
     DL_DELETE2(pairs.live, p, before, next);
     p->next = pairs.ended;
     pairs.ended = p;
@@ -98,17 +87,6 @@ struct zc_shared *zc_shared_find(bool (*fits)(const struct zc_shared *pair))
         p = p->next;
     zc_lock_drop(&list);
     return p;
-}
-
-void zc_shared_totals(struct zc_pair_counts *out)
-{
-    *out = pairs.past;
-    if (!zc_lock_take(&list))
-        return;
-    *out = pairs.past;
-    for (const struct zc_shared *p = pairs.live; p; p = p->next)
-        add_counts(out, p);
-    zc_lock_drop(&list);
 }
 
 /* The extent's memory is the device block's now, and no other host block's. */

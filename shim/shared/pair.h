@@ -85,6 +85,3 @@ void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
 
 /* One that fits() says true of, which takes no lock; NULL if there is none. */
 struct zc_shared *zc_shared_find(bool (*fits)(const struct zc_shared *pair));
-
-/* The counts of all that were, and are. */
-void zc_shared_totals(struct zc_pair_counts *out);

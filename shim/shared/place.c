@@ -58,7 +58,7 @@ static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, 
     if (apart)
         open_at(out->vmm);
     p->vmm = out->vmm;
-    p->counts.pairs = 1;
+    __atomic_fetch_add(&zc_log_pairs.pairs, 1, __ATOMIC_RELAXED);
     out->vmm->pair = p;
     if (zc_shared_begin(p, early))
         zc_heat_watch();

@@ -236,15 +236,20 @@ void zc_shared_release(struct zc_copy *c)
     c->kept = false;
 }
 
+static void transfer_count(struct zc_pair_counts *counts, const struct zc_moved *moved)
+{
+    zc_add_shared(&counts->elided_copies, !moved->copied);
+    zc_add_shared(&counts->elided_bytes, moved->elided);
+    zc_add_shared(&counts->copied_bytes, moved->copied);
+}
+
 static void transfer_record(struct zc_copy *c, struct zc_shared *p, const struct zc_moved *moved)
 {
     c->part[ZC_MOVED] = 0;
     c->part[ZC_ELIDED] = moved->elided;
     c->part[ZC_CPU] = moved->copied;
-    __atomic_fetch_add(&p->counts.elided_bytes, moved->elided, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&p->counts.copied_bytes, moved->copied, __ATOMIC_RELAXED);
-    if (moved->elided == c->bytes)
-        __atomic_fetch_add(&p->counts.elided_copies, 1, __ATOMIC_RELAXED);
+    transfer_count(&p->counts, moved);
+    transfer_count(&zc_log_pairs, moved);
 }
 
 bool zc_shared_copy(struct zc_copy *c)

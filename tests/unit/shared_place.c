@@ -32,6 +32,7 @@ static struct {
     CUdeviceptr base; /* Of the vmm block, where it is not what was asked for. */
     int locks;
     bool keeps;
+    struct zc_pair_counts all;
 } has;
 static struct zc_shared pair;
 static struct zc_vmm vmm;
@@ -166,6 +167,7 @@ static struct zc_shared *fake_of(const struct zc_block *block)
 }
 
 #define zc_reach() has.reach
+#define zc_log_pairs has.all
 #define zc_shared_possible fake_possible
 #define zc_early_take fake_take
 #define zc_early_spurn fake_spurn
@@ -206,13 +208,15 @@ static int anew(void **state)
 static void assert_made(CUresult result, const char *expected)
 {
     const struct zc_want want = {.size = GRANULE + 1, .device = 1};
+    uint64_t made = has.all.pairs;
     trace[0] = '\0';
     vmm.pair = NULL;
     assert_int_equal(zc_place_shared.make(&want, &record, &why), result);
     assert_string_equal(trace, expected);
     assert_int_equal(has.locks, 0);
     if (result == CUDA_SUCCESS)
-        assert_true(vmm.pair == &pair && pair.vmm == &vmm && pair.counts.pairs == 1);
+        assert_true(vmm.pair == &pair && pair.vmm == &vmm);
+    assert_int_equal(has.all.pairs, made + (result == CUDA_SUCCESS));
 }
 
 static void a_block_is_a_lazy_one_of_vmm_and_watched_while_undecided(void **state)

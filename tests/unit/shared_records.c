@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of shared blocks: their list, locks and sums, and the end of a host block. */
+/* The records of shared blocks: their list and locks, and the end of a host block. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 
 #include "base_test.h"
@@ -76,7 +76,7 @@ static void a_record_says_whose_it_is(void **state)
 {
     (void)state;
     struct zc_shared *p = zc_shared_new(&rule);
-    assert_true(p && p->rule == &rule && p->era == 6 && !p->counts.pairs);
+    assert_true(p && p->rule == &rule && p->era == 6);
     assert_string_equal(p->why, "no host block of place 'shared' was copied into it first");
     assert_true(!p->one && !p->extent && !p->undecided && living() == 1);
     has.no_memory = true;
@@ -101,26 +101,6 @@ static void ended_records_are_used_again_with_their_lock(void **state)
     assert_true(living() == 2 && has.gets == 2);
     assert_null(zc_shared_new(&rule));
     a->owner = 0;
-}
-
-static void counts_are_summed_of_all_that_were_and_are(void **state)
-{
-    struct zc_pair_counts sum;
-    (void)state;
-    struct zc_shared *p[3];
-    for (unsigned i = 0; i < 3; i++) {
-        p[i] = zc_shared_new(&rule);
-        p[i]->counts = (struct zc_pair_counts){
-            .pairs = 1, .elided_copies = 2 + i, .elided_bytes = 30 << i, .copied_bytes = 700 << i};
-    }
-    zc_shared_end(p[1]);
-    zc_shared_totals(&sum);
-    assert_true(sum.pairs == 3 && sum.elided_copies == 9 && sum.elided_bytes == 210);
-    assert_int_equal(sum.copied_bytes, 4900);
-    assert_true(zc_lock_take(&list)); /* As in a handler: what is known without the lock. */
-    zc_shared_totals(&sum);
-    zc_lock_drop(&list);
-    assert_true(sum.pairs == 1 && sum.elided_copies == 3 && sum.copied_bytes == 1400);
 }
 
 static void a_record_is_found_by_what_it_is(void **state)
@@ -214,7 +194,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_record_says_whose_it_is),
         TEST(ended_records_are_used_again_with_their_lock),
-        TEST(counts_are_summed_of_all_that_were_and_are),
         TEST(a_record_is_found_by_what_it_is),
         TEST(a_handler_that_interrupts_the_list_changes_nothing),
         TEST(a_pair_is_locked_only_with_its_own_host_block),

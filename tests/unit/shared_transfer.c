@@ -47,6 +47,7 @@ static struct {
     uint64_t low, high;
     uintptr_t to;
     struct zc_moved moved;
+    struct zc_pair_counts all;
     unsigned locks, relaxed, launches, driver_locks, claims, watched;
 } has;
 
@@ -204,6 +205,7 @@ static CUresult wait_as(const char *how, CUresult result)
 #define zc_heat_watch() has.watched++
 #define zc_site_id(site) ((site) + 1000u)
 #define zc_reach() has.reach
+#define zc_log_pairs has.all
 #define zc_stream_device fake_stream
 #define zc_capture_any() has.captures
 #define zc_capture_holds fake_holds
@@ -580,6 +582,8 @@ static void a_copy_of_a_pair_is_recorded_by_what_it_moved(void **state)
         has.moved = (struct zc_moved){.elided = 100};
         assert_true(zc_shared_copy(&copy));
         assert_true(both.counts.elided_copies == 1 && both.counts.elided_bytes == 160);
+        assert_true(has.all.elided_copies == 1 && has.all.elided_bytes == 160);
+        assert_int_equal(has.all.copied_bytes, 40);
     }
 }
 
