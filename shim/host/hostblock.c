@@ -73,8 +73,7 @@ bool zc_hostblock_enter(void *p, struct zc_slot *slot)
     return false;
 }
 
-/* Takes a block out of the ledger, if it has it. */
-static void unlist(uint64_t address, bool say)
+void zc_hostblock_unlist(uint64_t address, bool say)
 {
     struct zc_block *b = zc_block_find(address);
     if (!b || !(b->flags & ZC_BLOCK_HOST) || !zc_block_claim(b))
@@ -88,12 +87,7 @@ static void unlist(uint64_t address, bool say)
 void zc_hostblock_leave(void *p)
 {
     if (set_known(zc_hostheap_extent((uintptr_t)p), zc_hostblock_slot(p), false))
-        unlist((uint64_t)(uintptr_t)p, true);
-}
-
-void zc_hostblock_hide(uint64_t address)
-{
-    unlist(address, false);
+        zc_hostblock_unlist((uint64_t)(uintptr_t)p, true);
 }
 
 /* Under the heap's lock.  False if a block could not be entered. */

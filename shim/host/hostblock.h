@@ -26,8 +26,9 @@ void zc_hostblock_leave(void *p);
  * that could not be entered stays pageable. */
 void zc_hostblock_list(void);
 
-/* The program registers memory at an address itself: hides the block there, without a line. */
-void zc_hostblock_hide(uint64_t address);
+/* The same of the block at an address, with `say` alone with a line: none where the program
+ * registers memory there itself. */
+void zc_hostblock_unlist(uint64_t address, bool say);
 
 /* The last such registration in an extent ends, whose `pin` the caller holds: what it hid, or
  * displaced in the ledger, is entered again.  False if that was not possible. */

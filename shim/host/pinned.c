@@ -579,7 +579,7 @@ CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc
         if (!e->owner && zc_extent_registered(e) && !adoptable(e, address, bytes, flags) &&
             (zc_pinned_lasts(e) || !zc_stream_may_wait(RESTS_MS)))
             return zc_pinned_refuse(e, fn, "the program registers them itself");
-    zc_hostblock_hide(address);
+    zc_hostblock_unlist(address, false);
     at = address;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
@@ -589,7 +589,7 @@ CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc
         if (done && adoptable(e, address, bytes, flags)) {
             e->adopted = true;
             e->portable = flags & CU_MEMHOSTREGISTER_PORTABLE;
-            zc_hostblock_hide(zc_extent_base(e) + e->lead);
+            zc_hostblock_unlist(zc_extent_base(e) + e->lead, false);
         }
         bool kept = done && !e->adopted && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
