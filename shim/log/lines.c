@@ -106,7 +106,7 @@ void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
     zc_line_u64(line, "copied_bytes", c->copied_bytes);
 }
 
-void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts *counts)
+void zc_log_pair(const struct zc_pair_names *names, bool one, const struct zc_pair_counts *counts)
 {
     struct zc_line line;
     if (!zc_log_begin(&line, ZC_LOG_ALLOCS, "pair"))
@@ -117,7 +117,7 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
     zc_line_site(&line, "host_site", names->host_site);
     zc_line_str(&line, "why", names->why);
     zc_line_u64(&line, "size_bytes", names->bytes);
-    zc_line_str(&line, "backing", names->one ? "one" : "own");
+    zc_line_str(&line, "backing", one ? "one" : "own");
     zc_line_pair_counts(&line, counts);
     zc_log_write(&line);
 }

@@ -99,17 +99,17 @@ struct zc_pair_counts {
     uint64_t copied_bytes;  /* Bytes that the CPU copied between both: the program had written. */
 };
 
-/* Identity of a pair. */
+/* Identity of a pair; of the device block set once. */
 struct zc_pair_names {
     uint64_t device_block, host_block; /* Serial numbers of the blocks; 0: none. */
     uint32_t device_site, host_site;   /* Public ids of their sites; 0: unknown. */
-    uint64_t bytes;                    /* Bytes of the device block. */
-    bool one;                          /* It is one with its host block, at the end. */
-    const char *why;                   /* Why it is not, or NULL; a string constant. */
+    uint64_t bytes;                    /* Bytes of the device block as asked for. */
+    const char *why; /* Why it is not one with a host block, or NULL; a string constant. */
 };
 
-/* Writes a `pair` line, at ALLOCS and EVENTS, when the device block is freed or at the end. */
-void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts *counts);
+/* Writes a `pair` line, at ALLOCS and EVENTS, when the device block is freed or at the end; `one`:
+ * it is one with its host block then. */
+void zc_log_pair(const struct zc_pair_names *names, bool one, const struct zc_pair_counts *counts);
 
 /* Appends the counts of a pair, or of all. */
 void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *counts);

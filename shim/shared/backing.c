@@ -109,7 +109,7 @@ static bool backing_join(struct zc_shared *p, struct zc_extent *e)
     if (still) {
         p->extent = e;
         p->span = zc_extent_span(e);
-        p->why = NULL;
+        p->names.why = NULL;
         __atomic_store_n(&p->one, true, __ATOMIC_RELEASE);
         __atomic_store_n(&e->shared, p, __ATOMIC_SEQ_CST);
     }
@@ -273,7 +273,7 @@ static CUresult backing_change(struct zc_shared *p, const char *why, bool gently
     CUresult result =
         gently && !zc_stream_come_to_rest() ? CUDA_ERROR_NOT_READY : backing_become_own(p, refused);
     if (result == CUDA_SUCCESS)
-        p->why = why;
+        p->names.why = why;
     backing_leave(pushed, mode);
     return result;
 }
@@ -286,7 +286,7 @@ CUresult zc_shared_to_own(struct zc_shared *p, enum zc_fn fn, const char *why)
     zc_shared_decide(p);
     bool stayed = __atomic_exchange_n(&p->stays_own, true, __ATOMIC_ACQ_REL);
     if (!zc_shared_is_one(p))
-        p->why = stayed ? p->why : why;
+        p->names.why = stayed ? p->names.why : why;
     if (!zc_shared_is_one(p) || !zc_driver_lock())
         return CUDA_SUCCESS;
     CUresult result = backing_change(p, why, false, &refused);

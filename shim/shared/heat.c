@@ -38,12 +38,12 @@ static void heat_remember(uint32_t site)
 void zc_heat_new(struct zc_block *block)
 {
     struct zc_shared *p = zc_shared_of(block);
-    p->device_id = block->id;
-    p->device_size = block->size;
-    p->device_site = zc_site_id(block->site);
-    uint32_t site = p->device_site;
+    p->names.device_block = block->id;
+    p->names.bytes = block->size;
+    p->names.device_site = zc_site_id(block->site);
+    uint32_t site = p->names.device_site;
     if (site && __atomic_load_n(&hot[site % SITES], __ATOMIC_RELAXED) == site) {
-        p->why = "an earlier block of its site got memory for its kernels";
+        p->names.why = "an earlier block of its site got memory for its kernels";
         __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&p->block, block, __ATOMIC_RELEASE);
@@ -54,12 +54,12 @@ void zc_heat_new(struct zc_block *block)
 static bool heat_expected(const struct zc_launch *launch, struct zc_shared *p)
 {
     if (__atomic_load_n(&p->used, __ATOMIC_RELAXED) ||
-        launch->threads < p->device_size / THREAD_BYTES ||
+        launch->threads < p->names.bytes / THREAD_BYTES ||
         __atomic_load_n(&p->crowded, __ATOMIC_RELAXED))
         return false;
     bool done = zc_shared_demote(p, "a kernel had threads enough to read all of it");
     if (done)
-        heat_remember(p->device_site);
+        heat_remember(p->names.device_site);
     __atomic_store_n(&p->crowded, !done, __ATOMIC_RELAXED);
     return done;
 }
@@ -68,7 +68,7 @@ static bool heat_expected(const struct zc_launch *launch, struct zc_shared *p)
 struct named {
     const struct zc_launch *launch;
     struct zc_shared *of[NAMED];
-    uint64_t id[NAMED]; /* zc_shared.device_id then: an object may be another block's by now. */
+    uint64_t id[NAMED]; /* Their names.device_block: an object may be another block's by now. */
     unsigned count;
 };
 
@@ -81,23 +81,23 @@ static void heat_add_named(uint64_t word, void *arg)
             return;
     if (!p || !zc_shared_is_one(p) || found->count == NAMED || heat_expected(found->launch, p))
         return;
-    found->id[found->count] = p->device_id;
+    found->id[found->count] = p->names.device_block;
     found->of[found->count++] = p;
 }
 
 /* A block that the device has no memory for stays ONE until it was used as long again. */
 static void heat_judge(struct zc_shared *p, uint64_t microseconds)
 {
-    if (zc_regret_owes(&p->used, microseconds, p->device_size) &&
+    if (zc_regret_owes(&p->used, microseconds, p->names.bytes) &&
         zc_shared_demote(p, "kernels used it for long"))
-        heat_remember(p->device_site);
+        heat_remember(p->names.device_site);
 }
 
 static void heat_judge_all(const void *noted, uint64_t microseconds)
 {
     const struct named *t = noted;
     for (unsigned i = 0; i < t->count; i++) {
-        if (t->of[i]->device_id != t->id[i] || !zc_shared_is_one(t->of[i]))
+        if (t->of[i]->names.device_block != t->id[i] || !zc_shared_is_one(t->of[i]))
             continue;
         __atomic_store_n(&t->of[i]->last, microseconds + 1, __ATOMIC_RELAXED);
         heat_judge(t->of[i], microseconds);

@@ -52,7 +52,7 @@ struct zc_shared *zc_shared_new(const struct zc_rule *rule)
         memset((char *)p + sizeof(p->owner), 0, sizeof(*p) - sizeof(p->owner));
         p->era = zc_extent_era;
         p->rule = rule;
-        p->why = "no host block of place 'shared' was copied into it first";
+        p->names.why = "no host block of place 'shared' was copied into it first";
         DL_PREPEND2(pairs.live, p, before, next);
     }
     zc_lock_drop(&list);

@@ -37,12 +37,7 @@ struct zc_shared {
     struct zc_vmm *vmm;         /* Addresses and own memory; set once. */
     struct zc_block *block;     /* In the ledger; set once, after what is said of it.  Atomic. */
     const struct zc_rule *rule; /* Constant. */
-    const char *why;            /* Why it is not one with a host block; a string constant. */
-    uint64_t device_id;         /* Serial number of the device block, as in the log; set once. */
-    uint64_t device_size;       /* Bytes of it as asked for; set once. */
-    uint32_t device_site;       /* Public id of its site; set once. */
-    uint64_t host_id;           /* Serial number of the last host block, as in the log; 0: none. */
-    uint32_t host_site;         /* Public id of its site; 0: unknown. */
+    struct zc_pair_names names; /* Those of its host block are of the last one. */
     uint64_t used;              /* ONE: microseconds of kernels that were given it.  Atomic. */
     uint64_t last; /* Of the last of them that was timed, and 1; 0: none was.  Atomic. */
     bool crowded;  /* ONE: the device had no memory when it was to be OWN.  Atomic. */

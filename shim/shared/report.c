@@ -17,8 +17,8 @@ CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult co
     zc_message(ZC_ERROR, "refused",
                "%s returned %u for device block %U (%B), which rule %s (%s:%u) shares with host "
                "block %U: %s; say 'place = device' there",
-               zc_fn_name(fn), (unsigned)code, p->device_id, p->device_size, p->rule->name,
-               zc_rules()->file, p->rule->line, p->host_id, why);
+               zc_fn_name(fn), (unsigned)code, p->names.device_block, p->names.bytes, p->rule->name,
+               zc_rules()->file, p->rule->line, p->names.host_block, why);
     return code;
 }
 
@@ -34,8 +34,8 @@ static void diagnose_one(struct zc_shared *p, void *arg)
                "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "
                "site %X) would do that: kernels may only read it, because rule %s (%s:%u) says "
                "'access = read'; if they write it, leave that out",
-               p->device_id, p->device_size, (uint64_t)p->vmm->va.base, p->device_site,
-               p->rule->name, zc_rules()->file, p->rule->line);
+               p->names.device_block, p->names.bytes, (uint64_t)p->vmm->va.base,
+               p->names.device_site, p->rule->name, zc_rules()->file, p->rule->line);
 }
 
 void zc_shared_diagnose(void)
@@ -50,14 +50,7 @@ void zc_shared_diagnose(void)
 
 void zc_shared_report(const struct zc_shared *p)
 {
-    const struct zc_pair_names names = {.device_block = p->device_id,
-                                        .host_block = p->host_id,
-                                        .device_site = p->device_site,
-                                        .host_site = p->host_site,
-                                        .why = p->why,
-                                        .bytes = p->device_size,
-                                        .one = zc_shared_is_one(p)};
-    zc_log_pair(&names, &p->counts);
+    zc_log_pair(&p->names, zc_shared_is_one(p), &p->counts);
 }
 
 static void report_live(struct zc_shared *p, void *unused)

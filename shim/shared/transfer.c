@@ -61,8 +61,8 @@ static void name_host(struct zc_shared *p, const struct zc_block *host)
 {
     if (!host)
         return;
-    p->host_id = host->id;
-    p->host_site = zc_site_id(host->site);
+    p->names.host_block = host->id;
+    p->names.host_site = zc_site_id(host->site);
 }
 
 /* Returns why not, or NULL. */

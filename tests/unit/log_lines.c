@@ -482,21 +482,16 @@ static void a_pair_tells_both_blocks_and_what_lies_behind_them(void **state)
 {
     const struct zc_pair_counts counts = {
         .elided_copies = 3, .elided_bytes = 40, .copied_bytes = 5};
-    struct zc_pair_names names = {.device_block = 9,
-                                  .host_block = 8,
-                                  .device_site = 0xab,
-                                  .host_site = 0xcd,
-                                  .bytes = 64,
-                                  .one = true};
+    struct zc_pair_names names = {
+        .device_block = 9, .host_block = 8, .device_site = 0xab, .host_site = 0xcd, .bytes = 64};
     (void)state;
-    zc_log_pair(&names, &counts);
+    zc_log_pair(&names, true, &counts);
     assert_holds(log_text(1), "\"device_block\":9,\"host_block\":8,\"device_site\":\"000000ab\","
                               "\"host_site\":\"000000cd\",\"why\":null,\"size_bytes\":64,"
                               "\"backing\":\"one\",\"elided_copies\":3,\"elided_bytes\":40,"
                               "\"copied_bytes\":5}\n");
-    names.one = false;
     names.why = "no room";
-    zc_log_pair(&names, &counts);
+    zc_log_pair(&names, false, &counts);
     assert_holds(log_text(2), "\"why\":\"no room\",\"size_bytes\":64,\"backing\":\"own\",");
 }
 

@@ -353,7 +353,7 @@ static void a_block_becomes_one_with_the_host_block(void **state)
     assert_null(zc_shared_to_one(&both, &pages, false));
     expect("hold register release used suspend ");
     expect_one();
-    assert_true(both.span == SPAN && !both.why && has.released == ZC_PIN_SHARED);
+    assert_true(both.span == SPAN && !both.names.why && has.released == ZC_PIN_SHARED);
     anew(NULL);
     both.block = NULL; /* It is not in the ledger yet. */
     vmm.held = SPAN;
@@ -488,12 +488,12 @@ static void a_block_gets_memory_of_its_own_with_the_same_content(void **state)
     expect("update drain create move unregister reserve attach ");
     expect_own();
     assert_true(both.stays_own && pages.pin == ZC_PIN_NONE);
-    assert_string_equal(both.why, "so");
+    assert_string_equal(both.names.why, "so");
     assert_int_equal(zc_shared_to_own(&both, ZC_FN_cuMemAlloc_v2, "again"), CUDA_SUCCESS);
-    assert_string_equal(both.why, "so"); /* The first reason. */
+    assert_string_equal(both.names.why, "so"); /* The first reason. */
     anew(NULL);
     assert_int_equal(zc_shared_to_own(&both, ZC_FN_cuMemAlloc_v2, "first"), CUDA_SUCCESS);
-    assert_string_equal(both.why, "first");
+    assert_string_equal(both.names.why, "first");
     assert_true(both.stays_own);
     assert_int_equal(zc_shared_to_own(NULL, ZC_FN_cuMemAlloc_v2, "none"), CUDA_SUCCESS);
     zc_shared_begin(&both, EARLY);
@@ -525,7 +525,7 @@ static void memory_that_the_device_lacks_leaves_a_pair(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         paired();
-        both.why = "before";
+        both.names.why = "before";
         has.create = i == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
         has.move = i == 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
         has.unregister = i == 2 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -533,7 +533,7 @@ static void memory_that_the_device_lacks_leaves_a_pair(void **state)
         assert_int_equal(zc_shared_to_own(&both, ZC_FN_cuMemAlloc_v2, "so"), rows[i].result);
         expect(rows[i].calls);
         assert_string_equal(has.refused, rows[i].why);
-        assert_string_equal(both.why, "before");
+        assert_string_equal(both.names.why, "before");
         if (i < 3)
             expect_one();
         else
@@ -563,7 +563,7 @@ static void a_block_is_demoted_only_where_the_context_rests(void **state)
     expect("rest update drain create move unregister reserve attach ");
     expect_own();
     assert_true(both.stays_own);
-    assert_string_equal(both.why, "so");
+    assert_string_equal(both.names.why, "so");
     assert_false(zc_shared_demote(&both, "so"));
     for (unsigned i = 0; i < 4; i++) {
         paired();
@@ -640,7 +640,7 @@ static void before_a_stream_waits_for_the_cpu_all_have_memory_of_their_own(void 
     expect("update drain create move unregister reserve attach grow ");
     expect_own();
     assert_true(both.stays_own);
-    assert_string_equal(both.why, "a stream may wait for the CPU");
+    assert_string_equal(both.names.why, "a stream may wait for the CPU");
     paired();
     has.create = CUDA_ERROR_OUT_OF_MEMORY;
     assert_int_equal(zc_shared_drain(ZC_FN_cuMemAlloc_v2), CUDA_ERROR_OUT_OF_MEMORY);

@@ -275,7 +275,7 @@ static void the_time_of_a_launch_counts_for_no_later_block(void **state)
 {
     (void)state;
     launch(3, 1);
-    pairs[3].device_id = 77;
+    pairs[3].names.device_block = 77;
     took(5000);
     assert_int_equal(has.demoted, 0);
     assert_int_equal(pairs[3].last, 0);
@@ -293,9 +293,9 @@ static void a_later_block_of_a_hot_site_has_its_own_memory(void **state)
         zc_heat_new(&blocks[i]);
         assert_int_equal(pairs[i].stays_own, i == 3 || i == 4);
         assert_ptr_equal(pairs[i].block, &blocks[i]);
-        assert_true(pairs[i].device_id == i + 1 && pairs[i].device_size == SIZE);
-        assert_int_equal(pairs[i].device_site, i + 1);
-        assert_true(!pairs[i].why == !pairs[i].stays_own);
+        assert_true(pairs[i].names.device_block == i + 1 && pairs[i].names.bytes == SIZE);
+        assert_int_equal(pairs[i].names.device_site, i + 1);
+        assert_true(!pairs[i].names.why == !pairs[i].stays_own);
     }
     blocks[5].site = 4 + 1024; /* In the place of the hot one. */
     zc_heat_new(&blocks[5]);

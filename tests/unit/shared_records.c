@@ -55,7 +55,7 @@ static int anew(void **state)
 static bool is_marked(const struct zc_shared *p)
 {
     assert_true(zc_lock_held());
-    return p->host_id == 5;
+    return p->names.host_block == 5;
 }
 
 static void count(struct zc_shared *p, void *arg)
@@ -77,7 +77,7 @@ static void a_record_says_whose_it_is(void **state)
     (void)state;
     struct zc_shared *p = zc_shared_new(&rule);
     assert_true(p && p->rule == &rule && p->era == 6);
-    assert_string_equal(p->why, "no host block of place 'shared' was copied into it first");
+    assert_string_equal(p->names.why, "no host block of place 'shared' was copied into it first");
     assert_true(!p->one && !p->extent && !p->undecided && living() == 1);
     has.no_memory = true;
     assert_null(zc_shared_new(&rule));
@@ -89,7 +89,7 @@ static void ended_records_are_used_again_with_their_lock(void **state)
     (void)state;
     struct zc_shared *a = zc_shared_new(&rule), *b = zc_shared_new(&rule);
     a->owner = 77; /* A thread that comes late gives it back. */
-    a->host_id = 9;
+    a->names.host_block = 9;
     a->one = true;
     zc_shared_end(a);
     zc_shared_end(b);
@@ -97,7 +97,7 @@ static void ended_records_are_used_again_with_their_lock(void **state)
     assert_ptr_equal(zc_shared_new(&rule), b);
     has.no_memory = true;
     assert_ptr_equal(zc_shared_new(&rule), a);
-    assert_true(a->owner == 77 && a->host_id == 0 && !a->one);
+    assert_true(a->owner == 77 && a->names.host_block == 0 && !a->one);
     assert_true(living() == 2 && has.gets == 2);
     assert_null(zc_shared_new(&rule));
     a->owner = 0;
@@ -109,9 +109,9 @@ static void a_record_is_found_by_what_it_is(void **state)
     assert_null(zc_shared_find(is_marked));
     struct zc_shared *a = zc_shared_new(&rule), *b = zc_shared_new(&rule);
     assert_null(zc_shared_find(is_marked));
-    a->host_id = 5;
+    a->names.host_block = 5;
     assert_ptr_equal(zc_shared_find(is_marked), a);
-    b->host_id = 5;
+    b->names.host_block = 5;
     assert_ptr_equal(zc_shared_find(is_marked), b);
     assert_false(zc_lock_held());
 }
@@ -121,7 +121,7 @@ static void a_handler_that_interrupts_the_list_changes_nothing(void **state)
     unsigned n = 0;
     (void)state;
     struct zc_shared *a = zc_shared_new(&rule);
-    a->host_id = 5;
+    a->names.host_block = 5;
     assert_true(zc_lock_take(&list));
     assert_null(zc_shared_new(&rule));
     zc_shared_end(a);

@@ -296,13 +296,15 @@ static void the_first_copy_makes_one_of_both(void **state)
     (void)state;
     assert_int_equal(zc_shared_facts(&copy), ZC_FACT_PAIR);
     expect("one private ");
-    assert_true(has.whole && has.watched == 1 && both.host_id == 41 && both.host_site == 1006);
+    assert_true(has.whole && has.watched == 1 && both.names.host_block == 41 &&
+                both.names.host_site == 1006);
     assert_int_equal(has.high, SIZE);
     anew(NULL);
     copy.bytes = SIZE - 1;
     copy.src.block = NULL; /* The ledger had no memory for it. */
     assert_int_equal(zc_shared_facts(&copy), ZC_FACT_PAIR);
-    assert_true(!has.whole && both.host_id == 0 && has.watched == 1 && has.high == SIZE - 1);
+    assert_true(!has.whole && both.names.host_block == 0 && has.watched == 1 &&
+                has.high == SIZE - 1);
 }
 
 static void blocks_that_are_alike_become_one(void **state)
@@ -367,7 +369,7 @@ static void what_keeps_two_blocks_apart_is_told(void **state)
         has.shareable = i != 4;
         has.not_one = i == 5 ? texts[5] : NULL;
         expect_own(texts[i]);
-        assert_true(has.watched == 0 && both.host_id == 0);
+        assert_true(has.watched == 0 && both.names.host_block == 0);
     }
 }
 
