@@ -97,11 +97,6 @@ static struct zc_cell *cell_of(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t s
     return cell;
 }
 
-void zc_cell_count_call(const struct zc_transfer *t)
-{
-    zc_cell_add(&zc_counters()->call[t->call][zc_flow_dir(t->asked)], t, zc_add_shared);
-}
-
 void zc_cell_count(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_t id,
                    enum zc_dir dir, const struct zc_transfer *t, uint32_t slot)
 {

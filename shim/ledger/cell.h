@@ -46,9 +46,6 @@ void zc_cell_count(struct zc_cell *cells[ZC_BLOCK_CELLS], uint32_t site, uint32_
 void zc_cell_sum(struct zc_cell *sum, const struct zc_cell *cell);
 void zc_cell_sum_all(struct zc_cell sum[ZC_DIR_COUNT], struct zc_cell *const cells[ZC_BLOCK_CELLS]);
 
-/* Counts one transfer by the site of its call.  Threads share these counts. */
-void zc_cell_count_call(const struct zc_transfer *t);
-
 __attribute__((always_inline)) static inline void
 zc_cell_add(struct zc_cell *cell, const struct zc_transfer *t,
             void (*add)(uint64_t *count, uint64_t n))

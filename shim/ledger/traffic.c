@@ -100,7 +100,7 @@ void zc_traffic_record(const struct zc_transfer *t)
     if (t->src != NULL && t->src != t->dst)
         count_block(t->src, t, slot);
     if (t->call != 0)
-        zc_cell_count_call(t);
+        zc_cell_add(&counters->call[t->call][zc_flow_dir(t->asked)], t, zc_add_shared);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     mine.slot = slot;
 }

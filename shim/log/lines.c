@@ -23,7 +23,7 @@ static void block_fields(struct zc_line *line, const struct zc_block *block)
 }
 
 const struct zc_flow_names zc_flow_asked = {"dir", "src_kind", "dst_kind"};
-const struct zc_flow_names zc_flow_real = {"real_dir", "real_src_kind", "real_dst_kind"};
+static const struct zc_flow_names flow_real = {"real_dir", "real_src_kind", "real_dst_kind"};
 
 void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsigned flow)
 {
@@ -145,7 +145,7 @@ __attribute__((noinline)) static void write_transfer(const struct zc_transfer *t
         return;
     zc_line_str(&line, "function", call->function);
     zc_line_flow(&line, &zc_flow_asked, t->asked);
-    zc_line_flow(&line, &zc_flow_real, t->real);
+    zc_line_flow(&line, &flow_real, t->real);
     zc_line_u64(&line, "bytes", t->bytes);
     zc_line_str(&line, "outcome", zc_outcome_name(t->outcome));
     zc_line_u64(&line, "driver_copies", t->outcome == ZC_MOVED ? t->copies : 0);

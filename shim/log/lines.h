@@ -82,7 +82,6 @@ struct zc_flow_names {
     const char *src, *dst; /* Fields of the memory kinds of both sides. */
 };
 extern const struct zc_flow_names zc_flow_asked; /* dir, src_kind, dst_kind */
-extern const struct zc_flow_names zc_flow_real;  /* real_dir, real_src_kind, real_dst_kind */
 
 /* Appends a flow's direction and the memory kinds of both sides. */
 void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsigned flow);

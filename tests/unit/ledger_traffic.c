@@ -245,8 +245,8 @@ static void test_calls(void **state)
 
     (void)state;
     t.call = 2;
-    zc_cell_count_call(&t);
-    zc_cell_count_call(&t);
+    zc_traffic_record(&t);
+    zc_traffic_record(&t);
     assert_int_equal(zc_counters()->call[2][ZC_DIR_HTOD].by[ZC_MOVED].calls, 2);
     assert_int_equal(zc_counters()->call[2][ZC_DIR_HTOD].by[ZC_MOVED].bytes, 16);
 }
