@@ -38,8 +38,7 @@ __attribute__((noinline)) static bool find_program(void)
     char exe[PATH_MAX];
     if (!zc_log_program_path(exe))
         return false;
-    const char *name = strrchr(exe, '/');
-    name = name != NULL ? name + 1 : exe;
+    const char *name = basename(exe);
     size_t length = strnlen(name, NAME_MAX);
     /* The kernel's suffix for an executable that was replaced on disk. */
     if (length > sizeof(deleted) - 1 && strcmp(name + length - (sizeof(deleted) - 1), deleted) == 0)

@@ -48,8 +48,7 @@ struct frames {
 
 static void basename_copy(char *out, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = basename(path);
     size_t n = strnlen(name, ZC_SITE_MODULE - 1);
     memcpy(out, name, n);
     out[n] = 0;

@@ -71,11 +71,8 @@ static void read_notes(struct search *search, const uint8_t *note, size_t bytes,
 static int match_module(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
     struct search *search = arg;
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
+    const char *name = info->dlpi_name[0] ? basename(info->dlpi_name) : search->program;
     (void)bytes;
-    if (info->dlpi_name[0] == 0)
-        name = search->program;
     if (strncmp(name, search->name, ZC_SITE_MODULE - 1) != 0)
         return 0;
     search->found++;
