@@ -32,6 +32,7 @@
 #include "log/lines.h"
 #include "memory/device.h"
 #include "memory/place.h"
+#include "vmm/access.h"
 
 #define SLOTS 3u
 #define CHUNK ((size_t)16 << 20) /* Bytes of a slot's buffer. */
@@ -49,6 +50,8 @@
  * another process on it there is more. */
 #define ALONE ((size_t)1 << 30)
 #define ASKED_AGAIN_NS UINT64_C(100000000)
+
+#define MOVES UINT64_MAX /* Of moves, in place of zc_stream_id(): they wait for no program. */
 
 /* The link of a device.  Fields belong to the thread that has claimed it. */
 struct link {
@@ -74,13 +77,15 @@ static ZC_OWN struct {
 struct job {
     struct zc_copy *c;
     CUdeviceptr host, device;
-    CUcontext context; /* The current one, of the copy and its device block. */
-    uint64_t stream;   /* zc_stream_id() */
-    CUevent begin;     /* Behind what the stream had to do before the copy. */
-    bool in;           /* To the device. */
-    int8_t own;        /* The device. */
-    size_t part;       /* Bytes of each peer's part. */
-    const char *why;   /* Why a peer is not used. */
+    CUcontext context;       /* The current one, of the copy and its device block. */
+    uint64_t stream;         /* zc_stream_id() */
+    CUevent begin;           /* Behind what the stream had to do before the copy. */
+    bool in;                 /* To the device. */
+    int8_t own;              /* The device. */
+    uint8_t first, step;     /* The slots that its chunks take turns in. */
+    struct zc_va *const *va; /* As zc_links_copy() got it. */
+    size_t part;             /* Bytes of each peer's part. */
+    const char *why;         /* Why a peer is not used. */
 };
 
 static bool is_pinned(const struct zc_operand *b, uint64_t bytes)
@@ -177,6 +182,13 @@ static const char *peer_refusal(int peer, int own)
     return NULL;
 }
 
+/* The second one is not behind the first where a block leaves. */
+static CUresult link_state(const struct link *link)
+{
+    CUresult state = zc_real.cuEventQuery(link->passed[0]);
+    return state == CUDA_SUCCESS ? zc_real.cuEventQuery(link->passed[1]) : state;
+}
+
 static bool context_rests(CUcontext context, int peer)
 {
     CUdevice device = -1;
@@ -190,23 +202,24 @@ static bool context_rests(CUcontext context, int peer)
 }
 
 /* True if the program has given the peer nothing to do. */
-static bool peer_rests(int peer)
+static bool peer_rests(const struct job *job, int peer)
 {
-    bool known = false, rests = true;
+    bool known = false, rests = true, mine = zc_driver_lock();
     CUcontext context;
-    if (!zc_driver_lock())
+    if (!mine && !job->va)
         return false;
     for (unsigned i = 0; rests && (context = zc_context_at(i, &known)); i++)
         rests = context_rests(context, peer);
     rests = rests && known;
-    zc_driver_unlock();
+    if (mine)
+        zc_driver_unlock();
     return rests;
 }
 
 /* True if the link has nothing to do, or something for the same stream. */
 static bool link_free(const struct job *job, struct link *link)
 {
-    CUresult state = zc_real.cuEventQuery(link->passed[0]);
+    CUresult state = link_state(link);
     if (state != CUDA_SUCCESS && state != CUDA_ERROR_NOT_READY)
         link_lose(link, "cuEventQuery");
     return !link->lost && (state == CUDA_SUCCESS || (job->stream && link->served == job->stream));
@@ -231,7 +244,7 @@ static bool link_alone(struct link *link, int peer)
         link->asked = zc_ticks();
         return true;
     }
-    if (zc_real.cuEventQuery(link->passed[0]) != CUDA_SUCCESS)
+    if (link_state(link) != CUDA_SUCCESS)
         return false;
     zc_message(ZC_NOTE, "links",
                "the link of device %d is not used any more: another process has memory there",
@@ -247,13 +260,15 @@ static bool link_usable(struct job *job, struct link *link, int peer)
     const char *refusal = known ? NULL : peer_refusal(peer, job->own);
     if (refusal)
         job->why = refusal;
-    if (link->lost || refusal || (idle && !peer_rests(peer)))
+    if (link->lost || refusal || (idle && !peer_rests(job, peer)))
         return false;
     bool pays = !idle || __atomic_load_n(&links.bytes, __ATOMIC_RELAXED) >=
                              PAYS * (1 + __atomic_load_n(&links.made, __ATOMIC_RELAXED));
     if (!link->context && pays)
         link_make(link, peer);
-    return link->context && link_free(job, link) && (!idle || link_alone(link, peer));
+    return link->context && link_free(job, link) && (!idle || link_alone(link, peer)) &&
+           (!job->va || (zc_access_let_copy(job->va[0], peer) == CUDA_SUCCESS &&
+                         zc_access_let_copy(job->va[1], peer) == CUDA_SUCCESS));
 }
 
 /* A number that is the same for all devices below one port of the host, by where a device's link in
@@ -337,6 +352,9 @@ static CUresult over_link(const struct job *job, enum zc_flavour flavour, CUdevi
                           size_t at, size_t n, CUstream stream)
 {
     void *host = (void *)(job->host + at);
+    if (job->va)
+        return zc_real.cuMemcpyDtoDAsync_v2(job->in ? device : job->host + at,
+                                            job->in ? job->host + at : device, n, stream);
     return job->in ? ZC_FLAVOURED(flavour, cuMemcpyHtoDAsync_v2)(device, host, n, stream)
                    : ZC_FLAVOURED(flavour, cuMemcpyDtoHAsync_v2)(host, device, n, stream);
 }
@@ -348,15 +366,26 @@ static CUresult send_own(struct job *job, size_t at, size_t n)
     return over_link(job, job->c->flavour, job->device + at, at, n, job->c->stream);
 }
 
+/* Bytes of the copy between a peer's buffer and the device's memory. */
+static CUresult over_peer(const struct job *job, const struct link *link, CUdeviceptr buffer,
+                          size_t at, size_t n, CUstream stream)
+{
+    CUdeviceptr to = job->in ? job->device + at : buffer,
+                from = job->in ? buffer : job->device + at;
+    CUcontext near = job->context, far = link->context;
+    return job->va ? zc_real.cuMemcpyDtoDAsync_v2(to, from, n, stream)
+                   : zc_real.cuMemcpyPeerAsync(to, job->in ? near : far, from, job->in ? far : near,
+                                               n, stream);
+}
+
 static bool send_chunk(struct job *job, const struct link *link, unsigned slot, size_t at, size_t n)
 {
-    CUdeviceptr device = job->device + at, buffer = link->buffer + slot * CHUNK;
-    CUcontext near = job->context, far = link->context;
+    CUdeviceptr buffer = link->buffer + slot * CHUNK;
     CUstream stream = link->stream[slot];
     CUresult result = job->in ? over_link(job, ZC_LEGACY, buffer, at, n, stream)
-                              : zc_real.cuMemcpyPeerAsync(buffer, far, device, near, n, stream);
+                              : over_peer(job, link, buffer, at, n, stream);
     if (result == CUDA_SUCCESS)
-        result = job->in ? zc_real.cuMemcpyPeerAsync(device, near, buffer, far, n, stream)
+        result = job->in ? over_peer(job, link, buffer, at, n, stream)
                          : over_link(job, ZC_LEGACY, buffer, at, n, stream);
     if (result != CUDA_SUCCESS)
         return false;
@@ -374,19 +403,21 @@ static bool link_open(const struct job *job, struct link *link)
     bool open = result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
     __atomic_store_n(&link->reached, open ? job->context : NULL, __ATOMIC_RELAXED);
     link->served = job->stream;
-    for (unsigned i = 0; i < SLOTS && open; i++)
+    for (unsigned i = job->first; i < SLOTS && open; i += job->step)
         open = zc_real.cuStreamWaitEvent(link->stream[i], job->begin, 0) == CUDA_SUCCESS;
     return open;
 }
 
 /* Puts an event behind all that a link's slots have to do.  Its context is current. */
-static bool link_join(struct link *link)
+static bool link_join(const struct job *job, struct link *link)
 {
     bool joined = true;
-    for (unsigned i = SLOTS; i-- > 1 && joined;)
+    unsigned first = job->first;
+    for (unsigned i = first + job->step; i < SLOTS && joined; i += job->step)
         joined = zc_real.cuEventRecord(link->passed[i], link->stream[i]) == CUDA_SUCCESS &&
-                 zc_real.cuStreamWaitEvent(link->stream[0], link->passed[i], 0) == CUDA_SUCCESS;
-    return joined && zc_real.cuEventRecord(link->passed[0], link->stream[0]) == CUDA_SUCCESS;
+                 zc_real.cuStreamWaitEvent(link->stream[first], link->passed[i], 0) == CUDA_SUCCESS;
+    return joined &&
+           zc_real.cuEventRecord(link->passed[first], link->stream[first]) == CUDA_SUCCESS;
 }
 
 /* Waits for the chunks, if no event could be put behind them.  False if they have failed. */
@@ -407,15 +438,16 @@ static size_t links_send_part(struct job *job, struct link *link, size_t at)
     chunk = chunk < CHUNK ? chunk : CHUNK;
     bool pushed;
     bool right = zc_context_push(link->context, &pushed) == CUDA_SUCCESS && link_open(job, link);
-    for (unsigned slot = 0; right && sent < job->part; slot = (slot + 1) % SLOTS) {
+    for (unsigned slot = job->first; right && sent < job->part; slot += job->step) {
+        slot = slot < SLOTS ? slot : job->first;
         size_t left = job->part - sent, n = left < chunk ? left : chunk;
         right = send_chunk(job, link, slot, at + sent, n);
         sent += right ? n : 0;
     }
-    bool waits = link_join(link);
+    bool waits = link_join(job, link);
     zc_context_pop(pushed);
-    waits = waits && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(c->stream, link->passed[0], 0) ==
-                         CUDA_SUCCESS;
+    waits = waits && ZC_FLAVOURED(c->flavour, cuStreamWaitEvent)(
+                         c->stream, link->passed[job->first], 0) == CUDA_SUCCESS;
     if (!right || !waits)
         link_lose(link, "a call about a part of a copy");
     return waits || link_drain(link) ? sent : 0;
@@ -441,18 +473,23 @@ static void send_all(struct job *job, const uint8_t *peers, unsigned count)
 
 /* The call waits where the driver's own copy would, or one of pageable memory.  A policy whose key
  * has no effect is told why. */
-bool zc_links_copy(struct zc_copy *c)
+bool zc_links_copy(struct zc_copy *c, struct zc_va *const *va)
 {
     bool in = c->dst.asked == ZC_KIND_DEVICE;
     const struct zc_operand *host = in ? &c->src : &c->dst, *device = in ? &c->dst : &c->src;
     struct job job = {.c = c,
+                      .va = va,
                       .host = host->address,
                       .device = device->address,
-                      .context = device->block->context,
-                      .own = device->block->device,
-                      .stream = zc_stream_id(c->stream, c->flavour),
+                      .context = va ? va[in]->context : device->block->context,
+                      .own = (int8_t)(va ? va[in]->device : device->block->device),
+                      .stream = va ? MOVES : zc_stream_id(c->stream, c->flavour),
+                      .first = va && !in, /* One slot for what leaves, as both go at once. */
+                      .step = va ? 2 : 1,
                       .in = in};
     uint8_t peers[ZC_LINKS_MAX];
+    if (va && (c->bytes < ZC_LINKS_LEAST || job.own >= ZC_LINKS_MAX))
+        return false;
     CUstreamCaptureMode before = zc_capture_relax();
     __atomic_fetch_add(&links.bytes, c->bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&links.small, 0, __ATOMIC_RELAXED);
@@ -477,7 +514,7 @@ static bool links_give_back(int device, bool lost)
     struct link *link = &links.of[device];
     if (!link_claim(link))
         return false;
-    bool given = link->context && zc_real.cuEventQuery(link->passed[0]) == CUDA_SUCCESS;
+    bool given = link->context && link_state(link) == CUDA_SUCCESS;
     if (given)
         link_end(link);
     link->lost = given ? lost : link->lost;

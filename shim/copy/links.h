@@ -4,6 +4,7 @@
 
 #include "driver/copy.h"
 #include "ledger/rules.h"
+#include "vmm/va.h"
 
 /* Smaller copies end before the peers' parts have begun to pay for the calls that they take. */
 #define ZC_LINKS_LEAST ((uint64_t)32 << 20)
@@ -24,5 +25,6 @@ void zc_links_small(void);
 /* Carries a copy out that goes the way ZC_WAY_LINKS: the device's own link has one part, and each
  * peer's another one, in chunks by a buffer there and NVLink.  All of that is given to streams: it
  * begins behind an event of the copy's stream, which waits for its end.  False if no peer can be
- * used now, and nothing was done: then the driver makes the copy. */
-bool zc_links_copy(struct zc_copy *c);
+ * used now, and nothing was done: then the driver makes the copy.  `va`: NULL, or a block moves, in
+ * the lock of driver/lock.h; from and to the addresses in these ranges. */
+bool zc_links_copy(struct zc_copy *c, struct zc_va *const *va);

@@ -78,7 +78,7 @@ static bool carry_out(struct zc_copy *c)
         return true;
     case ZC_WAY_THREADS:
     case ZC_WAY_LINKS:
-        if (c->way == ZC_WAY_LINKS ? zc_links_copy(c) : zc_sides_by_threads(c))
+        if (c->way == ZC_WAY_LINKS ? zc_links_copy(c, NULL) : zc_sides_by_threads(c))
             return true;
         __attribute__((fallthrough));
     case ZC_WAY_FORWARD:

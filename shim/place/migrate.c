@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "base/own.h"
+#include "copy/links.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/marks.h"
@@ -349,7 +350,8 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
     uint64_t start = zc_ticks(), before = leaves ? zc_block_spilled(leaves) : 0;
     if (leaves)
         moving.cheap = zc_vmm_of(leaves)->va.reads ? moving.cheap + 1 : 0;
-    bool moved = zc_move(leaves, comes, &why);
+    bool by_links = zc_rules()->links > ZC_LINKS_OWN;
+    bool moved = zc_move(leaves, comes, by_links ? zc_links_copy : NULL, &why);
     uint64_t each = (zc_ticks() - start) / (leaves && comes ? 2 : 1);
     if (leaves)
         log_move(leaves, before, "others are used before it", each);
@@ -515,9 +517,7 @@ static void fetch(struct zc_block *block, struct named *n)
         try_to(block, 0, "a kernel will read it");
     __atomic_store_n(&zc_movable(v)->mark, mark, __ATOMIC_RELAXED);
     uint64_t start = zc_ticks();
-    CUresult result = CUDA_SUCCESS;
-    if (!zc_vmm_whole(v))
-        result = zc_lazy_attach(v, 0, v->span, &why);
+    CUresult result = zc_vmm_whole(v) ? CUDA_SUCCESS : zc_lazy_attach(v, 0, v->span, &why);
     if (result != CUDA_SUCCESS && v->va.reads && migrate_move(block, NULL, NULL))
         result = zc_lazy_attach(v, 0, v->span, &why);
     if (result != CUDA_SUCCESS)

@@ -69,11 +69,10 @@ static bool can_reach(int device, int memory)
     return zc_real.cuDeviceCanAccessPeer(&can, device, memory) != CUDA_SUCCESS || can;
 }
 
-/* Opens a range to a device that makes a copy; copies need no peer access (CUDA Driver API,
- * cuMemcpy).  If the devices can't reach each other, the driver is left to refuse.  With the lock.
- */
-static CUresult let_copy(struct zc_va *va, int device)
+/* If the devices can't reach each other, the driver is left to refuse. */
+CUresult zc_access_let_copy(struct zc_va *va, int device)
 {
+    ZC_VA_LOCKED;
     CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = let_device(va, device);
     if (result != CUDA_SUCCESS && !can_reach(device, va->device))
@@ -87,7 +86,7 @@ static CUresult open_side(const struct zc_block *side, int device)
     struct zc_vmm *v = zc_vmm_of(side);
     if (!v || v->va.device == device || !zc_va_lock())
         return CUDA_SUCCESS;
-    CUresult result = let_copy(&v->va, device);
+    CUresult result = zc_access_let_copy(&v->va, device);
     zc_va_unlock();
     return result;
 }
@@ -126,7 +125,7 @@ CUresult zc_access_open_all(void)
     for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next) {
         result = zc_va_open_host(va);
         for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++)
-            result = let_copy(va, d);
+            result = zc_access_let_copy(va, d);
     }
     zc_va_unlock();
     return result;

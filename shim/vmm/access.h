@@ -24,6 +24,10 @@ CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bo
  * that.  On failure returns the driver's code. */
 CUresult zc_access_enable(CUcontext peer);
 
+/* Opens a range to a device that makes copies, which need no peer access (CUDA Driver API,
+ * cuMemcpy).  Returns the driver's code. */
+CUresult zc_access_let_copy(struct zc_va *va, int device);
+
 /* Opens the vmm blocks of a copy to the device that makes it, because CUDA allows such copies
  * without peer access, but no sets; the second opens all blocks to all devices.  Both open host
  * memory to the CPU.  Return the program's code: the driver's, or the refusal of a set. */

@@ -23,8 +23,9 @@
  * because mapping and unmapping takes longer than a copy. */
 #define CACHED 4
 
-#define PIECES 16u              /* Most pieces in which a block is copied, */
-#define PIECE ((size_t)2 << 20) /* and the bytes of the least one. */
+#define PIECES 16u                 /* Most pieces in which a block is copied, */
+#define PIECE ((size_t)2 << 20)    /* and the bytes of the least one, */
+#define CARRIED ((size_t)32 << 20) /* where other devices help (ZC_LINKS_LEAST). */
 
 #define USERS_MS 10 /* How long a move waits for calls that use the blocks. */
 
@@ -342,15 +343,16 @@ static CUresult make_behind(struct zc_vmm *v, bool host, struct zc_backed *b, co
 
 /* A pipelined copy out of device memory, and one into it behind that. */
 struct copies {
-    CUdeviceptr device;
+    struct zc_va *device;
     size_t front, bytes, piece, border; /* `border`: what is behind lies in host memory. */
+    zc_move_carry carry;
     CUstream out, in;
     CUevent gone[PIECES + 1]; /* NULL where nothing leaves. */
     uint64_t start;           /* Of the copies that were begun last, in ticks. */
     bool whole;               /* Those into device memory have all been begun. */
 };
 
-static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
+static CUresult copy_pieces(struct copies *c, struct zc_va *host, bool in)
 {
     CUstream *stream = in ? &c->in : &c->out;
     CUresult result =
@@ -361,13 +363,20 @@ static CUresult copy_pieces(struct copies *c, CUdeviceptr host, bool in)
         bool hosted = at >= c->border;
         size = (hosted ? c->bytes : c->border) - at;
         size = size < c->piece ? size : c->piece;
-        CUdeviceptr from = in ? host : c->device, to = in ? c->device : host;
+        struct zc_va *va[] = {in ? host : c->device, in ? c->device : host};
+        struct zc_copy copy = {.stream = *stream, .bytes = size, .async = true};
+        copy.src.address = va[0]->base + at;
+        copy.dst.address = va[1]->base + at;
+        copy.dst.asked = in ? ZC_KIND_DEVICE : ZC_KIND_PINNED;
         if (!in)
             result = zc_real.cuEventCreate(&c->gone[i], CU_EVENT_DISABLE_TIMING);
         else if (c->gone[i])
             result = zc_real.cuStreamWaitEvent(*stream, c->gone[i], 0);
         if (result == CUDA_SUCCESS)
-            result = zc_real.cuMemcpyDtoDAsync_v2(to + at, from + at, size, *stream);
+            result = !hosted && c->carry && c->carry(&copy, va)
+                         ? copy.result
+                         : zc_real.cuMemcpyDtoDAsync_v2(copy.dst.address, copy.src.address, size,
+                                                        *stream);
         if (result == CUDA_SUCCESS)
             zc_traffic_own(in       ? zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE)
                            : hosted ? zc_flow(ZC_DIR_HTOH, ZC_KIND_PINNED, ZC_KIND_PINNED)
@@ -406,7 +415,7 @@ static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct zc_backe
         if (result != CUDA_SUCCESS)
             return result;
         *why = "the driver refuses the copy";
-        result = copy_pieces(c, host->alias->base, false);
+        result = copy_pieces(c, host->alias, false);
         if (result != CUDA_SUCCESS)
             return result;
     }
@@ -463,14 +472,16 @@ static CUresult come_to(struct zc_vmm *v, struct zc_backed *device, struct copie
  * *left is true the first one is in host memory, whatever becomes of the other one, whose content
  * still lies there, too.
  */
-static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, bool *left,
-                                const char **why)
+static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, zc_move_carry carry,
+                                bool *left, const char **why)
 {
     struct zc_vmm *v = leaves ? leaves : comes;
     bool read = leaves && leaves->va.reads;
-    size_t own = zc_vmm_own(v), piece = own / PIECES > PIECE ? own / PIECES : PIECE;
+    size_t own = zc_vmm_own(v), least = carry ? CARRIED : PIECE;
+    size_t piece = own / PIECES > least ? own / PIECES : least;
     piece = leaves && !read ? piece : own;
-    struct copies c = {.bytes = own, .piece = zc_va_round_up(piece, v->granularity)};
+    struct copies c = {
+        .carry = carry, .bytes = own, .piece = zc_va_round_up(piece, v->granularity)};
     c.border = leaves ? own - zc_vmm_spilled(leaves) : own;
     c.front = leaves ? front_kept(leaves) : 0;
     struct zc_backed host = {.guard = false}, device = {.guard = false};
@@ -480,7 +491,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
         result = map_alias(comes, &comes->chunks, comes->guard, &zc_movable(comes)->alias, why);
     if (result == CUDA_SUCCESS)
         result = map_alias(v, leaves ? &leaves->chunks : &device.chunks, v->guard, alias, why);
-    c.device = *alias ? (*alias)->base : 0;
+    c.device = *alias;
     if (result == CUDA_SUCCESS && leaves) {
         result = leave_device(leaves, &c, &host, why);
         *left = result == CUDA_SUCCESS;
@@ -492,7 +503,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, boo
     }
     if (result == CUDA_SUCCESS && comes) {
         *why = "the driver refuses the copy";
-        result = copy_pieces(&c, zc_movable(comes)->alias->base, true);
+        result = copy_pieces(&c, zc_movable(comes)->alias, true);
     }
     if (*left)
         left_device(leaves, read);
@@ -548,7 +559,7 @@ bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes)
            !((leaves->flags ^ comes->flags) & ZC_BLOCK_BUDGET);
 }
 
-bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
+bool zc_move(struct zc_block *leaves, struct zc_block *comes, zc_move_carry carry, const char **why)
 {
     bool left = false;
     bool keeps = leaves ? zc_vmm_of(leaves)->va.reads : zc_vmm_is_fetched(zc_vmm_of(comes));
@@ -557,7 +568,7 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
     uint64_t bytes = first->size - stays;
     if (!(leaves && keeps) && !count_at(first, leaves, bytes, why))
         return false;
-    CUresult result = exchange_blocks(zc_vmm_of(leaves), zc_vmm_of(comes), &left, why);
+    CUresult result = exchange_blocks(zc_vmm_of(leaves), zc_vmm_of(comes), carry, &left, why);
     bool came = comes && result == CUDA_SUCCESS;
     if (left)
         note_at(leaves, true);

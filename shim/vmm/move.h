@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "driver/copy.h"
 #include "ledger/block.h"
 #include "vmm/vmm.h"
 
@@ -45,11 +46,17 @@ void zc_move_end(void);
  * one leaves. */
 bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes);
 
+/* May make a copy between two ranges, over links besides the own one; false: it has done nothing.
+ */
+typedef bool (*zc_move_carry)(struct zc_copy *c, struct zc_va *const *va);
+
 /* Moves live blocks, and counts them where they are: one to host memory, one to the device, or
  * both, if they fit; NULL for none.  On failure, with the reason in *why, the one that comes is
  * where it was, and the other one may be.  A block that the driver maps nowhere keeps its content,
- * and calls that touch it try to map it again, or fail. */
-bool zc_move(struct zc_block *leaves, struct zc_block *comes, const char **why);
+ * and calls that touch it try to map it again, or fail.  `carry` is asked to make copies, if it is
+ * not NULL. */
+bool zc_move(struct zc_block *leaves, struct zc_block *comes, zc_move_carry carry,
+             const char **why);
 
 /* Copies the first bytes of a block whose pages are registered to its device memory, which is
  * mapped elsewhere for that.  In the block's context.  On failure returns the driver's code, and

@@ -7,13 +7,18 @@ static void every_byte_of_copies_in_a_row_arrives_in_its_turn(void **state)
     static const size_t sizes[] = {34 * MIB, 8 * MIB, 64 * MIB, 97 * MIB + 3 * GRAIN, MOST};
     (void)state;
     for (unsigned most = 2; most <= DEVICES; most++)
-        for (unsigned i = 0; i < 5 * 4; i++) {
+        for (unsigned i = 0; i < 5 * 8; i++) {
             anew(NULL);
             policy->links = most;
+            fake.moves = i / 4 % 2;
             struct zc_copy c;
-            size_t bytes = sizes[i / 4], part = bytes / most / (2 * MIB) * (2 * MIB);
+            size_t bytes = sizes[i / 8], part = bytes / most / (2 * MIB) * (2 * MIB);
             for (unsigned again = 0; again < 3; again++) {
                 fake.relayed = fake.relayed_bytes = 0;
+                if (fake.moves && bytes < ZC_LINKS_LEAST) { /* The driver makes it. */
+                    assert_false(copied(&c, bytes, (i + again) % 2));
+                    continue;
+                }
                 assert_true(copied(&c, bytes, (i + again) % 2));
                 assert_int_equal(c.result, CUDA_SUCCESS);
                 assert_int_equal(c.links, most);
@@ -23,6 +28,8 @@ static void every_byte_of_copies_in_a_row_arrives_in_its_turn(void **state)
                 assert_int_equal(c.copies, 1 + fake.relayed);
             }
             run_all(i);
+            if (fake.moves && bytes < ZC_LINKS_LEAST)
+                continue;
             assert_int_equal(fake.contexts, most - 1);
             assert_int_equal(fake.enables, most - 1); /* It is asked for once. */
             assert_int_equal(fake.asked, most - 1);
@@ -35,9 +42,10 @@ static void every_byte_of_copies_in_a_row_arrives_in_its_turn(void **state)
 static void whichever_call_fails_a_copy_arrives_or_says_so(void **state)
 {
     (void)state;
-    for (unsigned way = 0; way < 4; way++)
+    for (unsigned way = 0; way < 8; way++)
         for (unsigned fail = 1;; fail++) {
             anew(NULL);
+            fake.moves = way & 4;
             policy->links = way & 1 ? ZC_LINKS_IDLE : 3;
             links.bytes = (uint64_t)1 << 40; /* They pay. */
             struct zc_copy c;
@@ -70,7 +78,7 @@ static void what_the_own_link_refuses_no_other_moves(void **state)
     (void)state;
     struct zc_copy c = copy_of(64 * MIB, true);
     fake.refuses = true;
-    assert_true(zc_links_copy(&c));
+    assert_true(zc_links_copy(&c, NULL));
     assert_int_equal(c.result, CUDA_ERROR_LAUNCH_FAILED);
     assert_int_equal(c.links, 1);
     assert_int_equal(fake.relayed, 0);
@@ -172,7 +180,7 @@ static void calls_that_wait_and_pageable_memory_have_their_bytes_at_the_end(void
         c.dst.staged = i & 2;
         c.src.staged = i & 4;
         fake.staged = 0;
-        assert_true(zc_links_copy(&c));
+        assert_true(zc_links_copy(&c, NULL));
         assert_int_equal(fake.staged, i != 1);
         assert_int_equal(c.result, i != 1 ? CUDA_ERROR_ECC_UNCORRECTABLE : CUDA_SUCCESS);
         run_all(1);
@@ -207,14 +215,14 @@ static void a_link_that_works_for_another_stream_is_left_alone(void **state)
     assert_true(copied(&c, 64 * MIB, true));
     fake.stream_id = 6;
     c = copy_of(64 * MIB, true);
-    assert_false(zc_links_copy(&c));
+    assert_false(zc_links_copy(&c, NULL));
     fake.stream_id = 5;
     assert_true(copied(&c, 64 * MIB, true));
     run_all(3);
     fake.stream_id = 0; /* The driver tells no number. */
     assert_true(copied(&c, 64 * MIB, true));
     c = copy_of(64 * MIB, true);
-    assert_false(zc_links_copy(&c));
+    assert_false(zc_links_copy(&c, NULL));
     run_all(4);
     fake.stream_id = 6;
     assert_true(alone(64 * MIB));

@@ -69,7 +69,7 @@ static void an_idle_peer_is_used_once_copies_have_paid_for_it(void **state)
     policy->links = ZC_LINKS_IDLE;
     for (unsigned i = 1; i <= 200; i++) {
         c = copy_of(128 * MIB, true);
-        assert_int_equal(zc_links_copy(&c), i >= 64);
+        assert_int_equal(zc_links_copy(&c, NULL), i >= 64);
         assert_int_equal(c.links, i < 64 ? 1 : i < 128 ? 2 : i < 192 ? 3 : 4);
         run_all(i);
         assert_int_equal(fake.told, 0);
@@ -138,7 +138,7 @@ static void a_peer_that_another_process_uses_is_given_back(void **state)
     assert_true(copied(&c, 64 * MIB, true)); /* Has work to do. */
     fake.active = 0;
     c = copy_of(64 * MIB, true);
-    assert_false(zc_links_copy(&c));
+    assert_false(zc_links_copy(&c, NULL));
     assert_int_equal(fake.destroyed, 0);
     run_all(1);
     assert_false(alone(64 * MIB));

@@ -56,6 +56,7 @@ static struct {
     bool refuses;          /* Copies of the program's stream. */
     unsigned lost;         /* The stream whose wait fails; 0: none. */
     bool joins;            /* No event can be put behind what a link does. */
+    bool moves;            /* Copies are those of a block that moves. */
     CUresult enabled;      /* Of a request for peer access. */
     unsigned mode_asked, asked, enables, contexts, destroyed, created;
     size_t used, allocated;
@@ -192,6 +193,18 @@ static CUresult htod(CUdeviceptr dst, const void *src, size_t n, CUstream stream
 static CUresult dtoh(void *dst, CUdeviceptr src, size_t n, CUstream stream)
 {
     return enqueue(COPY, (CUdeviceptr)dst, src, n, stream, NULL);
+}
+
+static CUresult dtod(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream)
+{
+    assert_true(fake.moves);
+    return enqueue(COPY, dst, src, n, stream, NULL);
+}
+
+static CUresult fake_let_copy(struct zc_va *va, int device)
+{
+    assert_true(va->context == OWN_CONTEXT && device != fake.own);
+    return fails() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 static CUcontext of_address(CUdeviceptr address)
@@ -399,7 +412,7 @@ static uint64_t fake_id(CUstream stream, enum zc_flavour flavour)
 /* The program's contexts: of its own device, and of device 1. */
 static CUcontext fake_context_at(unsigned i, bool *known)
 {
-    assert_true(fake.locked == 1);
+    assert_true(fake.locked == !fake.moves);
     *known = fake.known;
     return i == 0 ? OWN_CONTEXT : i <= fake.others ? (CUcontext)(uintptr_t)(0x3000 + i) : NULL;
 }
@@ -515,6 +528,7 @@ static ssize_t fake_readlink(const char *path, char *out, size_t n)
 #define zc_pinned_stuck(extent) (fake.stuck)
 #define zc_life_closing() (fake.closing)
 #define readlink fake_readlink
+#define zc_access_let_copy fake_let_copy
 #include "../../shim/copy/links.c"
 
 static struct zc_policy *const policy = &zc_rules_read;
@@ -529,6 +543,7 @@ static int anew(void **state)
     zc_real.cuMemcpyHtoDAsync_v2 = htod;
     zc_real.cuMemcpyDtoHAsync_v2 = dtoh;
     zc_real.cuMemcpyPeerAsync = peer;
+    zc_real.cuMemcpyDtoDAsync_v2 = dtod;
     zc_real.cuStreamWaitEvent = wait_event;
     zc_real.cuEventRecord = record;
     zc_real.cuEventCreate = make_event;
@@ -610,7 +625,9 @@ static bool copied(struct zc_copy *c, size_t bytes, bool in)
 {
     *c = copy_of(bytes, in);
     program(FILL, bytes, in);
-    bool made = zc_links_copy(c);
+    struct zc_va range = {.context = OWN_CONTEXT, .device = fake.own}, *va[] = {&range, &range};
+    fake.busy_lock |= fake.moves; /* It is held. */
+    bool made = zc_links_copy(c, fake.moves ? va : NULL);
     if (made && c->result == CUDA_SUCCESS)
         program(CHECK, bytes, in);
     assert_int_equal(fake.depth, 0);

@@ -308,6 +308,18 @@ static void a_block_leaves_once_the_gpu_rests_in_time(void **state)
     }
 }
 
+static void other_links_carry_moves_where_the_policy_has_some(void **state)
+{
+    (void)state;
+    for (unsigned links = ZC_LINKS_OWN; links <= 4; links++) {
+        anew(NULL);
+        rule_set.links = links;
+        assert_true(migrate_move(&blocks[0], NULL, NULL));
+        assert_true(has.carried == (links > ZC_LINKS_OWN ? zc_links_copy : NULL));
+    }
+    rule_set.links = ZC_LINKS_OWN;
+}
+
 static void a_launch_that_has_waited_in_vain_is_the_last_one_that_waits(void **state)
 {
     (void)state;
@@ -380,6 +392,7 @@ int main(void)
         TEST(of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first),
         TEST(a_block_comes_where_room_is_or_others_leave),
         TEST(a_block_leaves_once_the_gpu_rests_in_time),
+        TEST(other_links_carry_moves_where_the_policy_has_some),
         TEST(a_launch_that_has_waited_in_vain_is_the_last_one_that_waits),
         TEST(a_block_that_is_mapped_nowhere_needs_no_rest),
     };

@@ -40,6 +40,7 @@ static struct zc_policy rule_set = {.rules = rules, .rule_count = 2};
 static struct zc_vmm_counts counts;
 static struct {
     bool locked_out, capture, closing, awaits, leaving, no_begin, no_fit, no_move, whole, again;
+    zc_move_carry carried; /* With the last move. */
     bool told, unknown, marks_pend, no_rest, late, pending, no_words, here, held, drained, dear;
     unsigned held_locks, ms, words;
     uint64_t now, room, mark, passed, cost, took; /* The time in nanoseconds; what a wait takes. */
@@ -105,8 +106,10 @@ static void fake_each(void (*visit)(struct zc_block *block, void *arg), void *ar
             visit(&blocks[i], arg);
 }
 
-static bool fake_move(struct zc_block *leaves, struct zc_block *comes, const char **why)
+static bool fake_move(struct zc_block *leaves, struct zc_block *comes, zc_move_carry carry,
+                      const char **why)
 {
+    has.carried = carry;
     said("move/%d/%d", no(leaves), no(comes));
     *why = "cuMemMap refuses";
     has.now += 2000;

@@ -177,14 +177,14 @@ static void a_block_leaves_the_device_and_comes_back(void **state)
     for (unsigned guard = 0; guard < 2; guard++) {
         anew(NULL);
         make("D", 0, 4 * MIB, guard);
-        assert_true(zc_move(&blocks[0], NULL, &why));
+        assert_true(zc_move(&blocks[0], NULL, NULL, &why));
         assert_true(is_host(0) && !mov[0].vmm.lazy);
         assert_balanced(1, 4 * MIB);
         assert_int_equal(has.copies, 2); /* Pieces of 2 MiB, at least. */
         assert_int_equal(has.out_bytes, 4 * MIB);
         assert_int_equal(has.in_bytes, 0);
         assert_int_equal(has.moved, 0); /* Only bytes that come say what a move costs. */
-        assert_true(zc_move(NULL, &blocks[0], &why));
+        assert_true(zc_move(NULL, &blocks[0], NULL, &why));
         assert_false(is_host(0));
         assert_balanced(1, 4 * MIB);
         assert_int_equal(has.copies, 3);
@@ -201,28 +201,28 @@ static void memory_that_there_is_not_is_the_reason(void **state)
     (void)state;
     make("DH", 1, 4 * MIB, true);
     has.no_handle = true;
-    assert_false(zc_move(&blocks[0], NULL, &why));
+    assert_false(zc_move(&blocks[0], NULL, NULL, &why));
     assert_string_equal(why, "the driver refuses host memory");
-    assert_false(zc_move(NULL, &blocks[1], &why));
+    assert_false(zc_move(NULL, &blocks[1], NULL, &why));
     assert_string_equal(why, "the device has no memory for it");
     assert_balanced(2, 4 * MIB);
     has.no_handle = false;
     has.no_unmap = true;
-    assert_false(zc_move(&blocks[0], NULL, &why));
+    assert_false(zc_move(&blocks[0], NULL, NULL, &why));
     assert_string_equal(why, "cuMemUnmap refuses");
-    assert_false(zc_move(NULL, &blocks[1], &why));
+    assert_false(zc_move(NULL, &blocks[1], NULL, &why));
     assert_string_equal(why, "cuMemUnmap refuses");
     mov[1].vmm.rule = &rules[2];
     mov[1].vmm.filled = true;
-    assert_false(zc_move(NULL, &blocks[1], &why));
+    assert_false(zc_move(NULL, &blocks[1], NULL, &why));
     assert_string_equal(why, "cuMemUnmap refuses");
     mov[1].vmm.rule = &rules[1];
     assert_balanced(2, 4 * MIB);
     has.no_unmap = false;
     has.no_copy = true;
-    assert_false(zc_move(&blocks[0], NULL, &why));
+    assert_false(zc_move(&blocks[0], NULL, NULL, &why));
     assert_string_equal(why, "the driver refuses the copy");
-    assert_false(zc_move(NULL, &blocks[1], &why));
+    assert_false(zc_move(NULL, &blocks[1], NULL, &why));
     assert_string_equal(why, "the driver refuses the copy");
     assert_balanced(2, 4 * MIB);
 }
@@ -237,16 +237,55 @@ static void two_blocks_change_places_in_pieces(void **state)
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         anew(NULL);
         make("DH", 0, rows[i].own, true);
-        assert_true(zc_move(&blocks[0], &blocks[1], &why));
+        assert_true(zc_move(&blocks[0], &blocks[1], NULL, &why));
         assert_true(is_host(0) && !is_host(1));
         assert_balanced(2, rows[i].own);
         assert_int_equal(has.copies, 2 * rows[i].pieces);
         assert_int_equal(has.out_bytes, rows[i].own);
         assert_int_equal(has.in_bytes, rows[i].own);
         assert_int_equal(has.moved, 1);
-        assert_true(zc_move(&blocks[1], &blocks[0], &why));
+        assert_true(zc_move(&blocks[1], &blocks[0], NULL, &why));
         assert_balanced(2, rows[i].own);
     }
+}
+
+static unsigned asked, carries; /* Copies, and a bit for each of them that is made. */
+static CUresult carried_so;
+
+static bool carry(struct zc_copy *c, struct zc_va *const *va)
+{
+    bool in = c->dst.asked == ZC_KIND_DEVICE, makes = carries >> asked++ & 1;
+    assert_true(c->async && c->bytes == 32 * MIB);
+    assert_true(c->src.address - va[0]->base == c->dst.address - va[1]->base);
+    assert_int_equal(in, asked > 2);
+    assert_true(va[0]->context == va[in]->context && va[0]->device == va[in]->device);
+    if (makes && carried_so == CUDA_SUCCESS)
+        copy_async(c->dst.address, c->src.address, c->bytes, c->stream);
+    c->result = carried_so;
+    return makes;
+}
+
+static void other_links_are_asked_to_carry_pieces_that_are_large_enough(void **state)
+{
+    (void)state;
+    for (carries = 0; carries < 16; carries++)
+        for (int fails = 0; fails < 2; fails++) {
+            anew(NULL);
+            asked = 0;
+            carried_so = fails ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+            make("DH", 0, 64 * MIB, true);
+            bool moved = zc_move(&blocks[0], &blocks[1], carry, &why);
+            assert_int_equal(moved, !fails || !carries);
+            if (moved) {
+                assert_int_equal(asked, 4);
+                assert_int_equal(has.copies, 4);
+                assert_true(is_host(0) && !is_host(1));
+            } else {
+                assert_string_equal(why, "the driver refuses the copy");
+                assert_true(is_host(1));
+            }
+            assert_balanced(2, 64 * MIB);
+        }
 }
 
 /* Each call fails once, and the next move does what that one did not. */
@@ -257,12 +296,12 @@ static void fail_at_each_call(const char *place, unsigned rule, bool guard, int 
         anew(NULL);
         make(place, rule, 6 * MIB, guard);
         if (leaves >= 0 && is_host((unsigned)leaves)) /* A fetched one, which is to come first. */
-            assert_true(zc_move(NULL, &blocks[leaves], &why));
+            assert_true(zc_move(NULL, &blocks[leaves], NULL, &why));
         has.calls = 0;
         has.fails = n;
         why = "";
-        bool moved =
-            zc_move(leaves < 0 ? NULL : &blocks[leaves], comes < 0 ? NULL : &blocks[comes], &why);
+        bool moved = zc_move(leaves < 0 ? NULL : &blocks[leaves], comes < 0 ? NULL : &blocks[comes],
+                             NULL, &why);
         has.fails = 0;
         assert_balanced(count, 6 * MIB);
         if (moved) {
@@ -278,7 +317,7 @@ static void fail_at_each_call(const char *place, unsigned rule, bool guard, int 
         bool gone = leaves >= 0 && is_host((unsigned)leaves);
         if (!moved)
             assert_true(zc_move(leaves < 0 || gone ? NULL : &blocks[leaves],
-                                comes < 0 ? NULL : &blocks[comes], &why) ||
+                                comes < 0 ? NULL : &blocks[comes], NULL, &why) ||
                         (gone && comes < 0));
         assert_balanced(count, 6 * MIB);
     }
@@ -320,11 +359,11 @@ static void a_fetched_block_that_can_not_leave_is_on_the_device(void **state)
     for (unsigned n = 1; n == 1 || has.refused; n++) {
         anew(NULL);
         make("H", 2, 6 * MIB, true);
-        assert_true(zc_move(NULL, &blocks[0], &why));
+        assert_true(zc_move(NULL, &blocks[0], NULL, &why));
         has.calls = 0;
         has.fails = n;
         why = "";
-        bool left = zc_move(&blocks[0], NULL, &why);
+        bool left = zc_move(&blocks[0], NULL, NULL, &why);
         assert_int_equal(left, is_host(0));
         assert_int_equal(left, mov[0].host_copy.chunks.count == 0);
         assert_true(left || (has.refused && why[0]));
@@ -339,7 +378,7 @@ static void a_fetched_block_comes_behind_a_mark_and_leaves_without_a_copy(void *
     make("H", 2, 6 * MIB, true);
     mov[0].vmm.lazy = false; /* As one that is filled after it was mapped. */
     has.range[range_of(&mov[0].vmm.va)].inner = (unsigned)mov[0].vmm.chunks.list[1].handle;
-    assert_true(zc_move(NULL, &blocks[0], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
     assert_balanced(1, 6 * MIB);
     assert_true(mov[0].vmm.va.reads && mov[0].vmm.lazy && mov[0].came);
     assert_int_equal(has.range[range_of(&mov[0].vmm.va)].inner, 0);
@@ -347,7 +386,7 @@ static void a_fetched_block_comes_behind_a_mark_and_leaves_without_a_copy(void *
     assert_int_equal(has.copies, 1);
     assert_int_equal(has.updates, 1);
     assert_int_equal(has.moved, 0); /* The copy may be under way still. */
-    assert_true(zc_move(&blocks[0], NULL, &why));
+    assert_true(zc_move(&blocks[0], NULL, NULL, &why));
     assert_balanced(1, 6 * MIB);
     assert_true(is_host(0) && !mov[0].vmm.va.reads && !mov[0].came);
     assert_int_equal(has.range[range_of(&mov[0].vmm.va)].inner, 0);
@@ -360,7 +399,7 @@ static void without_a_mark_a_fetched_block_is_there_at_once(void **state)
     (void)state;
     make("H", 2, 6 * MIB, true);
     has.no_mark = true;
-    assert_true(zc_move(NULL, &blocks[0], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
     assert_null(mov[0].came);
     assert_int_equal(has.moved, 1);
     assert_balanced(1, 6 * MIB);
@@ -370,8 +409,8 @@ static void fetched_blocks_change_places_in_one_copy(void **state)
 {
     (void)state;
     make("HH", 2, 32 * MIB, false);
-    assert_true(zc_move(NULL, &blocks[0], &why));
-    assert_true(zc_move(&blocks[0], &blocks[1], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
+    assert_true(zc_move(&blocks[0], &blocks[1], NULL, &why));
     assert_true(is_host(0) && !is_host(1));
     assert_balanced(2, 32 * MIB);
     assert_int_equal(has.copies, 2);
@@ -383,15 +422,15 @@ static void host_memory_that_was_left_is_taken_again(void **state)
     (void)state;
     make("HHHHHH", 0, 2 * MIB, true);
     for (unsigned i = 0; i < 6; i++)
-        assert_true(zc_move(NULL, &blocks[i], &why));
+        assert_true(zc_move(NULL, &blocks[i], NULL, &why));
     assert_int_equal(move.cached, 4); /* The oldest ones were given back. */
     assert_balanced(6, 2 * MIB);
     for (unsigned left = 4; left-- > 0;) {
-        assert_true(zc_move(&blocks[left], NULL, &why));
+        assert_true(zc_move(&blocks[left], NULL, NULL, &why));
         assert_int_equal(move.cached, left);
     }
     assert_balanced(6, 2 * MIB);
-    assert_true(zc_move(&blocks[5], NULL, &why)); /* There is none left. */
+    assert_true(zc_move(&blocks[5], NULL, NULL, &why)); /* There is none left. */
     assert_balanced(6, 2 * MIB);
 }
 
@@ -399,18 +438,18 @@ static void what_is_kept_serves_only_blocks_of_its_size_rule_device_and_guards(v
 {
     (void)state;
     make("DH", 0, 4 * MIB, true);
-    assert_true(zc_move(NULL, &blocks[1], &why));
+    assert_true(zc_move(NULL, &blocks[1], NULL, &why));
     assert_int_equal(move.cached, 1);
     struct cached *c = &move.cache[0];
     const struct cached kept = *c;
     c->rule = &rules[1];
-    assert_true(zc_move(&blocks[0], NULL, &why));
+    assert_true(zc_move(&blocks[0], NULL, NULL, &why));
     assert_int_equal(move.cached, 1);
     *c = kept;
-    assert_true(zc_move(NULL, &blocks[0], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
     assert_int_equal(move.cached, 2);
     move.cache[0].device = move.cache[1].device = DEVICE + 1;
-    assert_true(zc_move(&blocks[0], NULL, &why));
+    assert_true(zc_move(&blocks[0], NULL, NULL, &why));
     assert_int_equal(move.cached, 2);
     move.cache[0].device = DEVICE;
     struct zc_backed out;
@@ -434,7 +473,7 @@ static void what_no_limit_keeps_is_given_back(void **state)
     (void)state;
     make("H", 0, 4 * MIB, true);
     has.no_kept = true;
-    assert_true(zc_move(NULL, &blocks[0], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
     assert_int_equal(move.cached, 0);
     assert_balanced(1, 4 * MIB);
 }
@@ -444,17 +483,17 @@ static void what_is_kept_goes_where_a_limit_is_reached(void **state)
 {
     (void)state;
     make("HD", 0, 4 * MIB, true);
-    assert_true(zc_move(NULL, &blocks[0], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
     assert_int_equal(move.cached, 1);
     has.calls = 0;
     has.fails = 1;
-    assert_true(zc_move(&blocks[1], NULL, &why));
+    assert_true(zc_move(&blocks[1], NULL, NULL, &why));
     assert_int_equal(has.refused, 1);
     assert_int_equal(move.cached, 0);
     assert_balanced(2, 4 * MIB);
     has.calls = 0;
     has.fails = 1;
-    assert_false(zc_move(NULL, &blocks[1], &why)); /* The budget. */
+    assert_false(zc_move(NULL, &blocks[1], NULL, &why)); /* The budget. */
     assert_string_equal(why, "over its budget");
     assert_balanced(2, 4 * MIB);
 }
@@ -463,8 +502,8 @@ static void kept_memory_is_given_back_where_the_host_is_short(void **state)
 {
     (void)state;
     make("HH", 0, 4 * MIB, true);
-    assert_true(zc_move(NULL, &blocks[0], &why));
-    assert_true(zc_move(NULL, &blocks[1], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
+    assert_true(zc_move(NULL, &blocks[1], NULL, &why));
     assert_int_equal(zc_module_move.reclaim(ZC_PLACE_VMM), 0);
     has.locked_out = true;
     assert_int_equal(zc_module_move.reclaim(ZC_PLACE_MAPPED), 0);
@@ -473,7 +512,7 @@ static void kept_memory_is_given_back_where_the_host_is_short(void **state)
     assert_int_equal(zc_module_move.reclaim(ZC_PLACE_MAPPED), 2);
     assert_int_equal(has.locked, 0);
     assert_balanced(2, 4 * MIB);
-    assert_true(zc_move(&blocks[0], NULL, &why) && zc_move(NULL, &blocks[0], &why));
+    assert_true(zc_move(&blocks[0], NULL, NULL, &why) && zc_move(NULL, &blocks[0], NULL, &why));
     assert_int_equal(zc_module_move.reclaim(ZC_PLACE_COUNT), 1);
     assert_int_equal(zc_module_move.reclaim(ZC_PLACE_COUNT), 0);
     assert_balanced(2, 4 * MIB);
@@ -484,7 +523,7 @@ static void a_context_that_goes_takes_the_stream_of_copies_along(void **state)
     CUstream first = NULL, again = NULL;
     (void)state;
     make("H", 0, 4 * MIB, true);
-    assert_true(zc_move(NULL, &blocks[0], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
     assert_int_equal(copy_stream(&first), CUDA_SUCCESS);
     assert_int_equal(has.streams, 1);
     zc_module_move.context_gone((CUcontext)0x60);
@@ -599,7 +638,7 @@ static void a_fetched_block_that_stays_may_be_written_on_the_device(void **state
     (void)state;
     make("H", 2, 6 * MIB, true);
     zc_vmm_counts.movable = 1;
-    assert_true(zc_move(NULL, &blocks[0], &why));
+    assert_true(zc_move(NULL, &blocks[0], NULL, &why));
     has.whole = false;
     has.calls = 0;
     has.fails = 1;
@@ -680,6 +719,7 @@ int main(void)
         cmocka_unit_test_setup(memory_that_there_is_not_is_the_reason, anew),
         cmocka_unit_test_setup(a_fetched_block_that_can_not_leave_is_on_the_device, anew),
         cmocka_unit_test_setup(two_blocks_change_places_in_pieces, anew),
+        cmocka_unit_test_setup(other_links_are_asked_to_carry_pieces_that_are_large_enough, anew),
         cmocka_unit_test_setup(whatever_call_fails_a_block_that_leaves_keeps_its_bytes, anew),
         cmocka_unit_test_setup(whatever_call_fails_a_block_that_comes_keeps_its_bytes, anew),
         cmocka_unit_test_setup(whatever_call_fails_blocks_that_change_places_keep_theirs, anew),

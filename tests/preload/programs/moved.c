@@ -374,7 +374,7 @@ static atomic_int stop;
 
 static void *copier(void *arg)
 {
-    static unsigned char mine[BLOCK];
+    static unsigned char mine[BLOCK_MOST];
     CUstream s;
     CHECK(cuCtxSetCurrent(shared_context));
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));

@@ -8,15 +8,31 @@
 #include "program.h"
 
 #define MIB ((size_t)1 << 20)
-#define BLOCK (4 * MIB)
+#define BLOCK block_bytes() /* 4 MiB, or BLOCK_MIB. */
+#define BLOCK_MOST (64 * MIB)
 #define MOST 6
 
 static CUdeviceptr blocks[MOST];
 static unsigned char value[MOST]; /* Each byte of a block. */
 static unsigned count;
 static size_t more; /* Bytes that the third block and those after it are larger. */
-static unsigned char out[BLOCK];
+static unsigned char out[BLOCK_MOST];
 static CUfunction kernel;
+
+/* MiB that went over the link of another device than the one that has the blocks. */
+static inline unsigned over_the_other(void)
+{
+    return (unsigned)(sim_link_bytes(1) / MIB);
+}
+
+static inline size_t block_bytes(void)
+{
+    static size_t bytes;
+    const char *mib = getenv("BLOCK_MIB");
+    if (!bytes)
+        bytes = mib ? (size_t)atoi(mib) * MIB : 4 * MIB;
+    return bytes;
+}
 
 /* On the GPU's side: whether the block at an address is in host memory. */
 static inline bool hosted(CUdeviceptr p)
@@ -25,8 +41,8 @@ static inline bool hosted(CUdeviceptr p)
     return zc_query((const void *)p, &m) && m.device_bytes == 0;
 }
 
-/* A kernel add(struct {pointer, bytes, microseconds on the device and in host memory}): adds 1 to
- * each byte and takes as long as a GPU would. */
+/* A kernel add(struct {pointer, bytes, microseconds on the device, and in host memory of 4 MiB}):
+ * adds 1 to each byte and takes as long as a GPU would. */
 struct work {
     CUdeviceptr at;
     size_t bytes;
@@ -42,7 +58,7 @@ static inline int add_grid(void *const *args, const struct sim_launch *launch)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t i = 0; i < w->bytes; i++)
         p[i]++;
-    sim_kernel_takes(hosted(w->at) ? w->far : w->near);
+    sim_kernel_takes(hosted(w->at) ? w->far * (unsigned)(BLOCK / (4 * MIB)) : w->near);
     return 0;
 }
 
@@ -91,6 +107,8 @@ static inline void end(void)
         CHECK(cuMemFree(blocks[i]));
     kernel = NULL;
     end_gpu(0);
+    if (getenv("BLOCK_MIB"))
+        printf("over the other: %u MiB\n", over_the_other());
     printf("leaks %zu\n", sim_leaks(SIM_LEAK_CLASSES));
 }
 

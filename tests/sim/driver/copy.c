@@ -279,7 +279,7 @@ CUresult sim_copy_run(struct sim_work *work)
     sim_relock();
     CUresult r = find_sides(c, work->u.copy.device, &src, &dst);
     if (r == CUDA_SUCCESS)
-        sim_traffic_copy(&src.place, &dst.place, bytes_of(c));
+        sim_traffic_copy(&src.place, &dst.place, work->u.copy.device, bytes_of(c));
     sim_unlock();
     if (r != CUDA_SUCCESS || src.astray || dst.astray)
         return CUDA_ERROR_ILLEGAL_ADDRESS; /* else it was right when it was queued: freed since */

@@ -52,7 +52,8 @@ CUresult sim_set_run(struct sim_work *work);
 
 /* Counts one executed copy or set (`set` ignores the source) for SIM_COPIES. Called with sim_lock.
  */
-void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, uint64_t bytes);
+void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, int device,
+                      uint64_t bytes);
 void sim_traffic_set(const struct sim_place *dst, uint64_t bytes);
 
 #endif

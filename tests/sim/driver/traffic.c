@@ -30,28 +30,22 @@ SIM_EXPORT unsigned long long sim_link_bytes(int device)
     return bytes;
 }
 
-static void link_add(int device, uint64_t bytes)
-{
-    if (device >= 0)
-        link_bytes[device] += bytes;
-}
-
 static void add(struct tally *t, uint64_t bytes)
 {
     t->count++;
     t->bytes += bytes;
 }
 
-void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, uint64_t bytes)
+/* The device whose stream a copy is in makes it, over its own link. */
+void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, int device,
+                      uint64_t bytes)
 {
     /* CUPTI counts managed memory of two devices as it counts their own memory (H200). */
     bool peer =
         letters[src->kind] == 'D' && letters[dst->kind] == 'D' && src->device != dst->device;
     add(&copies[peer][src->kind][dst->kind], bytes);
-    if (letters[src->kind] == 'H' && letters[dst->kind] != 'H')
-        link_add(dst->device, bytes);
-    if (letters[dst->kind] == 'H' && letters[src->kind] != 'H')
-        link_add(src->device, bytes);
+    if ((letters[src->kind] == 'H') != (letters[dst->kind] == 'H') && device >= 0)
+        link_bytes[device] += bytes;
 }
 
 void sim_traffic_set(const struct sim_place *dst, uint64_t bytes)
