@@ -181,12 +181,14 @@ struct zc_globs {
     size_t count;            /* elements of item */
 };
 
+#define ZC_BUDGETS 16 /* devices with a budget of their own; all further ones share the last */
+
 /* Fields of a rule that change after parsing. */
 struct zc_rule_counters {
     _Atomic uint64_t fits; /* requests that reached the rule and fit all keys but `nth`; counted
                             * for rules with `nth` only */
-    uint64_t alive;        /* bytes alive in the rule's first place, for rules with `budget`; kept
-                            * by whoever places them, atomically */
+    uint64_t alive[ZC_BUDGETS]; /* bytes alive in the rule's first place, for rules with `budget`,
+                                 * by device; kept by whoever places them, atomically */
 };
 
 /* A section of policy.conf. All pointers lead into the policy's memory. */
@@ -244,7 +246,7 @@ struct zc_policy {
     enum zc_policy_log_level log_level;  /* SUMMARY where not given */
     struct zc_limit max_pinned;          /* of MemAvailable; 50 % where not given */
     struct zc_limit max_managed;         /* of the device's free memory; NONE where not given */
-    struct zc_limit max_device;          /* of what the device had free; NONE where not given */
+    struct zc_limit max_device;          /* of what each device had free; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
     unsigned links;                      /* of large copies: up to ZC_LINKS_MAX, or ZC_LINKS_IDLE;
                                           * 0, ZC_LINKS_OWN where not given */

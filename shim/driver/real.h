@@ -7,6 +7,8 @@
 
 #include "driver/newer.h"
 
+#define ZC_DEVICES 64 /* Devices that are told apart. */
+
 /* Whether the NULL stream of a call means the legacy or the per-thread default stream. */
 enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 

@@ -190,7 +190,7 @@ static bool others_rest(CUcontext but, unsigned most_ms)
     return rest && known;
 }
 
-bool zc_stream_rests(unsigned most_ms)
+static bool stream_rests(unsigned most_ms)
 {
     CUcontext context = NULL;
     return this_rests(most_ms) &&
@@ -201,7 +201,7 @@ bool zc_stream_rests(unsigned most_ms)
 bool zc_stream_come_to_rest(void)
 {
     static ZC_OWN unsigned in_vain; /* Calls since the last one that was not. */
-    bool rest = zc_stream_rests(in_vain < VAIN_MOST ? RESTS_MS : 0);
+    bool rest = stream_rests(in_vain < VAIN_MOST ? RESTS_MS : 0);
     in_vain = rest ? 0 : in_vain + 1;
     return rest;
 }

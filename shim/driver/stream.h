@@ -38,23 +38,22 @@ CUresult zc_stream_drain_context(CUcontext context);
 void zc_stream_made(unsigned flags);
 bool zc_stream_covered(void);
 
-/* True once the current context has nothing to do, and no other one has if there are streams that
- * the legacy ones do not cover; false if that takes longer than `most_ms`, and in doubt.  With
- * driver/lock.h, outside of captures. */
-bool zc_stream_rests(unsigned most_ms);
-
-/* The same, as long as a call of the program's may wait for that: a kernel may wait for what the
- * program does next, for as long as it runs, and nobody can know that.  So calls that have waited
- * in vain are followed by some that do not wait. */
-bool zc_stream_come_to_rest(void);
-
 /* False once the driver has not told of streams that the legacy ones do not cover: it does from
  * CUDA 12.5 on. */
 bool zc_stream_rest_known(void);
 
-/* The same of one context alone; and of it and all others that the program has: what ends a
- * registration waits for all devices, and one of them may wait for what the program does next. */
+/* True once a context has nothing to do; false if that takes longer than `most_ms`, and in doubt.
+ * With driver/lock.h, outside of captures. */
 bool zc_stream_rests_in(CUcontext context, unsigned most_ms);
+
+/* The same of the current context, and of all others if there are streams that the legacy ones do
+ * not cover, as long as a call of the program's may wait for that: a kernel may wait for what the
+ * program does next, for as long as it runs, and nobody can know that.  So calls that have waited
+ * in vain are followed by some that do not wait. */
+bool zc_stream_come_to_rest(void);
+
+/* The same of a context and all others that the program has: what ends a registration waits for
+ * all devices, and one of them may wait for what the program does next. */
 bool zc_stream_all_rest(CUcontext first, unsigned most_ms);
 
 /* The same of all contexts but one, or with NULL of all.  False during captures, where nobody can

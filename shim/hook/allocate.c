@@ -53,7 +53,7 @@ static CUresult place_request(struct zc_request *request, const struct zc_rule *
         bool tracked =
             result == CUDA_SUCCESS && zc_request_track(request, *f->dptr, NULL, rule, why);
         if (!tracked && index == 0)
-            zc_budget_give(rule, request->size);
+            zc_budget_give(rule, request->device, request->size);
         request->flags &= ~ZC_BLOCK_BUDGET;
         if (result != CUDA_ERROR_OUT_OF_MEMORY || index >= rule->place.count)
             return result;
@@ -67,7 +67,7 @@ static CUresult place_request(struct zc_request *request, const struct zc_rule *
     }
     if (!zc_request_track(request, backing->base, backing, rule, why)) {
         if (request->flags & ZC_BLOCK_BUDGET)
-            zc_budget_give(rule, request->size - zc_spilled(backing));
+            zc_budget_give(rule, request->device, request->size - zc_spilled(backing));
         /* Memory that the ledger does not know could not be freed. */
         zc_place_release(backing, false);
         return by_original(request, f);

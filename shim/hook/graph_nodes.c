@@ -53,7 +53,7 @@ static void read_kernel(struct zc_graph_nodes *nodes, CUgraphNode id)
     const struct zc_launch launch = {.function = k.func ? k.func : (CUfunction)k.kern,
                                      .arguments = k.kernelParams,
                                      .extra = k.extra};
-    zc_migrate_note(&nodes->launch, &launch);
+    zc_migrate_note(&nodes->launch, &launch, k.ctx);
 }
 
 static void read_copy(struct reading *r, CUgraphNode id, CUgraphNode given, CUgraphNodeType type)

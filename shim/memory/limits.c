@@ -23,23 +23,22 @@
 /* At most 1/POOL_PART of max_pinned is kept as freed memory for later requests. */
 #define POOL_PART 4
 
-#define DEVICES_MAX 64 /* All further devices share the last entry. */
-#define EACH_DEVICE 0 ... DEVICES_MAX - 1
+#define EACH_DEVICE 0 ... ZC_DEVICES - 1
 
 static ZC_LOCK(lock, ZC_RANK_LIMITS);
 
-/* The places' quotas.  Limits that are sizes are those of the process, at the top of a tree;
- * percentages, and free memory, are each device's own. */
+/* The places' quotas.  A max_managed that is a size is that of the process, at the top of a tree;
+ * max_device, percentages, and free memory are each device's own. */
 static struct {
     /* Under max_pinned the places `mapped`, by the device of the request, and `pinned`. */
-    struct zc_quota pinned, mapped_for[DEVICES_MAX], registered;
+    struct zc_quota pinned, mapped_for[ZC_DEVICES], registered;
     struct zc_quota kept;  /* `mapped` that no block is in. */
     struct zc_quota asked; /* `pinned` for requests for such memory; without a `max_pinned` of the
                             * policy's they have no limit but the host's. */
-    struct zc_quota managed, managed_for[DEVICES_MAX]; /* By the device of the request. */
-    struct zc_quota devices, device[DEVICES_MAX]; /* The program's own blocks, vmm and shared. */
-    uint64_t whole[DEVICES_MAX]; /* As zc_limits_whole() tells; 0: not known yet.  Atomic. */
-    bool started;                /* pinned.most has been resolved.  Under the lock. */
+    struct zc_quota managed, managed_for[ZC_DEVICES]; /* By the device of the request. */
+    struct zc_quota devices, device[ZC_DEVICES]; /* The program's own blocks, vmm and shared. */
+    uint64_t whole[ZC_DEVICES]; /* As zc_limits_whole() tells; 0: not known yet.  Atomic. */
+    bool started;               /* pinned.most has been resolved.  Under the lock. */
     /* Set once, at the start. */
     uint64_t host_ranks, gpu_ranks; /* Processes of the job that share the host, and a GPU. */
     bool strict; /* Strict overcommit, proc_sys_vm(5): every writable page counts, used or not. */
@@ -155,7 +154,6 @@ static void limits_begin(const struct zc_policy *policy)
     if (limits.host_ranks > 1)
         limits.gpu_ranks = limits_ranks_of_gpu();
     limits.managed.most = limits_size(policy->max_managed);
-    limits.devices.most = limits_size(policy->max_device);
     __atomic_store_n(&zc_block_on_device, limits_note_device_block, __ATOMIC_RELEASE);
 }
 
@@ -186,7 +184,7 @@ static uint64_t limits_managed_most(int device)
 
 static unsigned limits_entry(int device)
 {
-    return device >= 0 && device < DEVICES_MAX ? (unsigned)device : DEVICES_MAX - 1;
+    return device >= 0 && device < ZC_DEVICES ? (unsigned)device : ZC_DEVICES - 1;
 }
 
 static uint64_t limits_held(const struct zc_quota *quota)
@@ -217,7 +215,7 @@ static uint64_t limits_device_most(int device)
     const struct zc_limit most = zc_rules()->max_device;
     return most.kind == ZC_LIMIT_PERCENT
                ? limits_share(most, zc_limits_whole(device), limits.gpu_ranks)
-               : UINT64_MAX;
+               : limits_size(most);
 }
 
 /* The quota that memory of a place on a device is taken from. */
@@ -355,6 +353,15 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
            (zc_modules_reclaim(ZC_PLACE_MANAGED) && limits_has_beside(device, bytes, total));
 }
 
+/* Bytes of a rule alive in its first place: of the device, if that has them. */
+static uint64_t *budget_alive(const struct zc_rule *rule, int device)
+{
+    enum zc_place_id first = rule->place.item[0];
+    bool host = first == ZC_PLACE_MAPPED || first == ZC_PLACE_PINNED || first == ZC_PLACE_PAGEABLE;
+    unsigned entry = host ? 0 : limits_entry(device);
+    return &rule->counters->alive[entry < ZC_BUDGETS ? entry : ZC_BUDGETS - 1];
+}
+
 uint64_t zc_budget_most(const struct zc_rule *rule, int device)
 {
     bool percent = rule->budget.kind == ZC_LIMIT_PERCENT;
@@ -364,33 +371,33 @@ uint64_t zc_budget_most(const struct zc_rule *rule, int device)
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 {
     return rule->budget.kind == ZC_LIMIT_NONE ||
-           zc_quota_add(&rule->counters->alive, bytes, zc_budget_most(rule, device));
+           zc_quota_add(budget_alive(rule, device), bytes, zc_budget_most(rule, device));
 }
 
 uint64_t zc_budget_left(const struct zc_rule *rule, int device)
 {
     uint64_t most = zc_budget_most(rule, device);
-    uint64_t alive = __atomic_load_n(&rule->counters->alive, __ATOMIC_RELAXED);
+    uint64_t alive = __atomic_load_n(budget_alive(rule, device), __ATOMIC_RELAXED);
     return rule->budget.kind == ZC_LIMIT_NONE ? UINT64_MAX : alive < most ? most - alive : 0;
 }
 
-void zc_budget_give(const struct zc_rule *rule, uint64_t bytes)
+void zc_budget_give(const struct zc_rule *rule, int device, uint64_t bytes)
 {
     if (rule->budget.kind != ZC_LIMIT_NONE)
-        __atomic_fetch_sub(&rule->counters->alive, bytes, __ATOMIC_RELAXED);
+        __atomic_fetch_sub(budget_alive(rule, device), bytes, __ATOMIC_RELAXED);
 }
 
 void zc_budget_change(const struct zc_block *block, int sign)
 {
     uint64_t bytes = block->size - zc_block_spilled(block);
     if ((block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0)
-        zc_budget_give(&zc_rules()->rules[block->rule], sign < 0 ? bytes : -bytes);
+        zc_budget_give(&zc_rules()->rules[block->rule], block->device, sign < 0 ? bytes : -bytes);
 }
 
 /* The child of fork(2) has none of its parent's blocks. */
 static void limits_child(void)
 {
-    for (int d = 0; d < DEVICES_MAX; d++)
+    for (int d = 0; d < ZC_DEVICES; d++)
         limits.managed_for[d].used = limits.mapped_for[d].used = limits.device[d].used =
             limits.whole[d] = 0;
     limits.pinned.used = limits.kept.used = limits.registered.used = limits.asked.used = 0;

@@ -71,7 +71,8 @@ void zc_limits_keep(int device, int64_t bytes);
 /* Bytes that a place holds now, as zc_limits_take() counts them. */
 uint64_t zc_limits_used(enum zc_place_id place, int device);
 
-/* Budgets: the most bytes of a rule that may be alive in its first place. */
+/* Budgets: the most bytes of a rule that may be alive in its first place, on each device if that
+ * has the memory. */
 
 /* Counts a request that goes to the first place of its rule.  Returns false, and counts nothing, if
  * it would exceed the rule's budget.  Always true for rules without a budget.  A percentage is of
@@ -83,7 +84,7 @@ uint64_t zc_budget_most(const struct zc_rule *rule, int device);
 uint64_t zc_budget_left(const struct zc_rule *rule, int device);
 
 /* Takes back a counted request that was not made. */
-void zc_budget_give(const struct zc_rule *rule, uint64_t bytes);
+void zc_budget_give(const struct zc_rule *rule, int device, uint64_t bytes);
 
 /* A block enters the ledger again, or leaves it (`sign` < 0); only those with ZC_BLOCK_BUDGET
  * count. */

@@ -23,28 +23,38 @@
 /* Of smaller blocks calls take most of the time. */
 #define TIMED_FROM ((uint64_t)16 << 20)
 
-/* No lock: the thread that changes the state from IDLE or PENDING to BUSY owns the rest. */
+static ZC_OWN uint64_t fastest; /* Rate of that move; 0: there was none.  Atomic. */
+
+/* Of each device.  No lock: the thread that changes the state from IDLE or PENDING to BUSY owns the
+ * rest. */
 enum timer_state { IDLE, BUSY, PENDING };
-static ZC_OWN struct {
+static ZC_OWN struct timer {
     uint32_t state; /* enum timer_state.  Atomic. */
     bool waited;    /* A launch has waited in vain.  Atomic. */
-    uint64_t rate;  /* Of the fastest move; 0: there was none.  Atomic. */
     CUcontext context;
     CUevent first, last; /* Of that context; NULL: to be made. */
     zc_timed_fn told;
     _Alignas(uint64_t) char noted[ZC_REGRET_NOTED];
-} timer;
+} timers[ZC_DEVICES];
+
+/* That of the current context's device. */
+static struct timer *timer_here(void)
+{
+    CUdevice device = 0;
+    zc_real.cuCtxGetDevice(&device);
+    return &timers[device < ZC_DEVICES ? device : ZC_DEVICES - 1];
+}
 
 void zc_regret_moved(uint64_t bytes, uint64_t start)
 {
     uint64_t rate = bytes / (zc_ticks_to_ns(zc_ticks() - start) / 1000 + 1);
-    if (bytes >= TIMED_FROM && rate > __atomic_load_n(&timer.rate, __ATOMIC_RELAXED))
-        __atomic_store_n(&timer.rate, rate, __ATOMIC_RELAXED);
+    if (bytes >= TIMED_FROM && rate > __atomic_load_n(&fastest, __ATOMIC_RELAXED))
+        __atomic_store_n(&fastest, rate, __ATOMIC_RELAXED);
 }
 
 uint64_t zc_regret_cost(uint64_t bytes)
 {
-    uint64_t rate = __atomic_load_n(&timer.rate, __ATOMIC_RELAXED);
+    uint64_t rate = __atomic_load_n(&fastest, __ATOMIC_RELAXED);
     return MOVE_US + bytes / (rate ? rate : MOVE_RATE);
 }
 
@@ -56,46 +66,47 @@ bool zc_regret_owes(uint64_t *owed, uint64_t lost, uint64_t bytes)
     return true;
 }
 
-static bool timer_take(enum timer_state from)
+static bool timer_take(struct timer *t, enum timer_state from)
 {
     uint32_t expected = from;
-    return __atomic_load_n(&timer.state, __ATOMIC_RELAXED) == from &&
-           __atomic_compare_exchange_n(&timer.state, &expected, BUSY, false, __ATOMIC_ACQUIRE,
+    return __atomic_load_n(&t->state, __ATOMIC_RELAXED) == from &&
+           __atomic_compare_exchange_n(&t->state, &expected, BUSY, false, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED);
 }
 
-static void timer_leave(enum timer_state to)
+static void timer_leave(struct timer *t, enum timer_state to)
 {
-    __atomic_store_n(&timer.state, to, __ATOMIC_RELEASE);
+    __atomic_store_n(&t->state, to, __ATOMIC_RELEASE);
 }
 
 void zc_regret_collect(void)
 {
     float ms = 0;
-    if (zc_capture_any() || !timer_take(PENDING))
+    struct timer *t = timer_here();
+    if (zc_capture_any() || !timer_take(t, PENDING))
         return;
-    CUresult result = zc_real.cuEventElapsedTime(&ms, timer.first, timer.last);
+    CUresult result = zc_real.cuEventElapsedTime(&ms, t->first, t->last);
     if (result == CUDA_SUCCESS)
-        timer.told(timer.noted, (uint64_t)(ms * 1000));
+        t->told(t->noted, (uint64_t)(ms * 1000));
     else if (result != CUDA_ERROR_NOT_READY)
-        timer.first = timer.last = NULL; /* Their context has gone. */
-    timer_leave(result == CUDA_ERROR_NOT_READY ? PENDING : IDLE);
+        t->first = t->last = NULL; /* Their context has gone. */
+    timer_leave(t, result == CUDA_ERROR_NOT_READY ? PENDING : IDLE);
 }
 
-static bool timer_has_events(void)
+static bool timer_has_events(struct timer *t)
 {
     CUcontext current = NULL;
     if (zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
         return false;
-    if (timer.first)
-        return current == timer.context;
-    timer.context = current;
-    if (zc_real.cuEventCreate(&timer.first, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
+    if (t->first)
+        return current == t->context;
+    t->context = current;
+    if (zc_real.cuEventCreate(&t->first, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
         return false;
-    if (zc_real.cuEventCreate(&timer.last, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+    if (zc_real.cuEventCreate(&t->last, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
         return true;
-    zc_real.cuEventDestroy_v2(timer.first);
-    timer.first = NULL;
+    zc_real.cuEventDestroy_v2(t->first);
+    t->first = NULL;
     return false;
 }
 
@@ -106,20 +117,22 @@ static CUresult timer_record(CUevent event, const struct zc_launch *launch)
 
 static void timer_after(const struct zc_launch *launch)
 {
-    timer_leave(timer_record(timer.last, launch) == CUDA_SUCCESS ? PENDING : IDLE);
+    struct timer *t = timer_here();
+    timer_leave(t, timer_record(t->last, launch) == CUDA_SUCCESS ? PENDING : IDLE);
 }
 
 bool zc_regret_time(const struct zc_launch *launch, zc_timed_fn told, const void *noted,
                     size_t bytes)
 {
-    if (bytes > ZC_REGRET_NOTED || !timer_take(IDLE))
+    struct timer *t = timer_here();
+    if (bytes > ZC_REGRET_NOTED || !timer_take(t, IDLE))
         return false;
-    if (!timer_has_events() || timer_record(timer.first, launch) != CUDA_SUCCESS) {
-        timer_leave(IDLE);
+    if (!timer_has_events(t) || timer_record(t->first, launch) != CUDA_SUCCESS) {
+        timer_leave(t, IDLE);
         return false;
     }
-    timer.told = told;
-    memcpy(timer.noted, noted, bytes);
+    t->told = told;
+    memcpy(t->noted, noted, bytes);
     zc_launch_when_done(timer_after);
     return true;
 }
@@ -127,10 +140,11 @@ bool zc_regret_time(const struct zc_launch *launch, zc_timed_fn told, const void
 void zc_regret_wait(bool (*unknown)(const void *arg), const void *arg, unsigned most_ms)
 {
     uint64_t start = zc_ticks();
-    while (__atomic_load_n(&timer.state, __ATOMIC_RELAXED) == PENDING && unknown(arg) &&
-           !__atomic_load_n(&timer.waited, __ATOMIC_RELAXED) && !zc_capture_any()) {
+    struct timer *t = timer_here();
+    while (__atomic_load_n(&t->state, __ATOMIC_RELAXED) == PENDING && unknown(arg) &&
+           !__atomic_load_n(&t->waited, __ATOMIC_RELAXED) && !zc_capture_any()) {
         if (zc_ticks_to_ns(zc_ticks() - start) > most_ms * UINT64_C(1000000) &&
-            !__atomic_exchange_n(&timer.waited, true, __ATOMIC_RELAXED))
+            !__atomic_exchange_n(&t->waited, true, __ATOMIC_RELAXED))
             zc_message(ZC_NOTE, "launch",
                        "a kernel did not end within the %u ms that a launch has waited for its "
                        "time: launches wait for that no more",
@@ -142,10 +156,12 @@ void zc_regret_wait(bool (*unknown)(const void *arg), const void *arg, unsigned 
 
 static void timer_context_gone(CUcontext context)
 {
-    if (timer.context != context || !(timer_take(IDLE) || timer_take(PENDING)))
-        return;
-    timer.first = timer.last = NULL;
-    timer_leave(IDLE);
+    for (struct timer *t = timers; t < timers + ZC_DEVICES; t++) {
+        if (t->context != context || !(timer_take(t, IDLE) || timer_take(t, PENDING)))
+            continue;
+        t->first = t->last = NULL;
+        timer_leave(t, IDLE);
+    }
 }
 
 const struct zc_module zc_module_regret = {.context_gone = timer_context_gone};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The one rule by which blocks in host memory that kernels read over the link come to the device:
- * kernels are timed, one launch after the other, and what they lose is owed to the block.  Once
- * that is more than its move takes, the block moves.  So no choice costs more than about twice the
- * best one in hindsight.  shared/heat.h and place/migrate.h say what a kernel loses, and move.
+ * kernels are timed, one launch after the other on each device, and what they lose is owed to the
+ * block.  Once that is more than its move takes, the block moves.  So no choice costs more than
+ * about twice the best one in hindsight.  shared/heat.h and place/migrate.h say what a kernel
+ * loses, and move.
  */
 #pragma once
 
@@ -25,8 +26,8 @@ bool zc_regret_owes(uint64_t *owed, uint64_t lost, uint64_t bytes);
 typedef void (*zc_timed_fn)(const void *noted, uint64_t microseconds);
 
 /* Times a launch that is about to be made, and notes `bytes` bytes of it.  False while another one
- * is timed, or where the driver makes no events.  Called by a party of launches, outside of
- * captures. */
+ * of the current context's device is timed, or where the driver makes no events.  Called by a party
+ * of launches, outside of captures. */
 bool zc_regret_time(const struct zc_launch *launch, zc_timed_fn told, const void *noted,
                     size_t bytes);
 

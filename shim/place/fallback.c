@@ -55,7 +55,7 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
 /* Blocks that are in both memories, and may leave the device. */
 struct splits {
     const struct zc_rule *of; /* Only those that count against its budget; NULL: all, */
-    int device;               /* on a device; -1: on any. */
+    CUdevice device;          /* on a device. */
     uint64_t lacks;           /* So many bytes are to leave, */
     uint64_t bytes;           /* of so many on the device. */
     struct zc_block *last;
@@ -73,8 +73,7 @@ static void find_split(struct zc_block *block, void *arg)
     uint64_t front = block->size - zc_block_spilled(block);
     bool counts = !s->of || ((block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0 &&
                              &zc_rules()->rules[block->rule] == s->of);
-    if (!v || !front || front == block->size || !counts ||
-        (s->device >= 0 && block->device != s->device) ||
+    if (!v || !front || front == block->size || !counts || block->device != s->device ||
         __atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) ||
         zc_limits_left(ZC_PLACE_MAPPED, block->device) < (front < s->lacks ? front : s->lacks))
         return;
@@ -83,17 +82,17 @@ static void find_split(struct zc_block *block, void *arg)
 }
 
 /* One of them gives way to a request, as far as that needs, where all of them together give what it
- * lacks beside `left`; NULL: half of it to any that the device lacks memory for.  After requests in
- * vain ever more are let pass. */
+ * lacks beside `left`; NULL: half of it to any that the current device lacks memory for.  After
+ * requests in vain ever more are let pass. */
 static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, uint64_t left)
 {
     uint64_t lacks = bytes > left ? bytes - left : 1;
     struct splits s = {.of = want && budget ? want->rule : NULL,
-                       .device = want ? want->device : -1,
+                       .device = want ? want->device : 0,
                        .lacks = want ? lacks : UINT64_MAX};
     bool urgent = !want || !zc_place_hosts(want->rule);
     if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) || zc_life_closing() ||
-        !zc_driver_lock())
+        (!want && zc_real.cuCtxGetDevice(&s.device) != CUDA_SUCCESS) || !zc_driver_lock())
         return false;
     bool gave = false;
     if (__atomic_fetch_add(&yields.passed, 1, __ATOMIC_RELAXED) >= yields.vain || urgent) {
@@ -154,7 +153,7 @@ static CUresult try_place(const struct zc_place *place, const struct zc_want *wa
         zc_limits_give(place->id, want->device, own);
     }
     if (budget)
-        zc_budget_give(want->rule, budget);
+        zc_budget_give(want->rule, want->device, budget);
     return result;
 }
 
@@ -281,7 +280,7 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
         if (within && place == ZC_PLACE_SHARED && fallback_on_device(want, &reason))
             break;
         if (within && i == 0 && !moves)
-            zc_budget_give(want->rule, want->size);
+            zc_budget_give(want->rule, want->device, want->size);
         *index_out = i + 1;
     }
     zc_arena_put(made, sizeof(*made));

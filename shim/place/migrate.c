@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
 #include "base/message.h"
@@ -49,36 +50,47 @@
  * that others have saved. */
 #define DEAR 12
 
-static ZC_OWN struct {
+/* Launches name blocks in an order that comes again: each use is one more of an earlier one, and
+ * what followed that will follow.  With the driver lock. */
+struct order {
+    uint64_t *used; /* The addresses of blocks, ORDER of them, */
+    uint64_t count; /* so many since the start, the last one is the count-th. */
+    uint64_t as;    /* The use that this one is as; 0: as none. */
+    unsigned sure;  /* So many uses up to this one are as those up to that one. */
+};
+
+static ZC_OWN struct moving {
+    CUcontext context;       /* The context whose blocks move, that of the first one.  Atomic. */
     uint64_t begun, earlier; /* Uses before this launch, and before the one before it. */
     uint32_t seen;           /* Launches while no block was in host memory, */
     bool unmarked;           /* of which some may run that have no marks. */
     bool impatient;          /* A launch has waited in vain for the GPU to rest. */
+    bool elsewhere;          /* Another context uses the GPU. */
     uint64_t waited;         /* Ticks that launches have waited since the last move. */
     uint64_t before;         /* The mark of the launch before one that a block is fetched for. */
-    CUcontext context;       /* The context whose blocks move, that of the first one; */
-    CUdevice device;         /* and its device. */
-    bool elsewhere;          /* Another context uses the GPU. */
     unsigned cheap;          /* Blocks that left since one had host memory made. */
-} moving;
+    struct order order;
+} moving[ZC_DEVICES];
 
-/* Launches name blocks in an order that comes again: each use is one more of an earlier one, and
- * what followed that will follow.  With the driver lock. */
-static ZC_OWN struct {
-    uint64_t used[ORDER]; /* The addresses of blocks, */
-    uint64_t count;       /* so many since the start, the last one is the count-th. */
-    uint64_t as;          /* The use that this one is as; 0: as none. */
-    unsigned sure;        /* So many uses up to this one are as those up to that one. */
-} order;
-
-static CUcontext migrate_context(void)
+static struct moving *moving_of(const struct zc_block *block)
 {
-    return __atomic_load_n(&moving.context, __ATOMIC_ACQUIRE);
+    return &moving[zc_vmm_of(block)->va.device];
+}
+
+static int moving_device(const struct moving *m)
+{
+    return m ? (int)(m - moving) : 0;
+}
+
+static CUcontext moving_context(const struct moving *m)
+{
+    return m ? __atomic_load_n(&m->context, __ATOMIC_ACQUIRE) : NULL;
 }
 
 /* Blocks that a launch names. */
 struct named {
     struct zc_rated note; /* Of those that are not fetched. */
+    struct moving *on;    /* The device that has them; NULL: they stay. */
     enum zc_fn fn;
     bool timed;      /* This launch of the kernel is. */
     CUresult result; /* The first refusal. */
@@ -132,6 +144,7 @@ static void keep_fetched(const struct zc_block *block, struct named *n)
     n->result = n->result == CUDA_SUCCESS ? result : n->result;
 }
 
+/* This launch does not see when blocks of other contexts move. */
 static void add_named(uint64_t word, void *arg)
 {
     struct named *n = arg;
@@ -140,9 +153,10 @@ static void add_named(uint64_t word, void *arg)
     for (unsigned i = 0; v && i < n->count; i++)
         if (n->of[i] == block)
             return;
-    if (v && n->count == ZC_LAUNCH_NAMED)
+    bool takes = v && v->va.context == moving_context(n->on) && n->count < ZC_LAUNCH_NAMED;
+    if (v && !takes)
         keep_fetched(block, n);
-    if (!v || n->count == ZC_LAUNCH_NAMED)
+    if (!takes)
         return;
     n->of[n->count++] = block;
     if (zc_vmm_is_fetched(v))
@@ -152,10 +166,12 @@ static void add_named(uint64_t word, void *arg)
 }
 
 /* A kernel whose arguments nobody knows may use every block. */
-static void name_blocks(const struct zc_launch *launch, struct named *n)
+static void name_blocks(const struct zc_launch *launch, struct moving *on, struct named *n)
 {
     const struct zc_launch_graph *graph = launch->graph;
     memset(n, 0, offsetof(struct named, of));
+    n->on = on;
+    n->note.device = moving_device(on);
     n->note.kernel = graph ? graph->kernels : (uintptr_t)launch->function;
     n->fn = launch->fn;
     for (unsigned i = 0; graph && i < graph->count; i++)
@@ -179,65 +195,81 @@ static void add_address(uint64_t word, void *arg)
     g->address[g->count++] = block->base;
 }
 
-void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel)
+/* Another context than the one whose blocks move uses a device, or with -1 any. */
+static void end_moves(int device)
 {
+    for (int d = 0; d < ZC_DEVICES; d++)
+        if (moving_context(&moving[d]) && (device < 0 || d == device))
+            __atomic_store_n(&moving[d].elsewhere, true, __ATOMIC_RELAXED);
+}
+
+void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel, CUcontext of)
+{
+    CUcontext current = NULL;
+    CUdevice device = 0;
+    zc_real.cuCtxGetCurrent(&current);
+    if (of && of != current)
+        end_moves(zc_context_device(of, &device) == CUDA_SUCCESS ? device : -1);
     if (!zc_launch_words(kernel, add_address, graph))
         zc_migrate_keep_all(ZC_FN_cuGraphLaunch);
     graph->kernels = graph->kernels * 31 + (uintptr_t)kernel->function;
 }
 
-static uint64_t use_at(uint64_t i)
+static uint64_t use_at(const struct order *o, uint64_t i)
 {
-    return order.used[i % ORDER];
+    return o->used[i % ORDER];
 }
 
 /* So many of the last uses are those up to the i-th. */
-static unsigned alike(uint64_t i)
+static unsigned alike(const struct order *o, uint64_t i)
 {
     unsigned n = 0;
-    while (n < ALIKE && n < i && use_at(i - n) == use_at(order.count - n))
+    while (n < ALIKE && n < i && use_at(o, i - n) == use_at(o, o->count - n))
         n++;
     return n;
 }
 
 /* Once the order has changed, it goes on as behind the use that most before it are like those
  * before this one, of these the last; where a block is new, as it did. */
-static void note_use(const struct zc_block *block)
+static void note_use(struct order *o, const struct zc_block *block)
 {
-    uint64_t oldest = order.count > ORDER - ALIKE ? order.count - (ORDER - ALIKE) + 1 : 0;
-    order.used[++order.count % ORDER] = block->base;
-    zc_movable(zc_vmm_of(block))->last = order.count;
-    order.as = order.as > oldest ? order.as : 0;
-    bool follows = order.as && use_at(order.as + 1) == block->base;
-    order.as += follows;
-    order.sure = follows ? order.sure + 1 : 0;
-    for (uint64_t i = order.count - 1; !follows && i > oldest && order.sure < ALIKE; i--)
-        if (alike(i) > order.sure) {
-            order.sure = alike(i);
-            order.as = i;
+    if (!o->used && !(o->used = zc_arena_get(ORDER * sizeof(*o->used))))
+        return;
+    uint64_t oldest = o->count > ORDER - ALIKE ? o->count - (ORDER - ALIKE) + 1 : 0;
+    o->used[++o->count % ORDER] = block->base;
+    zc_movable(zc_vmm_of(block))->last = o->count;
+    o->as = o->as > oldest ? o->as : 0;
+    bool follows = o->as && use_at(o, o->as + 1) == block->base;
+    o->as += follows;
+    o->sure = follows ? o->sure + 1 : 0;
+    for (uint64_t i = o->count - 1; !follows && i > oldest && o->sure < ALIKE; i--)
+        if (alike(o, i) > o->sure) {
+            o->sure = alike(o, i);
+            o->as = i;
         }
 }
 
 /* Uses until that of a block, if all goes on as before; one that is not in that order has its turn
  * last.  Before there is one the last used has, as in a sweep. */
-static uint64_t due_in(const struct zc_block *block)
+static uint64_t due_in(const struct order *o, const struct zc_block *block)
 {
     struct zc_movable *m = zc_movable(zc_vmm_of(block));
-    uint64_t since = order.count - m->last;
-    if (!order.as)
+    uint64_t since = o->count - m->last;
+    if (!o->as)
         return UINT32_MAX - since;
-    if (order.as < m->from || order.as >= m->due) {
-        m->from = order.as;
-        m->due = order.as + 1;
+    if (o->as < m->from || o->as >= m->due) {
+        m->from = o->as;
+        m->due = o->as + 1;
     }
-    while (m->due <= order.count && use_at(m->due) != block->base)
+    while (m->due <= o->count && use_at(o, m->due) != block->base)
         m->due++;
-    return m->due <= order.count ? m->due - order.as : since;
+    return m->due <= o->count ? m->due - o->as : since;
 }
 
 /* A search for blocks that may leave the device for another one. */
 struct search {
     const struct zc_block *for_block;
+    const struct moving *on;            /* Its device. */
     uint64_t from;                      /* Uses in which they are not due. */
     uint64_t used;                      /* The last one that they may have had. */
     uint64_t bytes;                     /* Of all that were found. */
@@ -248,25 +280,26 @@ struct search {
 /* Nobody but libzc has part in the memory of a block, and no other device or context. */
 static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
 {
-    return !__atomic_load_n(&moving.elsewhere, __ATOMIC_ACQUIRE) &&
+    const struct moving *m = moving_of(block);
+    return !__atomic_load_n(&m->elsewhere, __ATOMIC_ACQUIRE) &&
            !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_EXPORTED)) &&
            (!v->lazy || zc_vmm_may_fetch(v)) &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
-           v->va.context == migrate_context() && v->va.devices == UINT64_C(1) << v->va.device;
+           v->va.context == moving_context(m) && v->va.devices == UINT64_C(1) << v->va.device;
 }
 
 static void look_at(struct zc_block *block, void *arg)
 {
     struct search *s = arg;
     const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
-    if (!v || block->rule != s->for_block->rule || zc_block_spilled(block) ||
-        !zc_movable(v)->last || !may_move(block, v))
+    if (!v || moving_of(block) != s->on || block->rule != s->for_block->rule ||
+        zc_block_spilled(block) || !zc_movable(v)->last || !may_move(block, v))
         return;
-    uint64_t due = due_in(block);
+    uint64_t due = due_in(&s->on->order, block);
     if (zc_movable(v)->last > s->used || due < s->from)
         return;
-    if (v->va.reads && moving.cheap < DEAR)
+    if (v->va.reads && s->on->cheap < DEAR)
         due *= DEAR;
     s->bytes += block->size;
     if (due > s->farthest_due) {
@@ -284,9 +317,9 @@ static void look_at(struct zc_block *block, void *arg)
 static bool use_ended(const struct zc_block *block, unsigned most_ms)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
-    return v->va.reads && !__atomic_load_n(&moving.unmarked, __ATOMIC_RELAXED)
-               ? zc_mark_passed(zc_movable(v)->mark, most_ms)
-               : zc_stream_rests(most_ms);
+    return v->va.reads && !__atomic_load_n(&moving_of(block)->unmarked, __ATOMIC_RELAXED)
+               ? zc_mark_passed(v->va.device, zc_movable(v)->mark, most_ms)
+               : zc_stream_rests_in(v->va.context, most_ms);
 }
 
 static bool has_ended(const struct zc_block *block)
@@ -299,12 +332,13 @@ static bool has_ended(const struct zc_block *block)
 static struct search find_leaver(const struct zc_block *block, uint64_t from)
 {
     /* The kernel of the launch before runs while one is fetched. */
-    bool running = is_fetched(block) && !from && moving.earlier;
-    struct search s = {.for_block = block, .from = from};
-    s.used = running ? moving.earlier : moving.begun;
+    const struct moving *m = moving_of(block);
+    bool running = is_fetched(block) && !from && m->earlier;
+    struct search s = {.for_block = block, .on = m, .from = from};
+    s.used = running ? m->earlier : m->begun;
     zc_block_each(look_at, &s);
     if (running && !s.farthest) {
-        s.used = moving.begun;
+        s.used = m->begun;
         zc_block_each(look_at, &s);
     }
     const struct zc_vmm *first = s.second ? zc_vmm_of(s.farthest) : NULL,
@@ -323,23 +357,25 @@ static uint64_t migrate_room(const struct zc_block *block)
     return zc_room_left(rule, block->device, block->flags & ZC_BLOCK_BUDGET);
 }
 
-static void count_wait(uint64_t since)
+static void count_wait(struct moving *m, uint64_t since)
 {
-    __atomic_fetch_add(&moving.waited, zc_ticks() - since, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&m->waited, zc_ticks() - since, __ATOMIC_RELAXED);
 }
 
 static const char later[] = "a later kernel will read it";
 
 static void log_move(struct zc_block *block, uint64_t before, const char *reason, uint64_t ticks)
 {
+    struct moving *m = moving_of(block);
     uint64_t spilled = zc_block_spilled(block);
     bool to_host = spilled > before;
     __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
     if (spilled != before)
         zc_log_move(block, to_host, to_host ? spilled - before : before - spilled, reason, ticks,
-                    __atomic_exchange_n(&moving.waited, 0, __ATOMIC_RELAXED),
+                    __atomic_exchange_n(&m->waited, 0, __ATOMIC_RELAXED),
                     !to_host && is_fetched(block) &&
-                        (reason == later || (moving.before && !zc_mark_passed(moving.before, 0))));
+                        (reason == later ||
+                         (m->before && !zc_mark_passed(moving_device(m), m->before, 0))));
 }
 
 /* One block leaves the device, another one comes, or both. */
@@ -347,9 +383,10 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
 {
     const char *why;
     const struct zc_block *stays = comes ? comes : leaves;
+    struct moving *m = moving_of(stays);
     uint64_t start = zc_ticks(), before = leaves ? zc_block_spilled(leaves) : 0;
     if (leaves)
-        moving.cheap = zc_vmm_of(leaves)->va.reads ? moving.cheap + 1 : 0;
+        m->cheap = zc_vmm_of(leaves)->va.reads ? m->cheap + 1 : 0;
     bool by_links = zc_rules()->links > ZC_LINKS_OWN;
     bool moved = zc_move(leaves, comes, by_links ? zc_links_copy : NULL, &why);
     uint64_t each = (zc_ticks() - start) / (leaves && comes ? 2 : 1);
@@ -367,15 +404,15 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
 static bool wait_for(bool (*rests)(const struct zc_block *block, unsigned most_ms),
                      const struct zc_block *block)
 {
-    bool waits = !__atomic_load_n(&moving.impatient, __ATOMIC_RELAXED),
-         known = zc_stream_rest_known();
-    unsigned most_ms = waits ? WAIT_MS + zc_rate_busy_ms() : 0;
+    struct moving *m = moving_of(block);
+    bool waits = !__atomic_load_n(&m->impatient, __ATOMIC_RELAXED), known = zc_stream_rest_known();
+    unsigned most_ms = waits ? WAIT_MS + zc_rate_busy_ms(moving_device(m)) : 0;
     uint64_t start = zc_ticks();
     bool rested = rests(block, most_ms);
     uint64_t took_ms = zc_ticks_to_ns(zc_ticks() - start) / 1000000;
-    count_wait(start);
+    count_wait(m, start);
     if (!rested && waits && (!known || took_ms >= most_ms)) {
-        __atomic_store_n(&moving.impatient, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&m->impatient, true, __ATOMIC_RELAXED);
         zc_message(ZC_NOTE, "move",
                    "%s before launches, one of which has waited %U ms for that: they wait no more, "
                    "and blocks move only where it rests",
@@ -397,20 +434,22 @@ static bool may_now(const struct zc_block *block)
 {
     CUcontext current = NULL;
     return !zc_await_any() && !zc_capture_any() &&
-           zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == migrate_context() &&
-           !zc_leaving(current) && may_move(block, zc_vmm_of(block));
+           zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+           current == zc_vmm_of(block)->va.context && !zc_leaving(current) &&
+           may_move(block, zc_vmm_of(block));
 }
 
 /* As zc_move_begin().  Others may have begun to use the block until it has returned. */
 static bool begin_moves(const struct zc_block *block, unsigned most_ms)
 {
-    bool rest = needs_rest(block) || __atomic_load_n(&moving.unmarked, __ATOMIC_RELAXED);
-    if (!zc_move_begin(most_ms, rest))
+    struct moving *m = moving_of(block);
+    bool rest = needs_rest(block) || __atomic_load_n(&m->unmarked, __ATOMIC_RELAXED);
+    if (!zc_move_begin(rest ? moving_context(m) : NULL, most_ms))
         return false;
     if (rest)
-        __atomic_store_n(&moving.unmarked, false, __ATOMIC_RELAXED);
+        __atomic_store_n(&m->unmarked, false, __ATOMIC_RELAXED);
     if (!is_fetched(block))
-        zc_rate_rests();
+        zc_rate_rests(moving_device(m));
     return true;
 }
 
@@ -453,7 +492,7 @@ static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason
         took = zc_ticks_to_ns(zc_ticks() - start) / 1000;
     }
     if (zc_block_spilled(block) && reason != later)
-        zc_movable(zc_vmm_of(block))->again = order.count + AGAIN;
+        zc_movable(zc_vmm_of(block))->again = moving_of(block)->order.count + AGAIN;
     return took;
 }
 
@@ -461,7 +500,7 @@ bool zc_migrate_away(struct zc_block *block, uint64_t keeps, unsigned most_ms)
 {
     if (!may_now(block))
         return false;
-    zc_movable(zc_vmm_of(block))->again = order.count + AGAIN;
+    zc_movable(zc_vmm_of(block))->again = moving_of(block)->order.count + AGAIN;
     if (!begin_moves(block, most_ms))
         return false;
     zc_movable(zc_vmm_of(block))->keeps = keeps;
@@ -485,7 +524,8 @@ static void come_first(struct zc_block *block, struct zc_rate *r, uint64_t bytes
 static void consider(struct zc_block *block, struct zc_rate *r, uint64_t bytes)
 {
     struct zc_movable *used = zc_movable(zc_vmm_of(block));
-    if (order.count < used->again)
+    const struct order *o = &moving_of(block)->order;
+    if (o->count < used->again)
         return;
     uint64_t lost = zc_rate_loss(r, block->size);
     uint64_t cost = zc_regret_cost(block->size);
@@ -496,8 +536,8 @@ static void consider(struct zc_block *block, struct zc_rate *r, uint64_t bytes)
     bool owes = zc_regret_owes(&used->owed, lost, block->size);
     if (lost > cost + cost / 4)
         try_to(block, 2, "a kernel reads it more than once");
-    else if (owes && order.as)
-        try_to(block, 2 * due_in(block), "kernels used it for long");
+    else if (owes && o->as)
+        try_to(block, 2 * due_in(o, block), "kernels used it for long");
 }
 
 static bool untimed(const void *kernel)
@@ -510,9 +550,10 @@ static void fetch(struct zc_block *block, struct named *n)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
-    uint64_t mark = zc_mark_launch();
-    bool tries = order.count >= zc_movable(v)->again && mark;
-    moving.before = mark ? mark - 1 : 0;
+    struct moving *m = n->on;
+    uint64_t mark = zc_mark_launch(moving_device(m), moving_context(m));
+    bool tries = m->order.count >= zc_movable(v)->again && mark;
+    m->before = mark ? mark - 1 : 0;
     if (zc_block_spilled(block) && v->filled && tries && !zc_launch_again())
         try_to(block, 0, "a kernel will read it");
     __atomic_store_n(&zc_movable(v)->mark, mark, __ATOMIC_RELAXED);
@@ -522,24 +563,26 @@ static void fetch(struct zc_block *block, struct named *n)
         result = zc_lazy_attach(v, 0, v->span, &why);
     if (result != CUDA_SUCCESS)
         n->result = zc_lazy_diagnose(v, n->fn, result, why);
-    count_wait(start);
+    count_wait(m, start);
 }
 
 /* The next block in the order begins to come, if one leaves whose kernels have ended: no other one
  * than if its launch fetched it, but the one of this launch. */
-static void fetch_ahead(void)
+static void fetch_ahead(const struct moving *m)
 {
     struct zc_block *block = NULL;
-    uint64_t i = order.as;
-    while (order.sure >= SURE && !block && ++i < order.count && i <= order.as + NEAR) {
-        block = zc_block_find(use_at(i));
-        if (!is_fetched(block) || zc_movable(zc_vmm_of(block))->last > moving.begun)
+    const struct order *o = &m->order;
+    uint64_t i = o->as;
+    while (o->sure >= SURE && !block && ++i < o->count && i <= o->as + NEAR) {
+        block = zc_block_find(use_at(o, i));
+        if (!is_fetched(block) || moving_of(block) != m ||
+            zc_movable(zc_vmm_of(block))->last > m->begun)
             block = NULL;
     }
     if (!block || !zc_block_spilled(block) || needs_rest(block) ||
-        order.count < zc_movable(zc_vmm_of(block))->again)
+        o->count < zc_movable(zc_vmm_of(block))->again)
         return;
-    uint64_t from = i - order.as + 1;
+    uint64_t from = i - o->as + 1;
     const struct zc_block *leaves = find_leaver(block, from).farthest;
     if (migrate_room(block) >= block->size || (leaves && has_ended(leaves)))
         try_to(block, from, later);
@@ -555,38 +598,39 @@ static void use_timed(struct named *n)
     n->note.spilled = 0;
     for (unsigned i = 0; i < n->count; i++)
         n->note.spilled += is_fetched(n->of[i]) ? 0 : zc_block_spilled(n->of[i]);
-    n->timed = n->note.spilled || !r.time || order.count % SAMPLE < n->count;
+    n->timed = n->note.spilled || !r.time || n->on->order.count % SAMPLE < n->count;
     zc_rate_launched(&n->note, r.spent - before);
 }
 
 /* Blocks stay while the driver lock is held, because a free claims its block with that lock. */
 static void use_named(const struct zc_launch *launch, struct named *n)
 {
-    name_blocks(launch, n);
+    struct moving *m = n->on;
+    name_blocks(launch, m, n);
     if (!n->count)
         return;
     bool again = zc_launch_again();
-    moving.earlier = again ? moving.earlier : moving.begun;
-    moving.begun = again ? moving.begun : order.count;
+    m->earlier = again ? m->earlier : m->begun;
+    m->begun = again ? m->begun : m->order.count;
     for (unsigned i = 0; i < n->count && !again; i++)
-        note_use(n->of[i]);
+        note_use(&m->order, n->of[i]);
     for (unsigned i = 0; i < n->count; i++)
         if (may_fetch(n->of[i]))
             fetch(n->of[i], n);
     if (n->note.bytes)
         use_timed(n);
     if (!again)
-        fetch_ahead();
+        fetch_ahead(m);
 }
 
-static CUresult migrate_use(const struct zc_launch *launch)
+static CUresult migrate_use(const struct zc_launch *launch, struct moving *m)
 {
     struct named n;
-    name_blocks(launch, &n);
+    name_blocks(launch, m, &n);
     uint64_t start = zc_ticks();
     if (n.note.spilled)
-        zc_regret_wait(untimed, &n.note.kernel, WAIT_MS + zc_rate_busy_ms());
-    count_wait(start);
+        zc_regret_wait(untimed, &n.note.kernel, WAIT_MS + zc_rate_busy_ms(moving_device(m)));
+    count_wait(m, start);
     if (!n.count || !zc_driver_lock())
         return n.result;
     use_named(launch, &n);
@@ -600,12 +644,9 @@ static CUresult migrate_use(const struct zc_launch *launch)
  * and those of another context unseen. */
 static CUresult migrate_keeps(const struct zc_launch *launch)
 {
-    struct named n;
-    if (!migrate_fetches())
-        return CUDA_SUCCESS;
-    name_blocks(launch, &n);
-    for (unsigned i = 0; i < n.count; i++)
-        keep_fetched(n.of[i], &n);
+    struct named n = {.result = CUDA_SUCCESS};
+    if (migrate_fetches())
+        name_blocks(launch, NULL, &n);
     return n.result;
 }
 
@@ -639,17 +680,24 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills)
     return result;
 }
 
-/* Whether a call is made in the context whose blocks move.  Another one of its device might use
- * them unseen; kernels of other devices don't reach what moves. */
-bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
+/* The device whose blocks may be moved for a call, as it is made in their context; or NULL.
+ * Another one of that device might use them unseen; kernels of other devices don't reach what
+ * moves. */
+static struct moving *moving_for(CUstream stream, enum zc_flavour flavour)
 {
-    CUdevice device;
-    if (zc_stream_context(stream, flavour) == migrate_context())
-        return true;
-    if (zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS ||
-        device == __atomic_load_n(&moving.device, __ATOMIC_RELAXED))
-        __atomic_store_n(&moving.elsewhere, true, __ATOMIC_RELAXED);
-    return false;
+    CUdevice device = 0;
+    CUcontext context = zc_stream_context(stream, flavour);
+    for (int d = 0; context && d < ZC_DEVICES; d++)
+        if (moving_context(&moving[d]) == context)
+            return &moving[d];
+    end_moves(zc_stream_device(stream, flavour, &device) == CUDA_SUCCESS ? device : -1);
+    return NULL;
+}
+
+bool zc_migrate_meets(const struct zc_block *block, CUstream stream, enum zc_flavour flavour)
+{
+    const struct moving *m = moving_for(stream, flavour);
+    return m && m == moving_of(block);
 }
 
 static CUresult migrate_before_launch(const struct zc_launch *launch)
@@ -662,40 +710,49 @@ static CUresult migrate_before_launch(const struct zc_launch *launch)
     if (!__atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_RELAXED)) {
         zc_launch_call(ZC_LAUNCH_MOVE, NULL);
         if (__atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_RELAXED))
-            zc_migrate_watch();
+            zc_launch_call(ZC_LAUNCH_MOVE, migrate_before_launch);
         return CUDA_SUCCESS;
     }
-    if (zc_capture_holds(launch->stream, launch->flavour) ||
-        !zc_migrate_meets(launch->stream, launch->flavour) || zc_capture_any())
+    struct moving *m = zc_capture_holds(launch->stream, launch->flavour)
+                           ? NULL
+                           : moving_for(launch->stream, launch->flavour);
+    if (!m || zc_capture_any())
         return migrate_keeps(launch);
     if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) &&
         !__atomic_load_n(&zc_vmm_counts.away, __ATOMIC_ACQUIRE) &&
-        __atomic_add_fetch(&moving.seen, 1, __ATOMIC_RELAXED) % SAMPLE) {
-        __atomic_store_n(&moving.unmarked, true, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&m->seen, 1, __ATOMIC_RELAXED) % SAMPLE) {
+        __atomic_store_n(&m->unmarked, true, __ATOMIC_RELAXED);
         return CUDA_SUCCESS;
     }
     zc_regret_collect();
-    return migrate_use(launch);
+    return migrate_use(launch, m);
 }
 
 bool zc_migrate_watch(void)
 {
-    CUcontext current = NULL;
-    CUdevice device;
-    bool known = zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS;
-    if (!migrate_context() && known && zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
-        __atomic_store_n(&moving.device, device, __ATOMIC_RELAXED);
-        __atomic_store_n(&moving.context, current, __ATOMIC_RELEASE);
-    }
+    CUcontext current = NULL, first = NULL;
+    CUdevice device = 0;
+    bool known = zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+                 zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < ZC_DEVICES;
+    struct moving *m = &moving[known ? device : 0];
     zc_launch_call(ZC_LAUNCH_MOVE, migrate_before_launch);
-    return !__atomic_load_n(&moving.elsewhere, __ATOMIC_RELAXED) && known &&
-           current == migrate_context();
+    return known && !__atomic_load_n(&m->elsewhere, __ATOMIC_RELAXED) &&
+           (__atomic_compare_exchange_n(&m->context, &first, current, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE) ||
+            first == current);
 }
 
+/* The next one with such a block has its device. */
 static void migrate_context_gone(CUcontext context)
 {
-    if (migrate_context() == context)
-        __atomic_store_n(&moving.context, NULL, __ATOMIC_RELAXED);
+    struct moving *m = moving;
+    while (m < moving + ZC_DEVICES && (!context || moving_context(m) != context))
+        m++;
+    if (m == moving + ZC_DEVICES)
+        return;
+    __atomic_store_n(&m->elsewhere, false, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->impatient, false, __ATOMIC_RELAXED);
+    __atomic_store_n(&m->context, NULL, __ATOMIC_RELEASE);
 }
 
 const struct zc_module zc_module_migrate = {.context_gone = migrate_context_gone};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which blocks of `vmm` with `spill = move` are on the device: those that launches name.  A block
+ * Which blocks of `vmm` with `spill = move` are on their device: those that launches name.  A block
  * in host memory comes in once kernels have lost more time with it there than moving takes
  * (memory/regret.h), and blocks that will be used later leave for it.
  *
@@ -8,6 +8,8 @@
  * it, as long as all these moves take less than one launch over the link may, by its time on the
  * device; then it is tried.  That costs at most about twice what the better of both would have
  * cost.
+ *
+ * Each device has an order, room and budgets of its own.  On each the blocks of one context move.
  */
 #pragma once
 
@@ -19,12 +21,12 @@
 bool zc_migrate_watch(void);
 
 /* True while there are such blocks; and what a kernel names of them is the graph's: all, if its
- * arguments are unknown. */
+ * arguments are unknown.  One of another context than the current one runs unseen. */
 static inline bool zc_migrate_any(void)
 {
     return __atomic_load_n(&zc_vmm_counts.movable, __ATOMIC_RELAXED);
 }
-void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel);
+void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel, CUcontext of);
 
 /* Before `fn`, which libzc can't follow: blocks with `spill = fetch` stay mapped from now on.
  * Returns the code for the program's call, which was explained. */
@@ -43,6 +45,6 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills);
 bool zc_migrate_away(struct zc_block *block, uint64_t keeps, unsigned most_ms);
 
 /* A copy of such a block is about to be made in a stream.  False if that is of another context,
- * whose work goes unnoticed: the block must stay (zc_move_never()), and if the context is of the
- * same device, all of them do. */
-bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour);
+ * whose work goes unnoticed: the block must stay (zc_move_never()), and if the context is of a
+ * device with such blocks, all of that device do. */
+bool zc_migrate_meets(const struct zc_block *block, CUstream stream, enum zc_flavour flavour);

@@ -13,8 +13,8 @@
 
 static ZC_LOCK(rates_lock, ZC_RANK_RATES);
 static ZC_OWN struct {
-    struct zc_rate rates[RATES]; /* With the lock. */
-    uint64_t idle_at;            /* Microsecond in which the GPU rests by known times.  Atomic. */
+    struct zc_rate rates[RATES];  /* With the lock. */
+    uint64_t idle_at[ZC_DEVICES]; /* Microsecond in which each rests by known times.  Atomic. */
 } known;
 
 /* The entry of a kernel, new if there was none.  With the lock. */
@@ -52,28 +52,29 @@ static uint64_t clock_us(void)
     return zc_ticks_to_ns(zc_ticks()) / 1000;
 }
 
-static uint64_t busy_us(uint64_t now)
+static uint64_t busy_us(int device, uint64_t now)
 {
-    uint64_t until = __atomic_load_n(&known.idle_at, __ATOMIC_RELAXED);
+    uint64_t until = __atomic_load_n(&known.idle_at[device], __ATOMIC_RELAXED);
     return until > now ? until - now : 0;
 }
 
 /* It will be busy so much longer.  With the lock. */
-static void expect(uint64_t microseconds)
+static void expect(int device, uint64_t microseconds)
 {
     uint64_t now = clock_us();
-    __atomic_store_n(&known.idle_at, now + busy_us(now) + microseconds, __ATOMIC_RELAXED);
+    __atomic_store_n(&known.idle_at[device], now + busy_us(device, now) + microseconds,
+                     __ATOMIC_RELAXED);
 }
 
-unsigned zc_rate_busy_ms(void)
+unsigned zc_rate_busy_ms(int device)
 {
-    uint64_t ms = busy_us(clock_us()) / 1000;
+    uint64_t ms = busy_us(device, clock_us()) / 1000;
     return (unsigned)(ms < KNOWN_MS ? ms : KNOWN_MS);
 }
 
-void zc_rate_rests(void)
+void zc_rate_rests(int device)
 {
-    __atomic_store_n(&known.idle_at, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&known.idle_at[device], 0, __ATOMIC_RELAXED);
 }
 
 void zc_rate_launched(const struct zc_rated *n, uint64_t spent)
@@ -83,7 +84,7 @@ void zc_rate_launched(const struct zc_rated *n, uint64_t spent)
     struct zc_rate *r = rate_entry(n->kernel);
     r->spent += spent;
     r->blind += r->time ? 0 : n->bytes;
-    expect(zc_rate_scaled(r->time, n->bytes, r->bytes) + zc_rate_loss(r, n->spilled));
+    expect(n->device, zc_rate_scaled(r->time, n->bytes, r->bytes) + zc_rate_loss(r, n->spilled));
     zc_lock_drop(&rates_lock);
 }
 
@@ -97,7 +98,7 @@ void zc_rate_timed(const void *rated, uint64_t microseconds)
     if (!n->spilled) {
         r->bytes = n->bytes;
         r->time = time;
-        expect(zc_rate_scaled(time, r->blind, n->bytes));
+        expect(n->device, zc_rate_scaled(time, r->blind, n->bytes));
         r->blind = 0;
     } else {
         r->all = n->bytes;

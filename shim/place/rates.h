@@ -3,7 +3,7 @@
  * By what is known of those that were launched, the GPU rests in so long. */
 #pragma once
 
-#include <stdint.h>
+#include "driver/real.h"
 
 /* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
  * given. */
@@ -19,6 +19,7 @@ struct zc_rate {
 struct zc_rated {
     uint64_t kernel;         /* As in struct zc_rate. */
     uint64_t bytes, spilled; /* Of all blocks that it names, and of those in host memory. */
+    int device;
 };
 
 /* All that is known of a kernel. */
@@ -31,9 +32,9 @@ void zc_rate_timed(const void *rated, uint64_t microseconds);
 /* Microseconds that a kernel loses with so many bytes in host memory. */
 uint64_t zc_rate_loss(const struct zc_rate *r, uint64_t bytes);
 
-/* Milliseconds that the GPU will still be busy by known times; and it rests now. */
-unsigned zc_rate_busy_ms(void);
-void zc_rate_rests(void);
+/* Milliseconds that a GPU will still be busy by known times; and it rests now. */
+unsigned zc_rate_busy_ms(int device);
+void zc_rate_rests(int device);
 
 static inline uint64_t zc_rate_scaled(uint64_t value, uint64_t bytes, uint64_t by)
 {

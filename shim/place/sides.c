@@ -260,7 +260,7 @@ static CUresult sides_stay(const struct zc_copy *c, struct zc_block *side, bool 
     const struct zc_vmm *v = zc_move_of(side);
     if (!v)
         return CUDA_SUCCESS;
-    if (!zc_migrate_meets(c->stream, c->flavour) || zc_capture_holds(c->stream, c->flavour) ||
+    if (!zc_migrate_meets(side, c->stream, c->flavour) || zc_capture_holds(c->stream, c->flavour) ||
         (zc_vmm_may_fetch(v) && !follows))
         return zc_move_never(side, c->fn);
     bool fills = side == c->dst.block && c->shape != ZC_SHAPE_SET &&

@@ -9,9 +9,9 @@
 #include "vmm/vmm.h"
 
 static ZC_OWN struct {
-    bool many;                      /* There may be more than one device.  Atomic. */
-    uint64_t let_in[ZC_VA_DEVICES]; /* By the device that has the memory: those with peer access.
-                                     * Atomic. */
+    bool many;                   /* There may be more than one device.  Atomic. */
+    uint64_t let_in[ZC_DEVICES]; /* By the device that has the memory: those with peer access.
+                                  * Atomic. */
 } rights;
 
 /* The devices that peer access lets reach a range. */
@@ -51,7 +51,7 @@ CUresult zc_access_enable(CUcontext peer)
 {
     CUdevice user, owner;
     CUresult result = zc_real.cuCtxGetDevice(&user) ?: zc_context_device(peer, &owner);
-    if (result != CUDA_SUCCESS || owner >= ZC_VA_DEVICES)
+    if (result != CUDA_SUCCESS || owner >= ZC_DEVICES)
         return result;
     if (!zc_va_lock())
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -124,7 +124,7 @@ CUresult zc_access_open_all(void)
         return result;
     for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next) {
         result = zc_va_open_host(va);
-        for (int d = 0; d < devices && d < ZC_VA_DEVICES && result == CUDA_SUCCESS; d++)
+        for (int d = 0; d < devices && d < ZC_DEVICES && result == CUDA_SUCCESS; d++)
             result = zc_access_let_copy(va, d);
     }
     zc_va_unlock();

@@ -18,7 +18,7 @@
 static ZC_OWN struct {
     struct zc_vmm *keeper[KEEPERS]; /* Blocks with `kept`; the first one has had it longest. */
     unsigned keepers;
-    size_t headroom[ZC_VA_DEVICES]; /* Bytes in use, by device. */
+    size_t headroom[ZC_DEVICES]; /* Bytes in use, by device. */
 } growth;
 
 static void link_step(struct zc_growth *g, struct zc_vmm *new, struct zc_vmm *old)

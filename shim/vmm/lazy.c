@@ -30,7 +30,7 @@ static ZC_OWN struct {
     /* Blocks with something pending, newest first, with the driver lock.  So a call costs time only
      * for what is pending, however many blocks there are. */
     struct zc_vmm *open;
-    uint64_t promised[ZC_VA_DEVICES]; /* Bytes that blocks still have to get.  Atomic. */
+    uint64_t promised[ZC_DEVICES]; /* Bytes that blocks still have to get.  Atomic. */
     struct {
         int device;
         uint64_t ticks; /* When it came; 0: there is none. */
@@ -41,7 +41,7 @@ static ZC_OWN struct {
 
 uint64_t zc_lazy_promised(int device)
 {
-    return device < ZC_VA_DEVICES ? __atomic_load_n(&lazy.promised[device], __ATOMIC_RELAXED) : 0;
+    return device < ZC_DEVICES ? __atomic_load_n(&lazy.promised[device], __ATOMIC_RELAXED) : 0;
 }
 
 void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes)

@@ -39,8 +39,10 @@ static ZC_OWN struct {
         struct zc_backed behind;
     } cache[CACHED];
     unsigned cached;
-    CUstream copies; /* Of copy_from_host(), in that context; NULL: there is none. */
-    CUcontext copies_in;
+    struct copying {
+        CUstream stream;
+        CUcontext in;      /* NULL: there is none. */
+    } copying[ZC_DEVICES]; /* Kept by copy_stream(), for each device. */
 } move;
 
 static void forget_user(void)
@@ -111,11 +113,12 @@ CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn)
 }
 
 /* A launch that was inside the driver at the first look may run now, so there is a second one. */
-bool zc_move_begin(unsigned most_ms, bool rest)
+bool zc_move_begin(CUcontext rest, unsigned most_ms)
 {
     __atomic_store_n(&move.moving, 1, __ATOMIC_SEQ_CST);
-    bool rests = (!rest || zc_stream_rests(most_ms)) && zc_launch_drain_briefly() &&
-                 zc_wait_until(&move.users, 0, USERS_MS) && (!rest || zc_stream_rests(most_ms));
+    bool rests = (!rest || zc_stream_rests_in(rest, most_ms)) && zc_launch_drain_briefly() &&
+                 zc_wait_until(&move.users, 0, USERS_MS) &&
+                 (!rest || zc_stream_rests_in(rest, most_ms));
     if (!rests)
         zc_move_end();
     return rests;
@@ -203,32 +206,32 @@ static CUresult map_alias(const struct zc_vmm *v, const struct zc_chunks *chunks
 static CUresult copy_stream(CUstream *stream)
 {
     CUcontext context = NULL;
-    CUresult result = zc_real.cuCtxGetCurrent(&context);
-    if (result == CUDA_SUCCESS && context != move.copies_in) {
+    CUdevice device = 0;
+    CUresult result = zc_real.cuCtxGetCurrent(&context) ?: zc_real.cuCtxGetDevice(&device);
+    struct copying *c = &move.copying[device];
+    if (result == CUDA_SUCCESS && context != c->in) {
         result = zc_real.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
-        if (result == CUDA_SUCCESS && move.copies_in)
-            zc_real.cuStreamDestroy_v2(move.copies);
-        if (result == CUDA_SUCCESS) {
-            move.copies = *stream;
-            move.copies_in = context;
-        }
+        if (result == CUDA_SUCCESS && c->in)
+            zc_real.cuStreamDestroy_v2(c->stream);
+        if (result == CUDA_SUCCESS)
+            *c = (struct copying){*stream, context};
     }
-    *stream = result == CUDA_SUCCESS ? move.copies : NULL;
+    *stream = result == CUDA_SUCCESS ? c->stream : NULL;
     return result;
 }
 
 /* The copy may use its memory until it has been waited for. */
-static CUresult copy_from_host(CUdeviceptr there, CUdeviceptr here, size_t bytes)
+static CUresult copy_from_host(const struct zc_vmm *v, CUdeviceptr there, size_t bytes)
 {
     CUstream stream;
     CUresult result = copy_stream(&stream);
     if (result != CUDA_SUCCESS)
         return result;
     uint64_t start = zc_ticks();
-    result = zc_real.cuMemcpyHtoDAsync_v2(there, (void *)here, bytes, stream);
+    result = zc_real.cuMemcpyHtoDAsync_v2(there, (void *)v->va.base, bytes, stream);
     CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
     if (waited != CUDA_SUCCESS)
-        zc_stream_wait_context(move.copies_in);
+        zc_stream_wait_context(v->va.context);
     result = result == CUDA_SUCCESS ? waited : result;
     if (result != CUDA_SUCCESS)
         return result;
@@ -244,7 +247,7 @@ CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
-    result = copy_from_host(at->base, v->va.base, bytes);
+    result = copy_from_host(v, at->base, bytes);
     CUresult freed = zc_va_drop(at);
     return result == CUDA_SUCCESS ? freed : result;
 }
@@ -529,7 +532,7 @@ static bool count_at(const struct zc_block *block, bool host, uint64_t bytes, co
     if (taken)
         return true;
     if (budget)
-        zc_budget_give(rule, bytes);
+        zc_budget_give(rule, block->device, bytes);
     return false;
 }
 
@@ -537,7 +540,7 @@ static void move_uncount(const struct zc_block *block, bool host, uint64_t bytes
 {
     zc_limits_give(host ? ZC_PLACE_MAPPED : ZC_PLACE_VMM, block->device, bytes);
     if (!host && (block->flags & ZC_BLOCK_BUDGET))
-        zc_budget_give(&zc_rules()->rules[block->rule], bytes);
+        zc_budget_give(&zc_rules()->rules[block->rule], block->device, bytes);
 }
 
 static void note_at(struct zc_block *block, bool host)
@@ -596,8 +599,9 @@ static unsigned move_reclaim(int place)
 static void move_context_gone(CUcontext context)
 {
     move_reclaim(ZC_PLACE_MAPPED);
-    if (move.copies_in == context)
-        move.copies_in = NULL;
+    for (unsigned d = 0; d < ZC_DEVICES; d++)
+        if (move.copying[d].in == context)
+            move.copying[d].in = NULL;
 }
 
 const struct zc_module zc_module_move = {.context_gone = move_context_gone,

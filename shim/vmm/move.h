@@ -37,9 +37,9 @@ CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn);
 /* The same. */
 CUresult zc_move_stays(const struct zc_block *block, enum zc_fn fn);
 
-/* After true blocks may be moved until zc_move_end(): no other thread uses one, and with `rest` the
- * GPU is idle.  False where that takes longer than `most_ms`. */
-bool zc_move_begin(unsigned most_ms, bool rest);
+/* After true blocks may be moved until zc_move_end(): no other thread uses one, and the context
+ * `rest` is idle, if that is not NULL.  False where that takes longer than `most_ms`. */
+bool zc_move_begin(CUcontext rest, unsigned most_ms);
 void zc_move_end(void);
 
 /* Whether the second block, of the same device and rule, can come into the memory that the first

@@ -145,7 +145,7 @@ static CUresult vmm_retreat(const struct zc_block *block, enum zc_fn fn, bool ke
 
 struct given {
     int rule;
-    uint64_t ended;
+    uint64_t ended[ZC_DEVICES];
     struct zc_text text;
 };
 
@@ -154,7 +154,7 @@ static void list_given(struct zc_block *b, void *arg)
 {
     struct given *g = arg;
     const struct zc_vmm *v = b->place == ZC_PLACE_VMM && b->rule == g->rule ? zc_move_of(b) : NULL;
-    if (v && __atomic_load_n(&zc_movable(v)->mark, __ATOMIC_RELAXED) > g->ended)
+    if (v && __atomic_load_n(&zc_movable(v)->mark, __ATOMIC_RELAXED) > g->ended[v->va.device])
         zc_text_fmt(&g->text, "%sblock %U (%B at %x), site %X", g->text.len ? ", " : "", b->id,
                     b->size, b->base, zc_site_id(b->site));
 }
@@ -173,7 +173,9 @@ static void vmm_diagnose(void)
         const struct zc_rule *rule = &policy->rules[i];
         if (rule->spill != ZC_SPILL_FETCH)
             continue;
-        struct given g = {(int)i, zc_mark_ended(), zc_text_on(list, sizeof(list))};
+        struct given g = {.rule = (int)i, .text = zc_text_on(list, sizeof(list))};
+        for (int d = 0; d < ZC_DEVICES; d++)
+            g.ended[d] = zc_mark_ended(d);
         zc_block_each(list_given, &g);
         zc_refusal_count(policy, rule);
         zc_message(

@@ -81,7 +81,7 @@ static void add_run(struct zc_va *va, size_t from, size_t to)
 static size_t va_describe(const struct zc_va *va, uint64_t devices, CUmemAccessDesc *desc)
 {
     size_t count = 0;
-    for (int d = 0; d < ZC_VA_DEVICES; d++)
+    for (int d = 0; d < ZC_DEVICES; d++)
         if (devices & zc_va_bit(d)) {
             desc[count] =
                 (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
@@ -94,7 +94,7 @@ static size_t va_describe(const struct zc_va *va, uint64_t devices, CUmemAccessD
 
 CUresult zc_va_open(const struct zc_va *va, uint64_t devices)
 {
-    CUmemAccessDesc desc[ZC_VA_DEVICES];
+    CUmemAccessDesc desc[ZC_DEVICES];
     CUresult result = CUDA_SUCCESS;
     size_t count = va_describe(va, devices, desc);
     for (unsigned i = 0; count && i < va->count && result == CUDA_SUCCESS; i++) {
@@ -126,7 +126,7 @@ CUresult zc_va_open_host(struct zc_va *va)
 /* Opens the just mapped bytes [from, to). */
 static CUresult open_run(const struct zc_va *va, size_t from, size_t to)
 {
-    CUmemAccessDesc desc[ZC_VA_DEVICES];
+    CUmemAccessDesc desc[ZC_DEVICES];
     size_t count = va_describe(va, va->devices, desc);
     CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
     return result == CUDA_SUCCESS && !va->host.closed ? open_host(va, from, to) : result;

@@ -12,8 +12,6 @@ struct zc_chunk {
     size_t size; /* Bytes, a multiple of the granularity. */
 };
 
-#define ZC_VA_DEVICES 64 /* Devices served: the bits of a range's `devices`. */
-
 struct zc_chunks {
     struct zc_chunk *list; /* From the arena, in the order of their addresses. */
     unsigned count, room;  /* Number of chunks, and capacity of `list`. */
@@ -64,7 +62,7 @@ static inline void zc_va_leave(const bool *locked)
 
 static inline uint64_t zc_va_bit(int device)
 {
-    return device >= 0 && device < ZC_VA_DEVICES ? UINT64_C(1) << device : 0;
+    return device >= 0 && device < ZC_DEVICES ? UINT64_C(1) << device : 0;
 }
 
 /* Reserves addresses, for zc_access_reserve().  Returns the driver's code. */

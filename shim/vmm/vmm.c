@@ -13,7 +13,7 @@
 /* Chunks of a block in both memories, which gives way by them, if the rule does not say `chunk`. */
 #define FRONT_CHUNKS 16
 
-static struct zc_vmm_facts facts[ZC_VA_DEVICES];
+static struct zc_vmm_facts facts[ZC_DEVICES];
 static ZC_OWN struct {
     /* The host memory at both ends of every block with guards, 0 for none, and the number of blocks
      * that map it.  With the lock of vmm/va.h. */
@@ -39,12 +39,12 @@ static CUmemAllocationProp properties(int device)
 /* Two threads that ask first store the same values. */
 const struct zc_vmm_facts *zc_vmm_facts(int device)
 {
-    struct zc_vmm_facts *f = &facts[device < ZC_VA_DEVICES ? device : ZC_VA_DEVICES - 1];
+    struct zc_vmm_facts *f = &facts[device < ZC_DEVICES ? device : ZC_DEVICES - 1];
     CUmemAllocationProp prop;
     size_t granularity = 0;
     if (__atomic_load_n(&f->known, __ATOMIC_ACQUIRE))
         return f;
-    if (device >= ZC_VA_DEVICES ||
+    if (device >= ZC_DEVICES ||
         !zc_device_has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
         return NULL;
     prop = properties(device);

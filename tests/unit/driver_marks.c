@@ -122,7 +122,7 @@ static int setup(void **state)
 static uint64_t launch(void)
 {
     const struct zc_launch one = {.stream = (CUstream)0x5000, .kernels = true};
-    uint64_t mark = zc_mark_launch();
+    uint64_t mark = zc_mark_launch(0, current);
 
     zc_launch_done(&one);
     return mark;
@@ -137,12 +137,12 @@ static void a_launch_has_ended_once_its_number_is_written(void **state)
     assert_int_equal(second, 2);
     assert_int_equal(recorded, 2);
     assert_int_equal(written, 2);
-    assert_false(zc_mark_passed(first, 0));
+    assert_false(zc_mark_passed(0, first, 0));
     word = 1;
-    assert_true(zc_mark_passed(first, 0) && !zc_mark_passed(second, 0));
+    assert_true(zc_mark_passed(0, first, 0) && !zc_mark_passed(0, second, 0));
     word = 2;
-    assert_true(zc_mark_passed(second, 0));
-    assert_false(zc_mark_passed(0, 0));
+    assert_true(zc_mark_passed(0, second, 0));
+    assert_false(zc_mark_passed(0, 0, 0));
 }
 
 static void launches_of_another_context_have_no_marks(void **state)
@@ -153,13 +153,16 @@ static void launches_of_another_context_have_no_marks(void **state)
     assert_int_equal(launch(), 0);
     current = NULL;
     assert_int_equal(launch(), 0);
+    current = OTHER;
+    assert_int_equal(zc_mark_launch(1, HOME),
+                     0); /* In a stream of a context that is not current. */
     assert_int_equal(recorded, 1);
     zc_module_marks.context_gone(OTHER);
     current = HOME;
     assert_int_equal(launch(), 2);
     word = 2;
     zc_module_marks.context_gone(HOME);
-    assert_false(zc_mark_passed(2, 0)); /* Nothing is known any more. */
+    assert_false(zc_mark_passed(0, 2, 0)); /* Nothing is known any more. */
     current = OTHER;
     assert_int_equal(launch(), 1);
     assert_int_equal(word, 0);
@@ -186,7 +189,7 @@ static void nothing_is_known_once_the_driver_has_refused_a_mark(void **state)
         *(i ? &records : &writes) = CUDA_ERROR_INVALID_VALUE;
         launch();
         word = UINT64_MAX;
-        assert_false(zc_mark_passed(before, 0));
+        assert_false(zc_mark_passed(0, before, 0));
         zc_module_marks.context_gone(HOME);
         setup(state);
     }
@@ -202,7 +205,7 @@ static void *launch_there(void *unused)
 static void another_threads_launch_may_have_the_mark_before(void **state)
 {
     const struct zc_launch one = {.stream = (CUstream)0x5000, .kernels = true};
-    uint64_t mark = zc_mark_launch();
+    uint64_t mark = zc_mark_launch(0, current);
     pthread_t other;
 
     (void)state;
@@ -212,16 +215,35 @@ static void another_threads_launch_may_have_the_mark_before(void **state)
     launch();
     launch();
     word = 1;
-    assert_true(zc_mark_ended() < mark && !zc_mark_passed(mark, 0));
+    assert_true(zc_mark_ended(0) < mark && !zc_mark_passed(0, mark, 0));
     word = 2;
-    assert_true(zc_mark_ended() == mark && zc_mark_passed(mark, 0));
+    assert_true(zc_mark_ended(0) == mark && zc_mark_passed(0, mark, 0));
     word = 4;
-    assert_true(zc_mark_ended() == UINT64_MAX);
+    assert_true(zc_mark_ended(0) == UINT64_MAX);
+}
+
+static void each_device_has_marks_of_its_own(void **state)
+{
+    const struct zc_launch one = {.stream = (CUstream)0x5000, .kernels = true};
+    (void)state;
+    assert_int_equal(launch(), 1);
+    assert_int_equal(launch(), 2);
+    current = OTHER;
+    assert_int_equal(zc_mark_launch(1, OTHER), 1);
+    zc_launch_done(&one);
+    assert_int_equal(written, 1);
+    word = 1;
+    assert_true(zc_mark_passed(1, 1, 0) && zc_mark_ended(1) == UINT64_MAX);
+    assert_false(zc_mark_passed(0, 2, 0));
+    zc_module_marks.context_gone(HOME);
+    assert_true(zc_mark_passed(1, 1, 0) && !zc_mark_passed(0, 1, 0));
+    zc_module_marks.context_gone(OTHER);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(each_device_has_marks_of_its_own, setup),
         cmocka_unit_test_setup(a_launch_has_ended_once_its_number_is_written, setup),
         cmocka_unit_test_setup(launches_of_another_context_have_no_marks, setup),
         cmocka_unit_test_setup(without_memory_there_are_no_marks_and_nothing_stays, setup),

@@ -228,11 +228,11 @@ static void an_event_of_each_context_tells_of_independent_streams(void **state)
     assert_false(zc_stream_covered());
     zc_real.cuStreamQuery = legacy_is_not_asked;
     expect(true, true);
-    assert_true(zc_stream_rests(0));
+    assert_true(stream_rests(0));
     for (unsigned i = 0; i < CONTEXTS; i++) {
         busy[i] = true;
         expect(false, i == 0);
-        assert_false(zc_stream_rests(0)); /* Whichever context it is of. */
+        assert_false(stream_rests(0)); /* Whichever context it is of. */
         busy[i] = false;
     }
     assert_int_equal(events, 0);
@@ -486,16 +486,16 @@ static void waiting_for_rest_ends_when_its_time_is_over(void **state)
 {
     (void)state;
     busy[0] = true;
-    assert_false(zc_stream_rests(0));
+    assert_false(stream_rests(0));
     assert_true(asked[0] == 1 && naps == 0);
-    assert_false(zc_stream_rests(1)); /* Looks at 7, 14, 21... us; and 1,001 at last. */
+    assert_false(stream_rests(1)); /* Looks at 7, 14, 21... us; and 1,001 at last. */
     assert_true(asked[0] == 1 + 143 && naps == 143 - 3);
     zc_stream_made(CU_STREAM_NON_BLOCKING); /* Events are noticed a little later. */
     asked[0] = naps = 0;
-    assert_false(zc_stream_rests(0));
+    assert_false(stream_rests(0));
     assert_true(asked[0] == 3 && naps == 0 && events == 0);
     recorded = CUDA_ERROR_OUT_OF_MEMORY;
-    assert_false(zc_stream_rests(0));
+    assert_false(stream_rests(0));
     assert_true(asked[0] == 3 && zc_stream_rest_known());
 }
 

@@ -101,9 +101,10 @@ static CUresult fake_release(struct zc_backing *backing, bool gone)
     return CUDA_SUCCESS;
 }
 
-static void fake_give(const struct zc_rule *rule, uint64_t bytes)
+static void fake_give(const struct zc_rule *rule, int device, uint64_t bytes)
 {
     assert_ptr_equal(rule, has.rule);
+    (void)device;
     has.given++;
     has.given_bytes = bytes;
 }

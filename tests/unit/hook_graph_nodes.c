@@ -35,6 +35,7 @@ static struct {
     size_t live;
     CUfunction function;
     void **arguments, **extra;
+    CUcontext of;
     CUDA_KERNEL_NODE_PARAMS_v2 kernel;
 } has;
 
@@ -116,9 +117,10 @@ static void fake_resolve(struct zc_copy *c)
     has.resolved++;
 }
 
-static void fake_note(struct zc_launch_graph *graph, const struct zc_launch *launch)
+static void fake_note(struct zc_launch_graph *graph, const struct zc_launch *launch, CUcontext of)
 {
     (void)graph;
+    has.of = of;
     has.function = launch->function;
     has.arguments = launch->arguments;
     has.extra = launch->extra;
@@ -239,11 +241,13 @@ static void kernels_tell_their_arguments_where_blocks_move(void **state)
     has.moves = true;
     has.kernel = (CUDA_KERNEL_NODE_PARAMS_v2){.func = (CUfunction)0x11,
                                               .kern = (CUkernel)0x12,
+                                              .ctx = (CUcontext)0x13,
                                               .kernelParams = arguments,
                                               .extra = extra};
     nodes = read_graph(1, 1);
     assert_true(has.kernels == 1 && has.function == (CUfunction)0x11);
     assert_true(has.arguments == arguments && has.extra == extra && nodes.count == 0);
+    assert_ptr_equal(has.of, (CUcontext)0x13);
     has.kernel.func = NULL;
     nodes = read_graph(1, 1);
     assert_true(has.function == (CUfunction)0x12 && has.kept == 0 && !nodes.awaits);

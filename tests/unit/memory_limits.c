@@ -287,7 +287,7 @@ static void managed_memory_fits_into_what_is_free(void **state)
     }
 }
 
-static void max_device_in_bytes_is_of_all_devices_together(void **state)
+static void max_device_in_bytes_is_of_each_device(void **state)
 {
     (void)state;
     begin();
@@ -300,9 +300,9 @@ static void max_device_in_bytes_is_of_all_devices_together(void **state)
     begin();
     assert_true(zc_limits_device_bound());
     assert_true(takes(ZC_PLACE_VMM, 0, 300) && takes(ZC_PLACE_SHARED, 1, 500));
-    assert_int_equal(zc_limits_most(0), 500);
-    assert_int_equal(zc_limits_most(1), 700);
-    assert_false(takes(ZC_PLACE_DEVICE, 2, 201));
+    assert_int_equal(zc_limits_most(0), 1000);
+    assert_int_equal(zc_limits_left(ZC_PLACE_DEVICE, 1), 500);
+    assert_false(takes(ZC_PLACE_DEVICE, 1, 501));
     assert_string_equal(why, "over max_device");
     assert_true(takes(ZC_PLACE_DEVICE, 2, 200));
     assert_int_equal(zc_limits_on_devices(), 1000);
@@ -364,8 +364,8 @@ static void room_is_reserved_for_the_next_block_of_the_thread(void **state)
     assert_int_equal(zc_limits_on_devices(), 1499);
     zc_limits_end_room();
     assert_int_equal(zc_limits_on_devices(), 1199);
-    assert_int_equal(zc_limits_left(ZC_PLACE_DEVICE, 0), 0);
-    assert_int_equal(zc_limits_most(0), 900);
+    assert_int_equal(zc_limits_left(ZC_PLACE_DEVICE, 0), 100);
+    assert_int_equal(zc_limits_most(0), 1000);
     zc_block_on_device(0, -900);
     zc_block_on_device(1, -299);
     assert_int_equal(zc_limits_on_devices(), 0);
@@ -425,6 +425,33 @@ static void devices_beyond_the_last_share_its_entry(void **state)
     zc_block_on_device(62, 7);
     assert_int_equal(zc_limits_used(ZC_PLACE_DEVICE, last), 30);
     assert_int_equal(zc_limits_used(ZC_PLACE_DEVICE, 62), 7);
+}
+
+/* Of device memory each has its own, of host memory there is one for all. */
+static void a_budget_is_of_each_device_that_has_the_memory(void **state)
+{
+    static const struct {
+        enum zc_place_id place;
+        bool apart;
+    } of[] = {{ZC_PLACE_VMM, true},      {ZC_PLACE_DEVICE, true},  {ZC_PLACE_MANAGED, true},
+              {ZC_PLACE_SHARED, true},   {ZC_PLACE_MAPPED, false}, {ZC_PLACE_PINNED, false},
+              {ZC_PLACE_PAGEABLE, false}};
+    (void)state;
+    begin();
+    for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+        struct zc_rule_counters counters = {.alive = {0}};
+        const struct zc_rule rule = {.budget = BYTES(100),
+                                     .counters = &counters,
+                                     .place = {.count = 1, .item = {of[i].place}}};
+        assert_true(zc_budget_take(&rule, 0, 60));
+        assert_int_equal(zc_budget_left(&rule, 1), of[i].apart ? 100 : 40);
+        assert_int_equal(zc_budget_take(&rule, 1, 60), of[i].apart);
+        assert_true(zc_budget_take(&rule, 15, 40));
+        assert_int_equal(zc_budget_left(&rule, 63), of[i].apart ? 60 : 0);
+        zc_budget_give(&rule, 63, 40);
+        assert_int_equal(zc_budget_left(&rule, 15), of[i].apart ? 100 : 40);
+        assert_int_equal(zc_budget_left(&rule, 0), 40);
+    }
 }
 
 static void a_child_has_none_of_its_parents_blocks(void **state)
@@ -518,12 +545,13 @@ int main(void)
         TEST(asked_memory_is_bounded_by_a_given_limit_alone),
         TEST(a_limit_is_resolved_once_and_shared_by_the_ranks_of_the_host),
         TEST(managed_memory_fits_into_what_is_free),
-        TEST(max_device_in_bytes_is_of_all_devices_together),
+        TEST(max_device_in_bytes_is_of_each_device),
         TEST(max_device_in_percent_is_of_each_device),
         TEST(room_is_reserved_for_the_next_block_of_the_thread),
         TEST(a_device_holds_what_fits_beside_all_that_was_asked_of_it),
         TEST(the_callers_own_request_counts_once),
         TEST(devices_beyond_the_last_share_its_entry),
+        TEST(a_budget_is_of_each_device_that_has_the_memory),
         TEST(a_child_has_none_of_its_parents_blocks),
         TEST(lines_of_a_file_are_counted_and_no_descriptor_stays),
         TEST(a_limit_of_the_process_is_reached_where_less_than_the_bytes_is_left),

@@ -24,6 +24,7 @@ static struct {
     unsigned naps, warned;
     uint64_t ends; /* When the timed kernel ends. */
     CUcontext current;
+    CUdevice device;
     CUresult asked, created[2], recorded[2], elapsed;
     unsigned events, made, destroyed, records;
     CUevent record[4];
@@ -54,6 +55,12 @@ static void fake_message(enum zc_severity severity, const char *code, const char
 static CUresult get_current(CUcontext *context)
 {
     *context = has.current;
+    return has.asked;
+}
+
+static CUresult get_device(CUdevice *device)
+{
+    *device = has.device;
     return has.asked;
 }
 
@@ -120,10 +127,11 @@ static int anew(void **state)
 {
     (void)state;
     memset(&has, 0, sizeof(has));
-    memset(&timer, 0, sizeof(timer));
+    memset(timers, 0, sizeof(timers));
     has.current = (CUcontext)0x50;
     real_without_driver();
     zc_real.cuCtxGetCurrent = get_current;
+    zc_real.cuCtxGetDevice = get_device;
     zc_real.cuEventCreate = create_event;
     zc_real.cuEventDestroy_v2 = destroy_event;
     zc_real.cuEventRecord = record_event;
@@ -406,9 +414,31 @@ static void a_context_that_goes_while_its_launch_is_made_leaves_the_events_to_it
     assert_int_equal(has.told, 1);
 }
 
+static void launches_of_two_devices_are_timed_at_once(void **state)
+{
+    (void)state;
+    assert_true(zc_regret_time(&launch, told, "abc", 4));
+    has.done(&launch);
+    assert_false(zc_regret_time(&launch, told, "abc", 4));
+    has.current = (CUcontext)0x60;
+    for (has.device = 1; has.device < 64; has.device += 62)
+        assert_true(zc_regret_time(&launch, told, "def", 4));
+    has.device = 64; /* It shares the last one's. */
+    assert_false(zc_regret_time(&launch, told, "def", 4));
+    has.device = 1;
+    has.done(&launch);
+    zc_regret_collect();
+    assert_true(has.told == 1 && !strcmp(has.noted, "def"));
+    zc_module_regret.context_gone((CUcontext)0x60);
+    has.device = 0;
+    zc_regret_collect();
+    assert_true(has.told == 2 && !strcmp(has.noted, "abc"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(launches_of_two_devices_are_timed_at_once, anew),
         cmocka_unit_test_setup(a_move_costs_what_was_measured_within_a_third, anew),
         cmocka_unit_test_setup(what_moves_have_taken_counts_instead_the_fastest_of_them, anew),
         cmocka_unit_test_setup(a_block_moves_once_more_is_lost_than_it_costs_and_begins_anew, anew),

@@ -72,7 +72,14 @@ static struct {
     unsigned waits;
     uint64_t keeps; /* So much of the device. */
     bool refuses, locked, elsewhere;
-} both = {.host_left = UINT64_MAX};
+    CUdevice current;
+} both = {.host_left = UINT64_MAX, .current = 3};
+
+static CUresult get_device(CUdevice *device)
+{
+    *device = both.current;
+    return CUDA_SUCCESS;
+}
 
 static bool fake_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 {
@@ -83,9 +90,9 @@ static bool fake_budget_take(const struct zc_rule *rule, int device, uint64_t by
     return !no_budget || bytes < 5000; /* A part is within it. */
 }
 
-static void fake_budget_give(const struct zc_rule *rule, uint64_t bytes)
+static void fake_budget_give(const struct zc_rule *rule, int device, uint64_t bytes)
 {
-    assert_true(rule && is_part(ZC_PLACE_VMM, bytes));
+    assert_true(rule && device == 3 && is_part(ZC_PLACE_VMM, bytes));
     note("unbudget", -1);
 }
 
@@ -648,6 +655,7 @@ static void a_request_without_host_memory_is_looked_for_each_time(void **state)
     both.refuses = true;
     both.waits = 500;
     both.away = 0;
+    zc_real.cuCtxGetDevice = get_device;
     __atomic_store_n(&zc_vmm_counts.spilled, 1, __ATOMIC_RELAXED);
     yields.vain = 0;
     for (unsigned i = 0; i < 9; i++) {
@@ -655,7 +663,10 @@ static void a_request_without_host_memory_is_looked_for_each_time(void **state)
         assert_int_equal(both.keeps, 2 * ZC_BLOCK_UNIT - 1);
         assert_false(fallback_yield(ZC_PLACE_COUNT) || fallback_yield(ZC_PLACE_MANAGED));
         assert_int_equal(both.keeps, ZC_BLOCK_UNIT);
+        both.current = i == 8 ? 4 : 3;
     }
+    assert_false(fallback_yield(ZC_PLACE_COUNT)); /* Another device has it. */
+    both.current = 3;
     give_way(&want, false, 5, 5); /* Somebody has given that back meanwhile. */
     assert_true(--both.away == 27 && both.keeps == 2 * ZC_BLOCK_UNIT - 1);
     assert_int_equal(both.away, 27);

@@ -39,20 +39,20 @@ static void a_kernel_loses_what_it_takes_longer_with_bytes_in_host_memory(void *
 static void launches_add_up_to_the_time_that_the_gpu_is_busy(void **state)
 {
     const uint64_t now = 1000000;
-    struct zc_rated n = {.kernel = 0x100, .bytes = 200, .spilled = 0};
+    struct zc_rated n = {.device = 3, .kernel = 0x100, .bytes = 200, .spilled = 0};
     (void)state;
-    assert_int_equal(zc_rate_busy_ms(), 0);
+    assert_int_equal(zc_rate_busy_ms(3), 0);
     zc_rate_launched(&n, 3);
     zc_rate_launched(&n, 4);
     assert_true(zc_rate_of(0x100).spent == 7 && zc_rate_of(0x100).blind == 400);
-    assert_int_equal(known.idle_at, now);
+    assert_int_equal(known.idle_at[3], now);
     zc_rate_timed(&n, 50); /* Two launches of which nobody knew the time. */
-    assert_int_equal(known.idle_at, now + 100);
+    assert_int_equal(known.idle_at[3], now + 100);
     assert_true(zc_rate_of(0x100).blind == 0 && zc_rate_of(0x100).time == 50);
     assert_int_equal(zc_rate_of(0x100).bytes, 200);
     n.bytes = 400;
     zc_rate_launched(&n, 0);
-    assert_int_equal(known.idle_at, now + 200);
+    assert_int_equal(known.idle_at[3], now + 200);
     assert_int_equal(zc_rate_of(0x100).blind, 0);
     n.spilled = 100;
     zc_rate_timed(&n, 700);
@@ -60,16 +60,16 @@ static void launches_add_up_to_the_time_that_the_gpu_is_busy(void **state)
     assert_true(zc_rate_of(0x100).time_of_them == 700 && zc_rate_of(0x100).time == 50);
     n.spilled = 50;
     zc_rate_launched(&n, 0);
-    assert_int_equal(known.idle_at, now + 200 + 100 + 300);
+    assert_int_equal(known.idle_at[3], now + 200 + 100 + 300);
     n.spilled = 0;
     zc_rate_timed(&n, 0);
     assert_int_equal(zc_rate_of(0x100).time, 1);
     has.now += 400 * 1000;
-    assert_int_equal(busy_us(clock_us()), 200);
-    known.idle_at = clock_us() + 7000999;
-    assert_int_equal(zc_rate_busy_ms(), 7000);
-    known.idle_at = clock_us() + 60001000;
-    assert_int_equal(zc_rate_busy_ms(), 60000);
+    assert_int_equal(busy_us(3, clock_us()), 200);
+    known.idle_at[3] = clock_us() + 7000999;
+    assert_int_equal(zc_rate_busy_ms(3), 7000);
+    known.idle_at[3] = clock_us() + 60001000;
+    assert_int_equal(zc_rate_busy_ms(3), 60000);
     has.locked_out = true;
     zc_rate_launched(&n, 9);
     zc_rate_timed(&n, 9);
@@ -84,39 +84,40 @@ static void launches_add_up_to_the_time_that_the_gpu_is_busy(void **state)
 static void use(const char *names)
 {
     for (; *names; names++)
-        note_use(&blocks[*names - 'A']);
+        note_use(&third.order, &blocks[*names - 'A']);
 }
 
 static void an_order_of_uses_that_comes_again_is_known(void **state)
 {
     (void)state;
     use("ABC");
-    assert_true(order.as == 0 && order.sure == 0 && order.count == 3);
-    assert_int_equal(due_in(&blocks[0]), UINT32_MAX - 2); /* The last used is due last. */
-    assert_int_equal(due_in(&blocks[2]), UINT32_MAX);
+    assert_true(third.order.as == 0 && third.order.sure == 0 && third.order.count == 3);
+    assert_int_equal(due_in(&third.order, &blocks[0]),
+                     UINT32_MAX - 2); /* The last used is due last. */
+    assert_int_equal(due_in(&third.order, &blocks[2]), UINT32_MAX);
     use("A");
-    assert_true(order.as == 1 && order.sure == 1);
+    assert_true(third.order.as == 1 && third.order.sure == 1);
     use("B");
-    assert_true(order.as == 2 && order.sure == 2);
-    assert_int_equal(due_in(&blocks[2]), 1);
-    assert_int_equal(due_in(&blocks[0]), 2);
-    assert_int_equal(due_in(&blocks[1]), 3);
-    assert_int_equal(due_in(&blocks[3]), 5); /* It has no turn. */
+    assert_true(third.order.as == 2 && third.order.sure == 2);
+    assert_int_equal(due_in(&third.order, &blocks[2]), 1);
+    assert_int_equal(due_in(&third.order, &blocks[0]), 2);
+    assert_int_equal(due_in(&third.order, &blocks[1]), 3);
+    assert_int_equal(due_in(&third.order, &blocks[3]), 5); /* It has no turn. */
     use("C");
-    assert_int_equal(due_in(&blocks[2]), 3);
-    assert_int_equal(due_in(&blocks[0]), 1);
+    assert_int_equal(due_in(&third.order, &blocks[2]), 3);
+    assert_int_equal(due_in(&third.order, &blocks[0]), 1);
     assert_int_equal(mov[0].last, 4);
     use("D"); /* A new one: no order before is like this. */
-    assert_true(order.as == 3 && order.sure == 0);
+    assert_true(third.order.as == 3 && third.order.sure == 0);
     use("ABCD");
-    assert_true(order.as == 7 && order.sure == 4);
+    assert_true(third.order.as == 7 && third.order.sure == 4);
     use("B"); /* As behind the use that most before it are like. */
-    assert_true(order.as == 9 && order.sure == 1);
+    assert_true(third.order.as == 9 && third.order.sure == 1);
     anew(NULL);
     use("ABCDBCEABCDB");
-    assert_true(order.as == 5 && order.sure == 5);
+    assert_true(third.order.as == 5 && third.order.sure == 5);
     use("CFBC");
-    assert_true(order.as == 13 && order.sure == 2);
+    assert_true(third.order.as == 13 && third.order.sure == 2);
 }
 
 static void no_more_uses_are_compared_than_are_remembered(void **state)
@@ -124,29 +125,29 @@ static void no_more_uses_are_compared_than_are_remembered(void **state)
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
         anew(NULL);
-        order.count = ORDER - ALIKE + 5; /* Of these the first six are too old. */
-        order.used[6 + i] = AT(0);
-        order.as = i == 2 ? 0 : 6 + i - 1;
+        third.order.count = ORDER - ALIKE + 5; /* Of these the first six are too old. */
+        third.order.used[6 + i] = AT(0);
+        third.order.as = i == 2 ? 0 : 6 + i - 1;
         if (i < 2)
-            order.as = 0;
+            third.order.as = 0;
         use("A");
-        assert_int_equal(order.as, i == 0 ? 0 : 6 + i);
+        assert_int_equal(third.order.as, i == 0 ? 0 : 6 + i);
     }
     for (unsigned i = 0; i < 2; i++) {
         anew(NULL);
-        order.count = ORDER - ALIKE + 5;
-        order.used[7 + i] = AT(0);
-        order.as = 6 + i; /* It goes on where it may still be compared. */
-        order.sure = 40;
+        third.order.count = ORDER - ALIKE + 5;
+        third.order.used[7 + i] = AT(0);
+        third.order.as = 6 + i; /* It goes on where it may still be compared. */
+        third.order.sure = 40;
         use("A");
-        assert_true(order.as == 7 + i && order.sure == (i ? 41 : 7));
+        assert_true(third.order.as == 7 + i && third.order.sure == (i ? 41 : 7));
     }
     anew(NULL);
-    order.count = 40;
+    third.order.count = 40;
     for (unsigned i = 1; i <= 40; i++)
-        order.used[i] = 5;
-    assert_int_equal(alike(30), 16);
-    assert_int_equal(alike(3), 3);
+        third.order.used[i] = 5;
+    assert_int_equal(alike(&third.order, 30), 16);
+    assert_int_equal(alike(&third.order, 3), 3);
 }
 
 static void a_block_moves_that_is_libzcs_alone(void **state)
@@ -154,7 +155,7 @@ static void a_block_moves_that_is_libzcs_alone(void **state)
     (void)state;
     for (unsigned i = 0; i < 10; i++) {
         anew(NULL);
-        moving.elsewhere = i == 0;
+        third.elsewhere = i == 0;
         blocks[0].flags = i == 1 ? ZC_BLOCK_QUARANTINED : i == 2 ? ZC_BLOCK_EXPORTED : 0;
         mov[0].vmm.lazy = i == 3 || i == 8;
         mov[0].vmm.rule = &rules[i == 8];
@@ -170,7 +171,7 @@ static void a_block_moves_that_is_libzcs_alone(void **state)
 static void sweep(void)
 {
     use("ABCDE");
-    moving.begun = 5;
+    third.begun = 5;
 }
 
 static void a_block_that_is_due_last_leaves(void **state)
@@ -184,7 +185,7 @@ static void a_block_that_is_due_last_leaves(void **state)
         blocks[4].rule = i == 2;
         blocks[4].flags = i == 3 ? ZC_BLOCK_SPILLED : 0;
         mov[4].stays = i == 4;
-        moving.begun = i == 5 ? 4 : 5;
+        third.begun = i == 5 ? 4 : 5;
         mov[4].last = i == 6 ? 0 : 5;
         struct search s = find_leaver(&blocks[5], i == 7 ? UINT32_MAX : 0);
         assert_ptr_equal(s.farthest, i < 7 ? &blocks[3] : &blocks[4]);
@@ -195,13 +196,13 @@ static void a_block_that_is_due_last_leaves(void **state)
         anew(NULL);
         sweep();
         mov[1].vmm.va.reads = i != 0; /* Twelve times as dear, but after twelve cheap ones. */
-        moving.cheap = i == 1 ? 12 : 11;
+        third.cheap = i == 1 ? 12 : 11;
         assert_ptr_equal(find_leaver(&blocks[5], 0).farthest, &blocks[i == 2 ? 1 : 4]);
         assert_ptr_equal(find_leaver(&blocks[5], 0).second, &blocks[i == 2 ? 4 : 3]);
     }
     anew(NULL);
     use("EDCBA");
-    moving.begun = 5;
+    third.begun = 5;
     assert_ptr_equal(find_leaver(&blocks[5], 0).farthest, &blocks[0]);
     assert_ptr_equal(find_leaver(&blocks[5], 0).second, &blocks[1]);
 }
@@ -214,17 +215,17 @@ static void of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first(void
         for (unsigned k = 0; k < 6; k++)
             fetched(k, false);
         sweep();
-        moving.cheap = 12;
+        third.cheap = 12;
         mov[4].mark = 9;
         mov[3].mark = i == 0 ? 9 : 8;
         has.passed = i == 1 ? 9 : 7;
         mov[3].vmm.va.reads = i != 2;
         mov[5].vmm.filled = i != 3;
-        moving.earlier = i == 4 ? 3 : 0; /* A launch before runs: what it uses does not leave. */
+        third.earlier = i == 4 ? 3 : 0; /* A launch before runs: what it uses does not leave. */
         struct search s = find_leaver(&blocks[5], i == 5);
         assert_ptr_equal(s.farthest, &blocks[i == 4 ? 2 : i == 5 ? 3 : 4]);
     }
-    moving.earlier = 3;
+    third.earlier = 3;
     assert_ptr_equal(find_leaver(&blocks[5], 1).farthest, &blocks[3]);
     for (unsigned k = 0; k < 3; k++)
         blocks[k].flags = ZC_BLOCK_SPILLED;
@@ -247,7 +248,7 @@ static void a_block_comes_where_room_is_or_others_leave(void **state)
         has.awaits = i == 0;
         has.capture = i == 1;
         has.current = i == 2 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
-        moving.context = i == 3 ? NULL : HOME;
+        third.context = i == 3 ? NULL : HOME;
         has.leaving = i == 4;
         mov[0].stays = i == 5;
         assert_int_equal(try_to(&blocks[0], 0, "why"), 0);
@@ -260,24 +261,24 @@ static void a_block_comes_where_room_is_or_others_leave(void **state)
     assert_int_equal(try_to(&blocks[5], 0, "why"), 2);
     says("begin-rest move/4/5 log/4/host/others are used before it/1000/0/0 "
          "log/5/device/why/1000/0/0 end ");
-    assert_int_equal(moving.cheap, 0);
+    assert_int_equal(third.cheap, 0);
     anew(NULL);
     sweep();
     blocks[5].flags = ZC_BLOCK_SPILLED;
     blocks[5].size = 2 * MIB;
     has.no_fit = true;
-    known.idle_at = 7;
+    known.idle_at[3] = 7;
     mov[3].vmm.va.reads = mov[4].vmm.va.reads = true;
     mov[5].owed = mov[4].owed = 9;
     assert_int_equal(try_to(&blocks[5], 0, "why"), 6);
     says("begin-rest move/4/-1 log/4/host/others are used before it/2000/0/0 move/3/-1 "
          "log/3/host/others are used before it/2000/0/0 move/-1/5 log/5/device/why/2000/0/0 end ");
-    assert_true(known.idle_at == 0 && moving.cheap == 2 && !mov[5].owed && !mov[4].owed);
+    assert_true(known.idle_at[3] == 0 && third.cheap == 2 && !mov[5].owed && !mov[4].owed);
     anew(NULL);
     sweep();
     blocks[5].flags = ZC_BLOCK_SPILLED;
     has.no_move = true;
-    moving.waited = 70;
+    third.waited = 70;
     try_to(&blocks[5], 0, "why");
     says("begin-rest move/4/5 move: block %U (%B) stays %s: %s end ");
     assert_int_equal(mov[5].again, 5 + 64);
@@ -291,11 +292,11 @@ static void a_block_comes_where_room_is_or_others_leave(void **state)
 static void a_block_leaves_once_the_gpu_rests_in_time(void **state)
 {
     (void)state;
-    known.idle_at = 7;
+    known.idle_at[3] = 7;
     assert_true(zc_migrate_away(&blocks[0], 5, 9));
     assert_int_equal(mov[0].keeps, 5);
     says("begin-rest move/0/-1 log/0/host/others are used before it/2000/0/0 end ");
-    assert_true(has.ms == 9 && known.idle_at == 0 && mov[0].again == 64);
+    assert_true(has.ms == 9 && known.idle_at[3] == 0 && mov[0].again == 64);
     for (unsigned i = 0; i < 4; i++) {
         anew(NULL);
         has.capture = i == 0;
@@ -327,11 +328,11 @@ static void a_launch_that_has_waited_in_vain_is_the_last_one_that_waits(void **s
     has.took = 4999999999;
     assert_false(wait_for(use_ended, &blocks[0]));
     says("rests? ");
-    assert_true(has.ms == 5000 && !moving.impatient && moving.waited == 4999999999);
+    assert_true(has.ms == 5000 && !third.impatient && third.waited == 4999999999);
     has.took = 5000000000;
     assert_false(wait_for(use_ended, &blocks[0]));
     says("rests? move: %s before launches, one of which has wai ");
-    assert_true(moving.impatient && moving.waited == 9999999999);
+    assert_true(third.impatient && third.waited == 9999999999);
     assert_false(wait_for(use_ended, &blocks[0]));
     says("rests? ");
     assert_int_equal(has.ms, 0);
@@ -343,7 +344,7 @@ static void a_launch_that_has_waited_in_vain_is_the_last_one_that_waits(void **s
     has.unknown = true;
     has.took = 5000000000;
     assert_true(wait_for(use_ended, &blocks[0]));
-    assert_false(moving.impatient);
+    assert_false(third.impatient);
     anew(NULL);
     mov[0].vmm.va.reads = true;
     mov[0].mark = 4;
@@ -352,7 +353,7 @@ static void a_launch_that_has_waited_in_vain_is_the_last_one_that_waits(void **s
     has.passed = 4;
     assert_true(use_ended(&blocks[0], 6) && has_ended(&blocks[0]) && has.ms == 0);
     says("");
-    moving.unmarked = true;
+    third.unmarked = true;
     assert_true(has_ended(&blocks[0]));
     says("rests? ");
 }
@@ -368,12 +369,12 @@ static void a_block_that_is_mapped_nowhere_needs_no_rest(void **state)
     has.pending = true;
     assert_true(begin_moves(&blocks[0], 9));
     says("begin ");
-    moving.unmarked = has.no_begin = true;
+    third.unmarked = has.no_begin = true;
     assert_false(begin_moves(&blocks[0], 9));
-    assert_true(moving.unmarked);
+    assert_true(third.unmarked);
     has.no_begin = false;
     assert_true(begin_moves(&blocks[0], 9));
-    assert_false(moving.unmarked);
+    assert_false(third.unmarked);
     says("begin-rest begin-rest ");
 }
 

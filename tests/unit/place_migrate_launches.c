@@ -5,14 +5,14 @@
 static void use(const char *names)
 {
     for (; *names; names++)
-        note_use(&blocks[*names - 'A']);
+        note_use(&third.order, &blocks[*names - 'A']);
 }
 
 /* Uses 1 to 5 were those of blocks 0 to 4; the last used is due last. */
 static void sweep(void)
 {
     use("ABCDE");
-    moving.begun = 5;
+    third.begun = 5;
 }
 
 static void a_block_comes_once_kernels_lose_more_than_its_move_takes(void **state)
@@ -27,7 +27,7 @@ static void a_block_comes_once_kernels_lose_more_than_its_move_takes(void **stat
         has.room = MIB;
         has.cost = i == 0 ? 80 : i == 6 ? 79 : 200;
         has.dear = i > 1;
-        order.as = i == 2 ? 0 : 4;
+        third.order.as = i == 2 ? 0 : 4;
         mov[5].again = i == 4 ? 6 : i == 5 ? 5 : 0;
         consider(&blocks[5], &r, MIB);
         if (i == 6)
@@ -71,22 +71,22 @@ static CUresult launch_of(const char *names, enum zc_fn fn)
 static void a_launch_names_blocks_and_is_timed(void **state)
 {
     (void)state;
-    moving.seen = 15;
+    third.seen = 15;
     assert_int_equal(launch_of("AB.A", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
     says("enter leave collect time/2097152/0 ");
-    assert_true(order.count == 2 && moving.begun == 0 && moving.earlier == 0);
+    assert_true(third.order.count == 2 && third.begun == 0 && third.earlier == 0);
     assert_int_equal(launch_of("A", ZC_FN_cuLaunchKernel), CUDA_SUCCESS); /* One of sixteen. */
     says("enter leave ");
-    assert_true(moving.unmarked && order.count == 2 && moving.seen == 17);
+    assert_true(third.unmarked && third.order.count == 2 && third.seen == 17);
     counts.spilled = 1;
     blocks[1].flags = ZC_BLOCK_SPILLED;
     assert_int_equal(launch_of("BA", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
     assert_string_equal(trace, "enter leave collect wait/1 time/2097152/1048576 ");
-    assert_true(moving.begun == 2 && moving.earlier == 0 && order.count == 4);
+    assert_true(third.begun == 2 && third.earlier == 0 && third.order.count == 4);
     trace[0] = 0;
     has.again = true;
     launch_of("BA", ZC_FN_cuLaunchKernel);
-    assert_true(moving.begun == 2 && order.count == 4);
+    assert_true(third.begun == 2 && third.order.count == 4);
     trace[0] = 0;
     has.again = false;
     has.locked_out = true;
@@ -185,19 +185,19 @@ static void a_graph_names_the_blocks_of_its_kernels(void **state)
     has.word[0] = has.word[3] = AT(0) + 8;
     has.word[1] = has.word[4] = AT(1);
     has.word[2] = AT(2);
-    zc_migrate_note(&graph, &kernel);
+    zc_migrate_note(&graph, &kernel, NULL);
     says("never/1/1 never/1/1 ");
     assert_true(graph.count == 2 && graph.address[0] == AT(0) && graph.address[1] == AT(1));
     assert_int_equal(graph.kernels, 2 * 31 + 0x500);
     graph.count = 64;
     has.word[1] = has.word[4] = AT(3);
-    zc_migrate_note(&graph, &kernel);
+    zc_migrate_note(&graph, &kernel, NULL);
     assert_int_equal(graph.count, 64);
     says("");
     mov[1].stays = false;
     has.words = 0;
     has.no_words = true;
-    zc_migrate_note(&graph, &kernel);
+    zc_migrate_note(&graph, &kernel, NULL);
     says("never/1/1 ");
     graph.count = 2;
     graph.kernels = 77;
@@ -209,7 +209,7 @@ static void a_graph_names_the_blocks_of_its_kernels(void **state)
     const struct zc_launch launch = {.graph = &graph, .fn = ZC_FN_cuGraphLaunch, .kernels = true};
     struct named n;
     memset(&n, 5, sizeof(n));
-    name_blocks(&launch, &n);
+    name_blocks(&launch, &third, &n);
     assert_true(n.fn == ZC_FN_cuGraphLaunch && n.note.spilled == MIB);
     assert_true(n.note.kernel == 77 && n.count == 2 && n.note.bytes == MIB);
     assert_true(n.of[0] == &blocks[0] && n.of[1] == &blocks[1] && !n.timed);
@@ -220,7 +220,7 @@ static void a_block_is_fetched_before_the_kernel_that_reads_it(void **state)
     static const char comes[] = "begin move/-1/0 log/0/device/a kernel will read it/2000/0/";
     (void)state;
     for (unsigned i = 0; i < 8; i++) {
-        struct named n = {.count = 1, .of = {&blocks[0]}};
+        struct named n = {.on = &third, .count = 1, .of = {&blocks[0]}};
         anew(NULL);
         fetched(0, i != 0);
         has.pending = true;
@@ -236,7 +236,7 @@ static void a_block_is_fetched_before_the_kernel_that_reads_it(void **state)
         fetch(&blocks[0], &n);
         assert_int_equal(strncmp(trace, comes, sizeof(comes) - 1) == 0, i > 4);
         assert_int_equal(mov[0].mark, has.mark);
-        assert_int_equal(moving.before, i == 1 ? 0 : 8);
+        assert_int_equal(third.before, i == 1 ? 0 : 8);
         assert_int_equal(n.result, i == 5 ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS);
         if (i == 5)
             assert_non_null(strstr(trace, "/0 end attach/0 move/0/-1 log/0/host/others are used "
@@ -254,19 +254,19 @@ static void the_next_block_comes_ahead_of_its_launch(void **state)
         for (unsigned k = 0; k < 3; k++)
             fetched(k, k == 2);
         use("ABCABCABCAB");
-        assert_int_equal(order.sure, 8);
-        moving.begun = 10;
+        assert_int_equal(third.order.sure, 8);
+        third.begun = 10;
         mov[0].last = mov[1].last = 10;
         has.pending = true;
         has.room = i == 8 ? 0 : MIB;
-        order.sure = i == 0 ? 7 : 8;
+        third.order.sure = i == 0 ? 7 : 8;
         blocks[2].flags = i == 1 ? 0 : blocks[2].flags;
         has.pending = i != 2;
         mov[2].again = i == 3 ? 12 : i == 4 ? 11 : 0;
         mov[2].vmm.filled = i != 5;
         mov[2].last = i == 6 ? 11 : mov[2].last;
         has.passed = 9;
-        fetch_ahead();
+        fetch_ahead(&third);
         bool comes = i == 4 || i >= 7;
         if (comes != (strstr(trace, "log/2/device/a later kernel will read it") != NULL))
             fail_msg("%u: %s", i, trace);
@@ -306,35 +306,117 @@ static void a_copy_of_a_fetched_block_takes_it_to_host_memory(void **state)
 static void another_context_of_the_device_ends_all_moves(void **state)
 {
     (void)state;
-    assert_true(zc_migrate_meets(NULL, ZC_LEGACY));
-    assert_false(moving.elsewhere);
+    assert_true(zc_migrate_meets(&blocks[0], NULL, ZC_LEGACY));
+    assert_false(third.elsewhere);
     has.here = false;
-    moving.device = 3;
     has.device = 4;
-    assert_false(zc_migrate_meets(NULL, ZC_LEGACY));
-    assert_false(moving.elsewhere);
+    assert_false(zc_migrate_meets(&blocks[0], NULL, ZC_LEGACY));
+    assert_false(third.elsewhere);
     has.device = 3;
-    assert_false(zc_migrate_meets(NULL, ZC_LEGACY));
-    assert_true(moving.elsewhere);
-    moving.elsewhere = false;
+    assert_false(zc_migrate_meets(&blocks[0], NULL, ZC_LEGACY));
+    assert_true(third.elsewhere);
+    third.elsewhere = false;
     has.device = 4;
     has.current = CUDA_ERROR_UNKNOWN; /* Nobody knows of which. */
-    assert_false(zc_migrate_meets(NULL, ZC_LEGACY));
-    assert_true(moving.elsewhere);
+    assert_false(zc_migrate_meets(&blocks[0], NULL, ZC_LEGACY));
+    assert_true(third.elsewhere);
     zc_module_migrate.context_gone((CUcontext)0x78);
-    assert_ptr_equal(migrate_context(), HOME);
+    assert_ptr_equal(moving_context(&third), HOME);
+    assert_false(zc_migrate_watch());
+    third.impatient = true;
     zc_module_migrate.context_gone(HOME);
-    assert_null(migrate_context());
-    zc_migrate_watch();
-    assert_null(migrate_context());
+    assert_true(!moving_context(&third) && !third.elsewhere && !third.impatient);
+    assert_false(zc_migrate_watch());
+    assert_null(moving_context(&third));
     has.current = CUDA_SUCCESS;
-    zc_migrate_watch();
-    assert_true(migrate_context() == HOME && moving.device == 4);
-    says("watch watch ");
+    has.device = 3;
+    assert_true(zc_migrate_watch() && moving_context(&third) == HOME);
+    says("watch watch watch ");
     assert_ptr_equal(has.party, migrate_before_launch);
-    has.device = 5;
-    zc_migrate_watch(); /* The first one stays. */
-    assert_int_equal(moving.device, 4);
+}
+
+/* A second device, whose blocks are of another context. */
+static struct moving *begin_fourth(void)
+{
+    has.device = 4;
+    has.home = OTHER;
+    assert_true(zc_migrate_watch());
+    says("watch ");
+    for (unsigned i = 3; i < BLOCKS; i++) {
+        mov[i].vmm.va.context = OTHER;
+        mov[i].vmm.va.device = 4;
+        mov[i].vmm.va.devices = 1 << 4;
+    }
+    return &moving[4];
+}
+
+static void each_device_has_an_order_of_its_own(void **state)
+{
+    (void)state;
+    struct moving *fourth = begin_fourth();
+    assert_true(fourth->context == OTHER && zc_migrate_watch());
+    has.device = 3;
+    assert_false(zc_migrate_watch()); /* Another context was the first one there. */
+    has.home = HOME;
+    assert_true(zc_migrate_watch());
+    says("watch watch watch ");
+    counts.spilled = 1;
+    fetched(3, false);
+    assert_int_equal(launch_of("ADB", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
+    says("enter leave collect never/3/0 never/3/0 time/2097152/0 "); /* By peer access. */
+    assert_true(third.order.count == 2 && fourth->order.count == 0);
+    has.home = OTHER;
+    has.device = 4;
+    assert_int_equal(launch_of("E", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
+    says("enter leave collect time/1048576/0 ");
+    assert_true(third.order.count == 2 && fourth->order.count == 1 && mov[4].last == 1);
+    assert_true(zc_migrate_meets(&blocks[4], NULL, ZC_LEGACY));
+    assert_false(zc_migrate_meets(&blocks[0], NULL, ZC_LEGACY)); /* A copy by the wrong device. */
+    assert_false(third.elsewhere || fourth->elsewhere);
+}
+
+static void only_blocks_of_a_device_make_room_there(void **state)
+{
+    (void)state;
+    begin_fourth();
+    mov[0].last = mov[4].last = 1;
+    third.begun = moving[4].begun = 2;
+    assert_ptr_equal(find_leaver(&blocks[1], 0).farthest, &blocks[0]);
+    assert_int_equal(find_leaver(&blocks[1], 0).bytes, MIB);
+    assert_ptr_equal(find_leaver(&blocks[3], 0).farthest, &blocks[4]);
+}
+
+static void a_kernel_of_another_context_in_a_graph_ends_moves_on_its_device(void **state)
+{
+    const struct zc_launch kernel = {.function = (CUfunction)0x500};
+    struct zc_launch_graph graph = {.count = 0};
+    (void)state;
+    struct moving *fourth = begin_fourth();
+    zc_migrate_note(&graph, &kernel, OTHER);
+    assert_false(fourth->elsewhere);
+    has.home = HOME;
+    has.device = 4; /* Of the kernel's context. */
+    zc_migrate_note(&graph, &kernel, OTHER);
+    assert_true(fourth->elsewhere && !third.elsewhere);
+    has.current = CUDA_ERROR_UNKNOWN;
+    zc_migrate_note(&graph, &kernel, OTHER);
+    assert_true(third.elsewhere);
+}
+
+static void without_memory_for_the_order_no_block_leaves(void **state)
+{
+    (void)state;
+    has.no_memory = true;
+    third.order.used = NULL;
+    counts.spilled = 1;
+    assert_int_equal(launch_of("AB", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
+    assert_true(third.order.count == 0 && mov[0].last == 0);
+    assert_null(find_leaver(&blocks[2], 0).farthest);
+    has.no_memory = false;
+    use("A");
+    assert_true(third.order.count == 1 && mov[0].last == 1 && third.order.used[1] == AT(0));
+    has.device = ZC_DEVICES; /* Not told apart from others. */
+    assert_false(zc_migrate_watch());
 }
 
 #define TEST(f) cmocka_unit_test_setup(f, anew)
@@ -351,6 +433,10 @@ int main(void)
         TEST(a_block_is_fetched_before_the_kernel_that_reads_it),
         TEST(the_next_block_comes_ahead_of_its_launch),
         TEST(a_copy_of_a_fetched_block_takes_it_to_host_memory),
+        TEST(each_device_has_an_order_of_its_own),
+        TEST(only_blocks_of_a_device_make_room_there),
+        TEST(a_kernel_of_another_context_in_a_graph_ends_moves_on_its_device),
+        TEST(without_memory_for_the_order_no_block_leaves),
         TEST(another_context_of_the_device_ends_all_moves),
     };
     return RUN_TESTS(tests);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
 #include "base/lock.h"
@@ -31,6 +32,7 @@
 
 enum { BLOCKS = 6, MIB = 1 << 20 };
 #define HOME ((CUcontext)0x77)
+#define OTHER ((CUcontext)0x99)
 #define AT(i) (UINT64_C(0x100000000) * ((i) + 1))
 
 static struct zc_block blocks[BLOCKS];
@@ -42,11 +44,13 @@ static struct {
     bool locked_out, capture, closing, awaits, leaving, no_begin, no_fit, no_move, whole, again;
     zc_move_carry carried; /* With the last move. */
     bool told, unknown, marks_pend, no_rest, late, pending, no_words, here, held, drained, dear;
+    bool no_memory;
     unsigned held_locks, ms, words;
     uint64_t now, room, mark, passed, cost, took; /* The time in nanoseconds; what a wait takes. */
     uint64_t word[8];
     CUresult never, attach, current;
     CUdevice device;
+    CUcontext home;
     zc_launch_fn party;
 } has;
 static char trace[1024];
@@ -140,22 +144,25 @@ static void fake_message(enum zc_severity severity, const char *code, const char
     said("%s: %.40s", code, format);
 }
 
-static bool fake_rests(unsigned ms)
+static bool fake_rests(CUcontext context, unsigned ms)
 {
+    assert_ptr_equal(context, HOME);
     has.ms = ms;
     has.now += has.took;
     said("rests?");
     return !has.no_rest;
 }
 
-static bool fake_passed(uint64_t mark, unsigned ms)
+static bool fake_passed(int device, uint64_t mark, unsigned ms)
 {
+    assert_int_equal(device, 3);
     has.ms = ms;
     return mark <= has.passed;
 }
 
-static bool fake_begin(unsigned ms, bool rest)
+static bool fake_begin(CUcontext rest, unsigned ms)
 {
+    assert_true(!rest || rest == HOME);
     has.ms = ms;
     has.now += has.took;
     said(rest ? "begin-rest" : "begin");
@@ -198,7 +205,9 @@ static bool fake_time(const struct zc_launch *launch, zc_timed_fn told, const vo
 {
     const struct {
         uint64_t kernel, bytes, spilled;
+        int device;
     } *n = noted;
+    assert_int_equal(n->device, has.home == HOME ? 3 : 4);
     assert_true(launch && told && bytes == sizeof(*n));
     said("time/%u/%u", (unsigned)n->bytes, (unsigned)n->spilled);
     return true;
@@ -225,7 +234,7 @@ static CUresult fake_device(CUdevice *device)
 
 static CUresult get_current(CUcontext *context)
 {
-    *context = HOME;
+    *context = has.home;
     return has.current;
 }
 
@@ -241,6 +250,7 @@ static void blocks_anew(void)
     rules[1].spill = ZC_SPILL_FETCH;
     has.now = 1000000000;
     has.here = has.whole = true;
+    has.home = HOME;
     counts.movable = BLOCKS;
     for (unsigned i = 0; i < BLOCKS; i++) {
         blocks[i].base = AT(i);
@@ -258,6 +268,8 @@ static void blocks_anew(void)
     zc_real.cuCtxGetCurrent = get_current;
     zc_real.cuCtxGetDevice = fake_device;
 }
+
+static _Alignas(64) char fresh[40000]; /* For a device. */
 
 #define zc_ticks() has.now
 #define zc_ticks_to_ns(ticks) (ticks)
@@ -286,13 +298,16 @@ static void blocks_anew(void)
 #define zc_log_move fake_log
 #define zc_message fake_message
 #define zc_message_first(code) ((void)(code), !has.told)
-#define zc_stream_rests fake_rests
+#define zc_stream_rests_in fake_rests
 #define zc_stream_rest_known() (!has.unknown)
-#define zc_stream_context(stream, flavour) ((void)(stream), (void)(flavour), has.here ? HOME : NULL)
+#define zc_stream_context(stream, flavour)                                                         \
+    ((void)(stream), (void)(flavour), has.here ? has.home : NULL)
 #define zc_stream_device(stream, flavour, device)                                                  \
     ((void)(stream), (void)(flavour), fake_device(device))
+#define zc_context_device(context, device) ((void)(context), fake_device(device))
+#define zc_arena_get(bytes) (has.no_memory ? NULL : memset(fresh, 0, bytes))
 #define zc_mark_passed fake_passed
-#define zc_mark_launch() has.mark
+#define zc_mark_launch(device, context) ((void)(device), (void)(context), has.mark)
 #define zc_rules() (&rule_set)
 #define zc_room_left(rule, device, counted)                                                        \
     ((void)(device), assert_ptr_equal(rule, &rules[0]), (counted) ? has.room / 2 : has.room)
@@ -316,13 +331,18 @@ static void blocks_anew(void)
 #include "../../shim/place/migrate.c"
 #include "../../shim/place/rates.c"
 
+#define third moving[3]
+static uint64_t orders[2][ORDER]; /* Of devices 3 and 4. */
+
 static int anew(void **state)
 {
     (void)state;
     memset(&moving, 0, sizeof(moving));
     memset(&known, 0, sizeof(known));
-    memset(&order, 0, sizeof(order));
-    moving.context = HOME;
+    memset(orders, 0, sizeof(orders));
+    third.order.used = orders[0];
+    moving[4].order.used = orders[1];
+    third.context = HOME;
     blocks_anew();
     return 0;
 }

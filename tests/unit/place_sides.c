@@ -122,7 +122,7 @@ static void fake_end_stale(struct zc_extent *e, bool needed)
 #define zc_move_enter() note("enter", trace)
 #define zc_move_leave(held) note((held) ? "leave" : "free", trace)
 #define zc_move_never(b, fn) (note("never", b), has.home)
-#define zc_migrate_meets(stream, flavour) ((void)(stream), (void)(flavour), has.meets)
+#define zc_migrate_meets(b, stream, flavour) ((void)(b), (void)(stream), (void)(flavour), has.meets)
 #define zc_migrate_to_host(b, fn, fills) (note((fills) ? "fill" : "home", b), has.home)
 #include "../../shim/place/sides.c"
 

@@ -267,7 +267,7 @@ static void peer_access_opens_the_blocks_of_a_device(void **state)
     reaches(7, 6, 4, 7);
     assert_int_equal(zc_access_enable(CONTEXT(1)), CUDA_SUCCESS);
     expect(""); /* They are open. */
-    assert_int_equal(zc_access_enable(CONTEXT(ZC_VA_DEVICES)), CUDA_SUCCESS);
+    assert_int_equal(zc_access_enable(CONTEXT(ZC_DEVICES)), CUDA_SUCCESS);
     expect(""); /* No block is there. */
 }
 
@@ -444,7 +444,7 @@ static void all_blocks_are_opened_to_all_devices(void **state)
     expect("cpu0 0+2 0+4 cpu1 1+1 1+4 cpu2 2+1 2+2 cpu3 3+2 3+4 ");
     reaches(7, 7, 7, 7);
     anew(NULL);
-    has.devices = ZC_VA_DEVICES + 2;
+    has.devices = ZC_DEVICES + 2;
     has.open_host = CUDA_ERROR_UNKNOWN;
     assert_int_equal(zc_access_open_all(), CUDA_ERROR_UNKNOWN);
     expect("cpu0 ");
@@ -452,7 +452,7 @@ static void all_blocks_are_opened_to_all_devices(void **state)
     zc_va_list->next = NULL;
     assert_int_equal(zc_access_open_all(), CUDA_SUCCESS);
     assert_int_equal(vmm[0].va.devices, UINT64_MAX);
-    assert_int_equal(has.sets, ZC_VA_DEVICES - 1);
+    assert_int_equal(has.sets, ZC_DEVICES - 1);
     anew(NULL);
     has.refuses = 2;
     has.can_reach = 1;

@@ -320,7 +320,7 @@ static void a_block_is_promised_its_memory_until_it_has_it(void **state)
     expect("reserve 6 ");
     assert_int_equal(zc_lazy_promised(2), 0);
     lazy.answer.device = 7; /* It lies behind the promises. */
-    assert_int_equal(zc_lazy_promised(ZC_VA_DEVICES), 0);
+    assert_int_equal(zc_lazy_promised(ZC_DEVICES), 0);
     zc_lazy_keep_promise(a, MIB);
     assert_int_equal(promised(), 15);
     zc_lazy_keep_promise(a, (size_t)-1 * MIB);

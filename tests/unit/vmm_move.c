@@ -47,6 +47,7 @@ static int anew(void **state)
     zc_real.cuMemcpyDtoDAsync_v2 = copy_async;
     zc_real.cuMemcpyHtoDAsync_v2 = copy_from_pages;
     zc_real.cuCtxGetCurrent = get_current;
+    zc_real.cuCtxGetDevice = get_device;
     why = "";
     return 0;
 }
@@ -167,7 +168,7 @@ static void assert_balanced(unsigned count, size_t own)
     assert_int_equal(has.spills, spilled);
     assert_int_equal(zc_vmm_counts.spilled, spilled);
     assert_int_equal(has.live_events, 0);
-    assert_int_equal(has.streams, move.copies_in != NULL);
+    assert_int_equal(has.streams, move.copying[DEVICE].in != NULL);
     assert_int_equal(has.done, has.queued);
 }
 
@@ -692,23 +693,23 @@ static void a_call_that_uses_blocks_waits_for_the_mover(void **state)
 static void blocks_move_while_the_gpu_rests_and_no_call_uses_them(void **state)
 {
     (void)state;
-    assert_true(zc_move_begin(7, true));
+    assert_true(zc_move_begin(HOME, 7));
     assert_int_equal(move.moving, 1);
     assert_true(has.rests == 2 && has.drains == 1 && has.waits == 1);
     zc_move_end();
     assert_int_equal(move.moving, 0);
-    assert_true(zc_move_begin(7, false));
+    assert_true(zc_move_begin(NULL, 7));
     assert_true(has.rests == 2 && has.drains == 2 && has.waits == 2);
     zc_move_end();
     for (unsigned n = 1; n <= 4; n++) {
         has.calls = 0;
         has.fails = n;
-        assert_false(zc_move_begin(7, true));
+        assert_false(zc_move_begin(HOME, 7));
         assert_int_equal(move.moving, 0);
     }
     has.fails = 0;
     move.users = 1;
-    assert_false(zc_move_begin(7, true));
+    assert_false(zc_move_begin(HOME, 7));
     assert_int_equal(move.moving, 0);
 }
 

@@ -224,6 +224,12 @@ static CUresult get_current(CUcontext *context)
     return answer();
 }
 
+static CUresult get_device(CUdevice *device)
+{
+    *device = DEVICE;
+    return answer();
+}
+
 static CUresult fake_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t size,
                             CUmemGenericAllocationHandle *handle)
 {
@@ -420,9 +426,9 @@ static bool fake_budget_take(const struct zc_rule *rule, int device, uint64_t by
     return true;
 }
 
-static void fake_budget_give(const struct zc_rule *rule, uint64_t bytes)
+static void fake_budget_give(const struct zc_rule *rule, int device, uint64_t bytes)
 {
-    assert_ptr_equal(rule, &rules[0]);
+    assert_true(rule == &rules[0] && device == DEVICE);
     has.budget -= (int64_t)bytes;
 }
 
@@ -524,9 +530,9 @@ bool fake_holds(const struct zc_va *va, size_t from, size_t to)
     return has.whole;
 }
 
-static bool fake_rests(unsigned most_ms)
+static bool fake_rests(CUcontext context, unsigned most_ms)
 {
-    assert_int_equal(most_ms, 7);
+    assert_true(context == HOME && most_ms == 7);
     has.rests++;
     return !fails();
 }
@@ -557,7 +563,7 @@ static void fake_wake(const uint32_t *word);
 #define zc_stream_drain fake_drain
 #define zc_stream_wait_context fake_wait_context
 #define zc_stream_mark_here fake_mark
-#define zc_stream_rests fake_rests
+#define zc_stream_rests_in fake_rests
 #define zc_launch_drain_briefly fake_drain_launches
 #define zc_wait_until fake_wait_until
 #define zc_wake fake_wake

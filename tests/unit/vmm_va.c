@@ -392,7 +392,7 @@ static void devices_get_their_rights_in_one_call_a_run(void **state)
 {
     const char *why;
     (void)state;
-    spoken.devices = zc_va_bit(0) | zc_va_bit(ZC_VA_DEVICES - 1);
+    spoken.devices = zc_va_bit(0) | zc_va_bit(ZC_DEVICES - 1);
     assert_int_equal(zc_va_open(&spoken, zc_va_bit(1) | zc_va_bit(2)), CUDA_SUCCESS);
     expect(""); /* Nothing is mapped. */
     map_units(0, 1, &why);

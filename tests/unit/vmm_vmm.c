@@ -83,7 +83,7 @@ static CUresult get_total(size_t *total, CUdevice device)
 
 static bool fake_has(int device, CUdevice_attribute attribute)
 {
-    assert_true(device >= 0 && device < ZC_VA_DEVICES);
+    assert_true(device >= 0 && device < ZC_DEVICES);
     return attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ? has.attributes & 1
            : attribute == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
                ? has.attributes & 2
@@ -243,8 +243,8 @@ static void facts_are_asked_once_of_devices_that_map_memory(void **state)
     assert_ptr_equal(zc_vmm_facts(3), f);
     assert_null(zc_vmm_facts(4));
     has.attributes = 1;
-    f = zc_vmm_facts(ZC_VA_DEVICES - 1);
-    assert_true(f->prop.location.id == ZC_VA_DEVICES - 1 && !f->prop.requestedHandleTypes);
+    f = zc_vmm_facts(ZC_DEVICES - 1);
+    assert_true(f->prop.location.id == ZC_DEVICES - 1 && !f->prop.requestedHandleTypes);
     assert_int_equal(f->prop.allocFlags.gpuDirectRDMACapable, 0);
     const size_t wrong[] = {0, (size_t)UINT32_MAX + 1};
     for (unsigned i = 0; i < 2; i++) {
@@ -260,8 +260,8 @@ static void facts_are_asked_once_of_devices_that_map_memory(void **state)
 static void devices_beyond_the_last_have_no_memory_of_this_kind(void **state)
 {
     (void)state;
-    assert_null(zc_vmm_facts(ZC_VA_DEVICES));
-    assert_null(zc_vmm_facts(ZC_VA_DEVICES + 1));
+    assert_null(zc_vmm_facts(ZC_DEVICES));
+    assert_null(zc_vmm_facts(ZC_DEVICES + 1));
     assert_non_null(zc_vmm_facts(0));
 }
 

@@ -472,17 +472,24 @@ static void in_vain(void)
 }
 
 /* A block of another context than the first one's. */
-static void elsewhere(void)
+static void use_there(void)
 {
-    CUdeviceptr p, q;
-    start_gpu(0);
-    CHECK(cuMemAlloc(&q, 3 * MIB));
-    start_gpu(1);
-    p = new_block();
+    CUdeviceptr p = new_block();
     seed(p);
     show("there", p);
     CHECK(cuMemFree(p));
-    CHECK(cuMemFree(q));
+}
+
+static void elsewhere(void)
+{
+    CUdeviceptr q;
+    start_gpu(0);
+    CHECK(cuMemAlloc(&q, 3 * MIB));
+    CUcontext other = another_context();
+    use_there();
+    CHECK(cuCtxDestroy(other));
+    start_gpu(1);
+    use_there();
     end_gpu(1);
     end_gpu(0);
 }
