@@ -41,7 +41,7 @@ static void forget_block(struct zc_block *block)
     uint64_t base = block->base, size = block->size;
     zc_block_remove(block);
     if (registered)
-        zc_pinned_return(base, size);
+        zc_hostmem_return((void *)base, size);
 }
 
 /* The driver has freed its own memory: removes it from the ledger, and gives libzc's back. */
@@ -73,7 +73,7 @@ static void begin_leaving(struct zc_leaving *leaving, CUcontext context)
     if (context)
         zc_leaving_begin(leaving, context);
     zc_launch_forget();
-    zc_early_pause();
+    zc_place_pause();
 }
 
 static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUcontext gone,
@@ -81,7 +81,7 @@ static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUconte
 {
     if (result == CUDA_SUCCESS && gone)
         context_forget(gone, primary);
-    zc_early_resume();
+    zc_place_resume();
     zc_leaving_end(leaving);
     return result;
 }

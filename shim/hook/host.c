@@ -50,14 +50,14 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
     bool first = !rule || rule->place.item[0] == zc_place_bare(request.asked);
     const char *why = first ? NULL : "the pages are the program's own";
     bool fresh = !zc_block_find((CUdeviceptr)p) && !zc_block_find((CUdeviceptr)p + bytes - 1);
-    bool adopted = fresh && zc_pinned_adopted(p, &(unsigned){0});
+    bool adopted = fresh && zc_place_adopted(p, &(unsigned){0});
     bool taken = fresh && rule && !(flags & ~(unsigned)FLAGS_WRITTEN) && !zc_capture_any();
     bool sound = (adopted || taken) && zc_stream_state() == CUDA_SUCCESS;
     if (sound && adopted) {
         request.flags |= ZC_BLOCK_ADOPTED | ZC_BLOCK_CAME_PINNED;
         if (zc_request_track(&request, (CUdeviceptr)p, NULL, rule, why))
             return CUDA_SUCCESS;
-        zc_pinned_end(p); /* Nobody would end it. */
+        zc_place_unregister(p); /* Nobody would end it. */
         request.flags &= ~(ZC_BLOCK_ADOPTED | ZC_BLOCK_CAME_PINNED);
     } else if (sound) {
         zc_place_bring_in(rule, p, bytes);
@@ -127,7 +127,7 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = register_own(entry, real, p, bytes, flags);
     if (result != CUDA_SUCCESS)
-        zc_pinned_return((CUdeviceptr)p, bytes);
+        zc_hostmem_return(p, bytes);
     return result;
 }
 
@@ -140,10 +140,10 @@ ZC_BODY(cuMemHostUnregister, (void *p))
         return real((void *)zc_pinned_pageable);
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
-    CUresult result = adopted && untracked.taken ? zc_pinned_end(p) : real(p);
+    CUresult result = adopted && untracked.taken ? zc_place_unregister(p) : real(p);
     if (zc_retrack(&untracked, result))
         return result;
-    zc_pinned_return((CUdeviceptr)p, untracked.taken ? untracked.copy.size : 1);
+    zc_hostmem_return(p, untracked.taken ? untracked.copy.size : 1);
     if (untracked.taken)
         zc_freed_reap(true);
     return result;
@@ -173,7 +173,7 @@ ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
     if (!block) {
         CUresult result = real(flags, (void *)zc_disguise((CUdeviceptr)p));
         if (result == CUDA_SUCCESS)
-            zc_pinned_adopted(p, flags);
+            zc_place_adopted(p, flags);
         return result;
     }
     CUresult state = zc_stream_state();

@@ -134,7 +134,7 @@ static void announce(void)
 static void leave_driver(void)
 {
     zc_life_close();
-    zc_early_pause();
+    zc_place_pause();
 }
 
 static void leave_with(int status, void *none)
@@ -218,7 +218,7 @@ __attribute__((visibility("default"))) pid_t fork(void)
 {
     zc_process_watch_forks();
     if (__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED) && may_call_driver())
-        zc_pinned_before_fork();
+        zc_place_before_fork();
     return forks.fork();
 }
 

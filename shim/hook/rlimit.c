@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/hostheap.h"
+#include "place/hostmem.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -35,7 +35,7 @@ static int rlimit_exchange(pid_t pid, int resource, const void *limit, void *old
     long result = syscall(SYS_prlimit64, pid, resource, limit, old);
     bool counts = resource == RLIMIT_AS || resource == RLIMIT_DATA;
     if (result == 0 && limit && counts && own(pid))
-        zc_hostheap_fit(false);
+        zc_hostmem_fit(false);
     return (int)result;
 }
 
@@ -63,6 +63,6 @@ EXPORT int mlockall(int flags)
     int result = (int)syscall(SYS_mlockall, flags);
     if (result == 0 || errno != ENOMEM)
         return result;
-    zc_hostheap_fit(true);
+    zc_hostmem_fit(true);
     return (int)syscall(SYS_mlockall, flags);
 }

@@ -183,14 +183,12 @@ void zc_hostheap_tidy(bool all)
 /* A child of vfork(2) has its own limits, but uses its parent's memory. */
 void zc_hostheap_fit(bool all)
 {
-    int saved = errno;
     if (!__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) || owner != getpid() ||
         !zc_heap_lock())
         return;
     zc_extent_fit(all);
     zc_heap_unlock();
     zc_hostheap_tidy(false);
-    errno = saved;
 }
 
 void zc_heap_bury(struct zc_extent *e)

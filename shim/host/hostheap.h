@@ -11,7 +11,7 @@
 bool zc_hostheap_open(const char **why);
 
 /* Gives back addresses that no block ever had, as far as RLIMIT_AS demands or with `all` every one,
- * and memory of the pool as RLIMIT_DATA demands.  Keeps errno. */
+ * and memory of the pool as RLIMIT_DATA demands. */
 void zc_hostheap_fit(bool all);
 
 /*

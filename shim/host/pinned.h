@@ -115,8 +115,7 @@ bool zc_pinned_freed(uint64_t address, size_t bytes);
  * [address, address + bytes) to the program: with libzc's registration, or without. */
 CUresult zc_pinned_yield(uint64_t address, size_t bytes, unsigned flags, enum zc_fn fn);
 
-/* The program's registration ended, with its context or by a call, or the driver refused it.
- * Nothing to do where it is of other memory. */
+/* The program's registration ended, with its context or by a call, or the driver refused it. */
 void zc_pinned_return(uint64_t address, size_t bytes);
 
 /*

@@ -371,3 +371,16 @@ CUresult zc_hostmem_yield(void *p, size_t bytes, unsigned flags, enum zc_fn fn)
         return zc_stream_refusal();
     return zc_pinned_yield((CUdeviceptr)p, bytes, flags, fn);
 }
+
+void zc_hostmem_return(void *p, size_t bytes)
+{
+    if (zc_hostmem_owns(p) && bytes)
+        zc_pinned_return((CUdeviceptr)p, bytes);
+}
+
+void zc_hostmem_fit(bool all)
+{
+    int saved = errno;
+    zc_hostheap_fit(all);
+    errno = saved;
+}

@@ -70,6 +70,12 @@ void *zc_hostmem_resize(void *p, const struct zc_hostmem_request *request);
 
 /* The program is about to register memory by `fn`: where that is the heap's, a device block that is
  * one with it gets memory of its own, libzc hides the block, and ends its registration or leaves it
- * to the program (zc_pinned_adopted()).  Returns the code for the program's call, which was
+ * to the program (zc_place_adopted()).  Returns the code for the program's call, which was
  * explained. */
 CUresult zc_hostmem_yield(void *p, size_t bytes, unsigned flags, enum zc_fn fn);
+
+/* That registration ended, with its context or by a call, or the driver refused it. */
+void zc_hostmem_return(void *p, size_t bytes);
+
+/* Gives back addresses and memory of the heap, as zc_hostheap_fit() does.  Keeps errno. */
+void zc_hostmem_fit(bool all);

@@ -46,6 +46,35 @@ static inline void zc_place_bring_in(const struct zc_rule *rule, void *p, size_t
         zc_pinned_bring_in(p, bytes);
 }
 
+/* True if what the program registers was registered by libzc, and is the program's now; takes from
+ * the `flags` that the driver tells of it those that the program did not ask for.  The second ends
+ * that. */
+static inline bool zc_place_adopted(const void *p, unsigned *flags)
+{
+    return zc_pinned_adopted(p, flags);
+}
+static inline CUresult zc_place_unregister(void *p)
+{
+    return zc_pinned_end(p);
+}
+
+/* Keeps libzc's own threads out of the driver: until the second, or for good while the process
+ * exits. */
+static inline void zc_place_pause(void)
+{
+    zc_early_pause();
+}
+static inline void zc_place_resume(void)
+{
+    zc_early_resume();
+}
+
+/* Before a fork, where the driver may be called. */
+static inline void zc_place_before_fork(void)
+{
+    zc_pinned_before_fork();
+}
+
 /* Behind a call that gives the program results: gives back what was kept for too long. */
 static inline void zc_place_tidy(void)
 {

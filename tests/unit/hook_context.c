@@ -58,9 +58,9 @@ static void fake_remove(struct zc_block *b)
     b->base = b->size = 0; /* Its record may be another's. */
 }
 
-static void fake_return(uint64_t p, size_t bytes)
+static void fake_return(void *p, size_t bytes)
 {
-    assert_true(p == 0x5000 && bytes == 4096);
+    assert_true(p == (void *)0x5000 && bytes == 4096);
     has.returned++;
 }
 
@@ -133,7 +133,7 @@ static void fake_gone(CUcontext context)
 #define zc_block_each fake_each
 #define zc_block_claim fake_claim
 #define zc_block_remove fake_remove
-#define zc_pinned_return fake_return
+#define zc_hostmem_return fake_return
 #define zc_budget_change fake_budget
 #define zc_place_release fake_release
 #define zc_driver_lock fake_lock
@@ -141,8 +141,8 @@ static void fake_gone(CUcontext context)
 #define zc_leaving_begin fake_leaving_begin
 #define zc_leaving_end fake_leaving_end
 #define zc_launch_forget() (has.forgotten += has.calls == 0)
-#define zc_early_pause() (has.paused += has.calls == 0)
-#define zc_early_resume() (has.resumed++)
+#define zc_place_pause() (has.paused += has.calls == 0)
+#define zc_place_resume() (has.resumed++)
 #define zc_context_note fake_note
 #define zc_context_primary fake_primary
 #define zc_context_push fake_push

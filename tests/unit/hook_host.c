@@ -102,9 +102,9 @@ static CUresult fake_yield(void *p, size_t bytes, unsigned flags, enum zc_fn fn)
     return has.yields;
 }
 
-static void fake_return(uint64_t p, size_t bytes)
+static void fake_return(void *p, size_t bytes)
 {
-    assert_int_equal(p, (uintptr_t)P);
+    assert_ptr_equal(p, P);
     has.returned++;
     has.returned_bytes = bytes;
 }
@@ -154,12 +154,12 @@ static CUresult fake_state(void)
 #define zc_hosted_at fake_hosted
 #define zc_placed_near(p) (has.near)
 #define zc_block_find fake_find
-#define zc_pinned_adopted fake_adopted
+#define zc_place_adopted fake_adopted
 #define zc_place_bring_in fake_bring_in
-#define zc_pinned_end fake_end
+#define zc_place_unregister fake_end
 #define zc_place_bare(kind) ZC_PLACE_PINNED
 #define zc_hostmem_yield fake_yield
-#define zc_pinned_return fake_return
+#define zc_hostmem_return fake_return
 #define zc_free_block fake_free_block
 #define zc_untrack fake_untrack
 #define zc_retrack fake_retrack

@@ -215,11 +215,11 @@ static char *fake_getenv(const char *name)
 #define zc_libc_find says_libc
 #define zc_options_announce says_announced
 #define zc_life_close says_close
-#define zc_early_pause says_pause
+#define zc_place_pause says_pause
 #define zc_modules_finish says_finish
 #define zc_clock_calibrate says_clock
 #define zc_hostmem_start says_heap
-#define zc_pinned_before_fork says_memory_before_fork
+#define zc_place_before_fork says_memory_before_fork
 #define zc_file_make_room says_descriptors
 #define zc_object_init says_objects
 #define zc_message_init says_ready

@@ -240,6 +240,7 @@ static struct zc_hostheap_range heap;
 #define zc_hostheap_unclaim(e) said("unclaim/%s", name_of(e))
 #define zc_hostheap_room(p) (assert_ptr_equal(p, block), has.room)
 #define zc_hostheap_resize fake_resize
+#define zc_hostheap_fit(all) said((all) ? "fit-all" : "fit")
 #define zc_early_want(e) said("want/%s", name_of(e))
 #define zc_early_freed(e) said("early/%s", name_of(e))
 #define zc_shared_host_gone(e) said("gone/%s", name_of(e))
@@ -250,6 +251,7 @@ static struct zc_hostheap_range heap;
 #define zc_stream_refusal() has.refusal
 #define zc_pinned_freed fake_freed
 #define zc_pinned_yield fake_yield
+#define zc_pinned_return(p, bytes) said("return/%s/%zu", name_of((void *)(p)), (size_t)(bytes))
 #define abort() longjmp(aborted, 1)
 #include "../../shim/place/hostmem.c"
 
@@ -705,6 +707,18 @@ static void memory_that_the_program_registers_is_left_to_it(void **state)
                          rows[i].result);
         expect(rows[i].trace);
     }
+    has.owned = false;
+    zc_hostmem_return(block, 9);
+    has.owned = true;
+    zc_hostmem_return(block, 0);
+    expect("");
+    zc_hostmem_return(block, 9);
+    expect("return/block/9 ");
+    errno = 5;
+    zc_hostmem_fit(true);
+    zc_hostmem_fit(false);
+    assert_int_equal(errno, 5);
+    expect("fit-all fit ");
 }
 
 #define TEST(f) cmocka_unit_test_setup(f, anew)
