@@ -40,6 +40,12 @@ static CUresult CUDAAPI not_supported(void)
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+static CUresult CUDAAPI get_device(CUdevice *device)
+{
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+
 static CUresult CUDAAPI get_current(CUcontext *context)
 {
     *context = current;
@@ -229,6 +235,7 @@ static void start_driver(void)
     for (size_t i = 0; i < sizeof(zc_real) / sizeof(*function); i++)
         function[i] = (void *)(uintptr_t)not_supported;
     zc_real.cuCtxGetCurrent = get_current;
+    zc_real.cuCtxGetDevice = get_device;
     zc_real.cuDeviceGetCount = get_count;
     zc_real.cuDeviceGetAttribute = get_attribute;
     zc_real.cuMemGetAllocationGranularity = get_granularity;
