@@ -19,6 +19,9 @@ scripts/deps.sh headers 12.8, then make CUDA_HOME=build/deps/cuda-12.8"
 typedef struct CUDA_FABRIC_COPY_BATCH_OP_st CUDA_FABRIC_COPY_BATCH_OP;
 typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 typedef cuuint32_t CUlogicalEndpointId;
+#if CUDA_VERSION < 13030
+typedef void (*CUgraphRecaptureCallback)(void);
+#endif
 
 /* In the place of enumerators, also where cuda.h has them. */
 #define CU_MEM_ALLOCATION_TYPE_MANAGED ((CUmemAllocationType)2)
@@ -26,16 +29,3 @@ typedef cuuint32_t CUlogicalEndpointId;
 #define CU_MEM_LOCATION_TYPE_NONE ((CUmemLocationType)0)
 #define CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE ((CUpointer_attribute)21)
 #define CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL ((CUpointer_attribute)22)
-
-#if CUDA_VERSION < 13030
-typedef enum CUgraphRecaptureStatus_enum {
-    CU_GRAPH_RECAPTURE_ELIGIBLE_FOR_UPDATE = 0,
-    CU_GRAPH_RECAPTURE_INELIGIBLE_FOR_UPDATE = 1,
-    CU_GRAPH_RECAPTURE_ERROR = 2
-} CUgraphRecaptureStatus;
-
-typedef CUresult(CUDA_CB *CUgraphRecaptureCallback)(void *data, CUgraphNode node,
-                                                    const CUgraphNodeParams *before,
-                                                    const CUgraphNodeParams *now,
-                                                    CUgraphRecaptureStatus status);
-#endif
