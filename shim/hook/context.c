@@ -67,13 +67,16 @@ static void context_forget(CUcontext context, bool primary)
     zc_context_note(context, false);
 }
 
-/* Before and after a call that may destroy a context; NULL if it is unknown. */
-static void begin_leaving(struct zc_leaving *leaving, CUcontext context)
+/* Before and after a call that may destroy a context, which is returned; NULL if it is unknown.
+ * `sure`: other threads leave it alone meanwhile. */
+static CUcontext begin_leaving(struct zc_leaving *leaving, CUcontext context, bool sure)
 {
-    if (context)
+    *leaving = (struct zc_leaving){.noted = false};
+    if (context && sure)
         zc_leaving_begin(leaving, context);
     zc_launch_forget();
     zc_place_pause();
+    return context;
 }
 
 static CUresult end_leaving(struct zc_leaving *leaving, CUresult result, CUcontext gone,
@@ -110,19 +113,17 @@ MAKES_CONTEXT(cuCtxCreate_v4,
 
 ZC_BODY(cuCtxDestroy, (CUcontext context))
 {
-    struct zc_leaving leaving = {0};
-    CUcontext known = zc_life_on() ? context : NULL;
-    begin_leaving(&leaving, known);
+    struct zc_leaving leaving;
+    CUcontext known = begin_leaving(&leaving, zc_life_on() ? context : NULL, true);
     return end_leaving(&leaving, real(context), known, false);
 }
 
 /* Only the last reference destroys it, and then it can't be pushed. */
 ZC_BODY(cuCtxDetach, (CUcontext context))
 {
-    struct zc_leaving leaving = {0};
-    CUcontext known = zc_life_on() ? context : NULL;
+    struct zc_leaving leaving;
+    CUcontext known = begin_leaving(&leaving, zc_life_on() ? context : NULL, true);
     bool pushed;
-    begin_leaving(&leaving, known);
     CUresult result = real(context);
     bool lives =
         result == CUDA_SUCCESS && known && zc_context_push(context, &pushed) == CUDA_SUCCESS;
@@ -138,18 +139,16 @@ static CUcontext primary_of(CUdevice device)
 
 ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
 {
-    struct zc_leaving leaving = {0};
-    CUcontext context = primary_of(device);
-    begin_leaving(&leaving, context);
+    struct zc_leaving leaving;
+    CUcontext context = begin_leaving(&leaving, primary_of(device), true);
     return end_leaving(&leaving, real(device), context, true);
 }
 
 /* Only the last release destroys the context. */
 ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
 {
-    struct zc_leaving leaving = {0};
-    CUcontext context = primary_of(device);
-    begin_leaving(&leaving, NULL);
+    struct zc_leaving leaving;
+    CUcontext context = begin_leaving(&leaving, primary_of(device), false);
     CUresult result = real(device);
     bool gone = result == CUDA_SUCCESS && context && !zc_context_primary(device);
     return end_leaving(&leaving, result, gone ? context : NULL, false);
