@@ -54,11 +54,6 @@ static CUresult put_word(void *data, uint64_t value)
 /* The driver's ids, which only have to be unique, stay below. */
 #define OWN_IDS ((uint64_t)1 << 62)
 
-static CUresult put_int_since(int version, void *data, int value)
-{
-    return zc_device_since(version) ?: put_int(data, value);
-}
-
 /* True for a block with all its memory on its device. */
 static bool query_on_device(const struct zc_block *b)
 {
@@ -76,10 +71,8 @@ static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct 
     return reached;
 }
 
-/* An attribute that libzc does not know, of a block that the driver gets to know if it knows the
- * attribute. */
-static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
-                           void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+/* CUDA_ERROR_INVALID_VALUE for an attribute that came with a newer driver. */
+static CUresult attribute_known(const struct zc_block *b, CUpointer_attribute attribute)
 {
     uint64_t unknown[8];
     void *answers = unknown;
@@ -87,8 +80,17 @@ static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct
     CUresult result =
         zc_real.cuPointerGetAttributes(1, &attribute, &answers, (CUdeviceptr)&unknown);
     zc_context_pop(pushed);
-    if (result != CUDA_ERROR_INVALID_VALUE)
-        result = zc_place_retreat(b, ZC_FN_cuPointerGetAttribute, false, ZC_RETREAT_ASKED);
+    return result == CUDA_ERROR_INVALID_VALUE ? result : CUDA_SUCCESS;
+}
+
+/* An attribute that libzc does not know, of a block that the driver gets to know if it knows the
+ * attribute. */
+static CUresult ask_driver(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
+                           void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    CUresult result =
+        attribute_known(b, attribute)
+            ?: zc_place_retreat(b, ZC_FN_cuPointerGetAttribute, false, ZC_RETREAT_ASKED);
     return result == CUDA_SUCCESS ? ZC_HOLDING_STILL(real(data, attribute, ptr)) : result;
 }
 
@@ -146,9 +148,9 @@ static CUresult query_answer(__typeof__(cuPointerGetAttribute) *real, const stru
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return put_word(data, first_page(b));
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-        return put_int_since(12080, data, 0);
+        return attribute_known(b, attribute) ?: put_int(data, 0);
     case CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL:
-        return put_int_since(13040, data, -1);
+        return attribute_known(b, attribute) ?: put_int(data, -1);
     default:
         return ask_driver(real, b, data, attribute, ptr);
     }

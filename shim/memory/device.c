@@ -42,13 +42,6 @@ int zc_location_device(const CUmemLocation *location)
                                                                            : -1;
 }
 
-CUresult zc_device_since(int version)
-{
-    int its = 0;
-    CUresult result = zc_real.cuDriverGetVersion(&its);
-    return result == CUDA_SUCCESS && its < version ? CUDA_ERROR_INVALID_VALUE : result;
-}
-
 int zc_node_of_device(int device)
 {
     int node = -1;

@@ -20,9 +20,6 @@ uint64_t zc_device_free(int device);
 /* The device that a location names, also by a part of it; -1 for other locations. */
 int zc_location_device(const CUmemLocation *location);
 
-/* An error, as a driver before a CUDA version answers of an attribute that came with it. */
-CUresult zc_device_since(int version);
-
 /* The NUMA node next to a device (CUDA Driver API, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, from CUDA 12.2
  * on), or a negative number if the driver knows none. */
 int zc_node_of_device(int device);

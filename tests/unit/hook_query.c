@@ -10,7 +10,6 @@
 static struct {
     int64_t on_device; /* Bytes. */
     CUresult bus, knows, sync, info;
-    int since;
     bool no_lock, no_push, silent;
 } has;
 
@@ -18,11 +17,6 @@ static int64_t fake_on_device(const struct zc_block *block)
 {
     assert_non_null(block);
     return has.on_device;
-}
-
-static CUresult fake_since(int version)
-{
-    return version > has.since ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 static bool fake_push(CUcontext context)
@@ -69,7 +63,6 @@ static void fake_unlock(void)
 }
 
 #define zc_place_on_device fake_on_device
-#define zc_device_since fake_since
 #define zc_context_push_if_none fake_push
 #define zc_context_pop fake_pop
 #define zc_pinned_sync fake_sync
@@ -151,7 +144,6 @@ static int anew(void **state)
     hook_anew();
     memset(&has, 0, sizeof(has));
     has.on_device = HOOK_BYTES;
-    has.since = 14000;
     hook.margin = MARGIN;
     hook.hidden = HIDDEN;
     backing = (struct zc_backing){.synced = false};
@@ -263,14 +255,10 @@ static void an_attribute_of_a_newer_driver_is_refused_as_an_older_one_does(void 
     (void)state;
     assert_number(IS_HW_DECOMPRESS_CAPABLE, BLOCK, 0);
     assert_number(LOCALITY_DOMAIN_ORDINAL, BLOCK, -1);
-    has.since = 12080;
-    assert_number(IS_HW_DECOMPRESS_CAPABLE, BLOCK, 0);
+    has.knows = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(ask(CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, BLOCK), NOTHING);
     assert_int_equal(ask(CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL, BLOCK), NOTHING);
     assert_int_equal(asked_code, CUDA_ERROR_INVALID_VALUE);
-    has.since = 12079;
-    assert_int_equal(ask(CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, BLOCK), NOTHING);
-    has.since = 13040;
-    assert_number(LOCALITY_DOMAIN_ORDINAL, BLOCK, -1);
 }
 
 static void an_attribute_that_only_the_driver_knows_shows_it_the_block_first(void **state)
@@ -342,18 +330,6 @@ static void several_questions_at_once_are_answered_like_each_alone(void **state)
     has.knows = CUDA_ERROR_INVALID_VALUE; /* A bad list is bad in any memory. */
     assert_int_equal(ask_many(BLOCK), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(words[1], NOTHING);
-}
-
-static void an_attribute_that_does_not_apply_is_nothing_among_others(void **state)
-{
-    (void)state;
-    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE;
-    uint64_t word = 3;
-    void *data = &word;
-    has.since = 12000;
-    assert_int_equal(zc_do_cuPointerGetAttributes(get_many, &entry, 1, &attribute, &data, BLOCK),
-                     CUDA_SUCCESS);
-    assert_int_equal(word, 0);
 }
 
 static void memory_that_is_nobody_s_has_its_own_address_and_no_more(void **state)
@@ -547,7 +523,6 @@ int main(void)
         TEST(an_attribute_that_only_the_driver_knows_shows_it_the_block_first),
         TEST(nothing_is_told_of_freed_blocks_nor_of_margins),
         TEST(several_questions_at_once_are_answered_like_each_alone),
-        TEST(an_attribute_that_does_not_apply_is_nothing_among_others),
         TEST(memory_that_is_nobody_s_has_its_own_address_and_no_more),
         TEST(copies_of_a_block_are_made_synchronous_for_as_long_as_the_program_says),
         TEST(the_driver_is_told_of_pinned_blocks_whose_copies_are_to_be_synchronous),
