@@ -4,7 +4,7 @@
 #include "driver/copy.h"
 #include "driver/stream.h"
 #include "hook/request.h"
-#include "hook/pool.h"
+#include "memory/device.h"
 #include "memory/reclaim.h"
 
 ZC_ORIGINAL(call_alloc, cuMemAlloc_v2, f->dptr, f->bytes)
@@ -61,7 +61,14 @@ ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
     return ZC_ALLOCATE(request, call_async, .dptr = dptr, .bytes = bytes, .stream = stream);
 }
 
-bool zc_pool_other;
+/* The program has had a pool whose memory is not a device's.  Atomic. */
+static bool pool_other;
+
+void zc_pool_note(const CUmemLocation *location, CUmemAllocationType type)
+{
+    if (type != CU_MEM_ALLOCATION_TYPE_PINNED || zc_location_device(location) < 0)
+        __atomic_store_n(&pool_other, true, __ATOMIC_RELAXED);
+}
 
 ZC_ORIGINAL(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, f->stream)
 
@@ -71,7 +78,7 @@ ZC_BODY(cuMemAllocFromPoolAsync,
     struct zc_request request = ZC_REQUEST(cuMemAllocFromPoolAsync, bytes, DEVICE,
                                            .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
                                            .stream = zc_stream_kind_of(stream, entry->flavour));
-    if (!__atomic_load_n(&zc_pool_other, __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&pool_other, __ATOMIC_RELAXED))
         return ZC_ALLOCATE(request, call_from_pool, .dptr = dptr, .bytes = bytes, .stream = stream,
                            .pool = pool);
     CUresult result = ZC_RECLAIMING(real(dptr, bytes, pool, stream));

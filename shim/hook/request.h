@@ -100,6 +100,10 @@ CUresult zc_allocate(struct zc_request *request, const struct zc_original *f);
     zc_allocate(&(request),                                                                        \
                 &(const struct zc_original){.call = (make), .real = (void *)real, __VA_ARGS__})
 
+/* The program made a pool, or got one of the driver's.  After one whose memory is not a device's
+ * the driver is asked what kind of memory a request from a pool has got. */
+void zc_pool_note(const CUmemLocation *location, CUmemAllocationType type);
+
 /* A call frees a block that libzc made, once: a second caller gets CUDA_ERROR_INVALID_VALUE.  A
  * block from cuMemAlloc or cuMemHostAlloc is freed when all work of its context is done.  During a
  * capture waiting would end the capture (measured), so pinned memory is kept until a free that may

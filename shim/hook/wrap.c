@@ -7,7 +7,6 @@
 #include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/graph.h"
-#include "hook/pool.h"
 #include "hook/request.h"
 #include "memory/reclaim.h"
 #include "place/migrate.h"

@@ -3,7 +3,6 @@
  */
 #include "hook_test.h"
 
-#include "hook/pool.h"
 #include "hook/request.h"
 #include "memory/reclaim.h"
 
@@ -253,7 +252,7 @@ static void what_a_pool_gives_is_asked_once_there_are_pools_of_other_memory(void
     assert_told("driver 44; reclaimed; driver 44; tracks 8000");
     assert_int_equal(has.request.asked, ZC_KIND_PINNED);
     assert_int_equal(has.request.flags, ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS);
-    zc_pool_other = false;
+    pool_other = false;
     zc_pool_note(&device, (CUmemAllocationType)(pinned + 1));
     has.type = CU_MEMORYTYPE_DEVICE;
     has.managed = true;
