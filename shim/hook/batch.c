@@ -180,12 +180,12 @@ static bool any_crosses(const struct zc_entry *entry, const struct batch *b)
 /* True for what the driver takes; *waits: the attributes of some lines want them read at once. */
 static bool batch_is_valid(const struct batch *b, bool *waits)
 {
+    bool counted = b->attr_count && b->attr_count <= b->count;
+    bool lines = b->attrs && b->indices && counted && !b->indices[0];
     *waits = false;
-    if (b->ops || !b->stream)
-        return b->stream;
-    for (size_t i = 0; b->attrs && i < b->attr_count; i++)
+    for (size_t i = 0; lines && i < b->attr_count; i++)
         *waits |= b->attrs[i].srcAccessOrder == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
-    return b->attrs && b->indices && b->attr_count && b->attr_count <= b->count && !b->indices[0];
+    return b->stream && (b->ops || lines);
 }
 
 /* A batch of which one element crosses a border: each is a copy by itself, in the order of the
