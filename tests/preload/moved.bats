@@ -190,7 +190,7 @@ places = {p["place"]: p for p in json.loads(list(open(sys.argv[1]))[-1])["places
 for place, most in (("vmm", 12), ("mapped", 40)):
     assert places[place]["peak_bytes"] <= most << 20 and places[place]["bytes"] == 0, places' \
         "$ZC_LOG"
-    moved=$(grep -c '"type":"move"' "$ZC_LOG")
+    moved=$(grep -c '"type":"move"' "$ZC_LOG" || true)
 }
 
 @test "random kernels, copies and graphs find every byte of blocks that move" {
