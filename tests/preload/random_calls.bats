@@ -111,6 +111,18 @@ grow = yes"
     done
 }
 
+@test "random calls give the same with host memory in each place, after forks and new rights" {
+    for place in pinned shared; do
+        SEEDS=${SEEDS:-13 14 28} random "[rule host]
+$HOST
+place = $place
+[rule device]
+api = cudaMalloc
+place = shared, device
+access = read" 300 1 read fork
+    done
+}
+
 @test "random calls give the same where both sides of a copy are one" {
     local threads
     export ZC_LOG=$BATS_TEST_TMPDIR/log.%p ZC_LOG_LEVEL=allocs

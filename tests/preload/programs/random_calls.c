@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A random program: random_calls SEED [STEPS [THREADS [read|write]]], or random_calls many, as
- * rounds.h says.  It prints what every call gave, behind the numbers of the thread and the step,
+/* A random program: random_calls SEED [STEPS [THREADS [read|write [fork]]]], or random_calls many,
+ * as rounds.h says.  It prints what every call gave, behind the numbers of the thread and the step,
  * and no address, so that each thread prints the same in two runs of a seed that saw the same.  All
  * that it does is defined by CUDA.  With `read` and `write` no stream waits for the CPU, and with
- * `read` kernels only read the blocks of cuMemAlloc. */
+ * `read` kernels only read the blocks of cuMemAlloc; with `fork` a single thread forks now and
+ * then, and changes rights of pages. */
 #include <pthread.h>
 
+#include "random_forks.h"
 #include "random_graphs.h"
 #include "random_memory.h"
 #include "rounds.h"
@@ -58,6 +60,8 @@ static void make_streams(void)
 
 static void one_step(void)
 {
+    if (forks && one_in(16))
+        (one_in(2) ? fork_child : change_pages)();
     chosen(choices, sizeof(choices) / sizeof(*choices))->run();
 }
 
@@ -115,6 +119,7 @@ static int run(int argc, char **argv)
     awaits_cpu = argc <= 4;
     reads_only = !awaits_cpu && !strcmp(argv[4], "read");
     gates = threads == 1;
+    forks = argc > 5 && gates && !strcmp(argv[5], "fork");
     setvbuf(stdout, NULL, _IOLBF, 0);
     contexts[1] = start_gpu(1);
     contexts[0] = start_gpu(0);
