@@ -481,8 +481,8 @@ bool zc_links_copy(struct zc_copy *c, struct zc_va *const *va)
                       .va = va,
                       .host = host->address,
                       .device = device->address,
-                      .context = va ? va[in]->context : device->block->context,
-                      .own = (int8_t)(va ? va[in]->device : device->block->device),
+                      .context = va ? va[0]->context : device->block->context,
+                      .own = (int8_t)(va ? va[0]->device : device->block->device),
                       .stream = va ? MOVES : zc_stream_id(c->stream, c->flavour),
                       .first = va && !in, /* One slot for what leaves, as both go at once. */
                       .step = va ? 2 : 1,

@@ -73,6 +73,26 @@ static void whichever_call_fails_a_copy_arrives_or_says_so(void **state)
         }
 }
 
+static void what_leaves_and_what_comes_take_slots_of_their_own(void **state)
+{
+    (void)state;
+    struct zc_copy c;
+    struct zc_va range = {.device = ZC_LINKS_MAX}, *va[] = {&range, &range};
+    policy->links = fake.devices = 2;
+    fake.moves = true;
+    assert_true(copied(&c, 64 * MIB, false));
+    unsigned gone = fake.queued[2];
+    assert_true(gone && !fake.queued[1] && !fake.queued[3]);
+    assert_int_equal(fake.let, 2); /* Into the addresses of either side. */
+    fake.stream_id = 6;
+    c = copy_of(64 * MIB, true);
+    assert_false(zc_links_copy(&c, NULL));
+    assert_false(zc_links_copy(&c, va));
+    assert_true(copied(&c, 64 * MIB, true));
+    assert_true(fake.queued[2] == gone && fake.queued[1] && fake.queued[3]);
+    run_all(5);
+}
+
 static void what_the_own_link_refuses_no_other_moves(void **state)
 {
     (void)state;
@@ -308,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_byte_of_copies_in_a_row_arrives_in_its_turn),
         TEST(whichever_call_fails_a_copy_arrives_or_says_so),
+        TEST(what_leaves_and_what_comes_take_slots_of_their_own),
         TEST(what_the_own_link_refuses_no_other_moves),
         TEST(a_context_that_is_refused_is_said_and_not_asked_for_again),
         TEST(a_link_without_an_event_behind_its_work_is_waited_for),

@@ -58,7 +58,7 @@ static struct {
     bool joins;            /* No event can be put behind what a link does. */
     bool moves;            /* Copies are those of a block that moves. */
     CUresult enabled;      /* Of a request for peer access. */
-    unsigned mode_asked, asked, enables, contexts, destroyed, created;
+    unsigned mode_asked, asked, let, enables, contexts, destroyed, created;
     size_t used, allocated;
     int active;
     unsigned long long now;
@@ -204,6 +204,7 @@ static CUresult dtod(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream
 static CUresult fake_let_copy(struct zc_va *va, int device)
 {
     assert_true(va->context == OWN_CONTEXT && device != fake.own);
+    fake.let++;
     return fails() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
