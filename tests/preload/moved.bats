@@ -25,10 +25,7 @@ for line in map(json.loads, open(sys.argv[1])):
 
 # scene BUDGET NAME: runs a scene, whose results are those without libzc.
 scene() {
-    rm -f "$ZC_LOG"
-    run -0 --separate-stderr under_policy "$MOVE$1" timeout 60 "$program" "$2"
-    echo "$output"
-    echo "$stderr"
+    run_moving "$MOVE$1" 60 "$program" "$2"
     [[ $output == *'leaks 0' && $stderr != *'by rule'* ]]
 }
 

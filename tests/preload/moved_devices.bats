@@ -13,10 +13,7 @@ setup() {
 
 # scene POLICY NAME: runs a scene, whose results are those without libzc.
 scene() {
-    rm -f "$ZC_LOG"
-    run -0 --separate-stderr under_policy "$1" timeout 60 "$program" "$2"
-    echo "$output"
-    echo "$stderr"
+    run_moving "$1" 60 "$program" "$2"
     [[ $output == *'wrong 0, leaks 0' && $stderr != *'by rule'* ]]
 }
 

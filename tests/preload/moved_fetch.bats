@@ -13,14 +13,11 @@ setup() {
 
 # scene NAME: runs a scene, whose kernels read what they must.
 scene() {
-    rm -f "$ZC_LOG"
-    run -0 --separate-stderr under_policy "${DEFAULTS-}[rule all]
+    run_moving "${DEFAULTS-}[rule all]
 place = vmm
 spill = fetch
 chunk = 2M
-budget = $BUDGET" timeout 300 "$program" "$1"
-    echo "$output"
-    echo "$stderr"
+budget = $BUDGET" 300 "$program" "$1"
     [[ $output == *$'wrong: 0\nleaks 0' ]]
 }
 

@@ -13,17 +13,14 @@ setup() {
 
 # scene LINKS SPILL BUDGET PROGRAM ARGUMENT...: with blocks of 32 MiB
 scene() {
-    rm -f "$ZC_LOG"
-    run -0 --separate-stderr under_policy "[defaults]
+    run_moving "[defaults]
 links = $1
 [rule all]
 size = ..64M
 place = vmm
 spill = $2
 chunk = 2M
-budget = $3" timeout 120 "$folder/$4" "${@:5}"
-    echo "$output"
-    echo "$stderr"
+budget = $3" 120 "$folder/$4" "${@:5}"
 }
 
 # MiB that blocks moved, by the log.

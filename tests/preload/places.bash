@@ -41,3 +41,12 @@ peaks() {
 for place in json.loads(list(open(sys.argv[1]))[-1])["places"]:
     print(place["place"], place["bytes"] >> 20, place["peak_bytes"] >> 20)' "$ZC_LOG"
 }
+
+# A program under a policy, in a log of its own, with what it says shown:
+# run_moving POLICY SECONDS PROGRAM ARGUMENT...
+run_moving() {
+    rm -f "$ZC_LOG"
+    run -0 --separate-stderr under_policy "$1" timeout "${@:2}"
+    echo "$output"
+    echo "$stderr"
+}

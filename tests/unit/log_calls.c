@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Each call by which the log opens its file, writes a line and ends, in order; and what is left
  * where one of them fails. */
-#include "base_test.h"
+#include "trace_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -31,17 +29,6 @@ static struct {
     bool no_statx, another, locked_out, too_large;
     int64_t size;
 } has;
-static char trace[2048];
-
-static void note(const char *format, ...)
-{
-    size_t n = strlen(trace);
-    va_list list;
-    va_start(list, format);
-    vsnprintf(trace + n, sizeof(trace) - n, format, list);
-    va_end(list);
-    strcat(trace, " ");
-}
 
 static void expect(const char *calls)
 {
@@ -62,20 +49,20 @@ static long fake_call(long number, int fd, const char *text, size_t bytes)
 {
     int takes = has.takes[has.writes & 3];
     if (number == SYS_close) {
-        note("close%d", fd);
+        say("close%d ", fd);
         errno = EIO;
         return 0;
     }
     assert_int_equal(number, SYS_write);
     assert_int_equal(text[bytes - 1], '\n');
-    note("write%d", fd);
+    say("write%d ", fd);
     has.writes++;
     return takes == ALL ? (long)bytes : result_of(takes);
 }
 
 static int fake_statx(int fd, struct statx *x)
 {
-    note("statx%d", fd);
+    say("statx%d ", fd);
     *x = (struct statx){
         .stx_dev_minor = 3, .stx_ino = has.another ? 8 : 7, .stx_size = (uint64_t)has.size};
     return (int)result_of(has.no_statx ? -EPERM : 0);
@@ -83,7 +70,7 @@ static int fake_statx(int fd, struct statx *x)
 
 static int fake_fstat(int fd, struct stat *s)
 {
-    note("fstat%d", fd);
+    say("fstat%d ", fd);
     *s = (struct stat){
         .st_dev = makedev(0, 3), .st_ino = has.another ? 8 : 7, .st_size = (off_t)has.size};
     return 0;
@@ -98,32 +85,32 @@ static int fake_stat(const char *path)
 
 static int fake_cut(int fd, off_t size)
 {
-    note("cut%d:%d", fd, (int)size);
+    say("cut%d:%d ", fd, (int)size);
     return (int)result_of(has.cut);
 }
 
 static int fake_dup(int fd, int least)
 {
-    note("dup%d:%d", fd, least);
+    say("dup%d:%d ", fd, least);
     return (int)result_of(has.dup[has.dups++ & 1]);
 }
 
 static int fake_close(int fd)
 {
-    note("close%d", fd);
+    say("close%d ", fd);
     errno = EIO;
     return 0;
 }
 
 static int fake_create(const char *path)
 {
-    note("create:%s", strlen(path) > 40 ? "long" : path);
+    say("create:%s ", strlen(path) > 40 ? "long" : path);
     return has.created;
 }
 
 static bool fake_counters(const char *path)
 {
-    note("counters:%s", path ? path : "none");
+    say("counters:%s ", path ? path : "none");
     errno = EIO;
     return true;
 }
@@ -131,7 +118,7 @@ static bool fake_counters(const char *path)
 static bool fake_lock(const struct zc_lock *lock)
 {
     assert_int_equal(lock->rank, ZC_RANK_LOG);
-    note("lock");
+    say("lock ");
     return !has.locked_out;
 }
 
@@ -143,7 +130,7 @@ static void fake_message(enum zc_severity severity, const char *code, const char
     assert_string_equal(code, "log");
     if (strstr(format, "'%s'")) {
         const char *path = va_arg(list, const char *);
-        note("%s:%d", strlen(path) > 40 ? "long" : path, va_arg(list, int));
+        say("%s:%d ", strlen(path) > 40 ? "long" : path, va_arg(list, int));
     }
     va_end(list);
 }
@@ -160,11 +147,11 @@ static void fake_message(enum zc_severity severity, const char *code, const char
 #define getauxval(type) 0
 #define zc_wall_ns() UINT64_C(99)
 #define zc_lock_take(lock) fake_lock(lock)
-#define zc_lock_drop(lock) note("unlock")
+#define zc_lock_drop(lock) say("unlock ")
 #define zc_log_create fake_create
 #define zc_log_size_allowed(bytes) (!has.too_large)
 #define zc_counters_open fake_counters
-#define zc_counters_keep() note("keep")
+#define zc_counters_keep() say("keep ")
 #define zc_message fake_message
 #include "../../shim/log/log.c"
 

@@ -7,7 +7,7 @@
 
 #include "base_test.h"
 
-static char trace[500];
+static char trace[2048];
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
