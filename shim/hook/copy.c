@@ -390,7 +390,7 @@ CUresult zc_copy_before_node(struct zc_copy *c)
     if (parts && !c->behind)
         return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS)
-        zc_sides_in_graph(c);
+        result = zc_sides_in_graph(c);
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
         result = zc_place_drain(c->fn);
     if (result == CUDA_SUCCESS)

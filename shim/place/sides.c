@@ -179,11 +179,12 @@ CUresult zc_sides_end_stale_pins(const struct zc_copy *c)
     return unless_stuck(c->dst.extent, c->fn) ?: unless_stuck(c->src.extent, c->fn);
 }
 
-void zc_sides_in_graph(const struct zc_copy *c)
+CUresult zc_sides_in_graph(const struct zc_copy *c)
 {
     end_stale(c);
     zc_pinned_in_graph(c->dst.extent);
     zc_pinned_in_graph(c->src.extent);
+    return zc_vmm_open_far(c);
 }
 
 CUresult zc_side_launched(CUdeviceptr address, enum zc_fn fn, const struct zc_rule **late)

@@ -65,8 +65,8 @@ static inline void zc_sides_note(const struct zc_copy *c)
         zc_grown_note(c);
 }
 
-/* A graph is to make the copy. */
-void zc_sides_in_graph(const struct zc_copy *c);
+/* A graph is to make the copy.  Returns the driver's code. */
+CUresult zc_sides_in_graph(const struct zc_copy *c);
 
 /* Before the driver copies: ends registrations of pages that the CPU no longer has.  Returns the
  * code for the program's call where that can't be, which was explained. */

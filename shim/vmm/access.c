@@ -98,6 +98,43 @@ static CUresult open_to_cpu(const struct zc_block *block)
     return v && v->va.host.closed ? zc_va_open_host(&v->va) : CUDA_SUCCESS;
 }
 
+/* Devices that may have the memory of a side, one bit each: an array does not say where it is. */
+static uint64_t side_devices(const struct zc_operand *side)
+{
+    const struct zc_vmm *v = zc_vmm_of(side->block);
+    uint64_t devices = 0;
+    int device = -1;
+    if (side->side == ZC_SIDE_ARRAY && !side->context)
+        for (int d = 0; d < ZC_DEVICES; d++)
+            devices |= zc_context_primary(d) ? zc_va_bit(d) : 0;
+    if (v)
+        device = v->va.device;
+    else if (side->context)
+        zc_context_device(side->context, &device);
+    else if (side->real == ZC_KIND_DEVICE || side->real == ZC_KIND_MANAGED)
+        zc_real.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, side->address);
+    return devices | zc_va_bit(device);
+}
+
+/* Host memory of a block has to be open to the device that has the other side, too, or the copy
+ * faults or ends the process, whichever device makes it (tests/gpu/peer_facts.c). */
+static CUresult open_host_part(const struct zc_operand *side, const struct zc_operand *other)
+{
+    const struct zc_vmm *v = zc_vmm_of(side->block);
+    uint64_t devices = v && zc_vmm_spilled(v) ? side_devices(other) : 0;
+    CUresult result = CUDA_SUCCESS;
+    for (int d = 0; devices >> d && result == CUDA_SUCCESS; d++)
+        result = devices & zc_va_bit(d) ? open_side(side->block, d) : CUDA_SUCCESS;
+    return result;
+}
+
+CUresult zc_vmm_open_far(const struct zc_copy *c)
+{
+    if (!__atomic_load_n(&rights.many, __ATOMIC_RELAXED) || c->shape == ZC_SHAPE_SET)
+        return CUDA_SUCCESS;
+    return open_host_part(&c->dst, &c->src) ?: open_host_part(&c->src, &c->dst);
+}
+
 CUresult zc_vmm_open(const struct zc_copy *c)
 {
     int device;
@@ -105,7 +142,10 @@ CUresult zc_vmm_open(const struct zc_copy *c)
     const struct zc_vmm *to = zc_vmm_of(c->dst.block);
     CUresult result = open_to_cpu(c->dst.block) ?: open_to_cpu(c->src.block);
     if (result != CUDA_SUCCESS || !__atomic_load_n(&rights.many, __ATOMIC_RELAXED) ||
-        zc_copy_peers(c) || (!to && !zc_vmm_of(c->src.block)))
+        (!to && !zc_vmm_of(c->src.block)))
+        return result;
+    result = zc_vmm_open_far(c);
+    if (result != CUDA_SUCCESS || zc_copy_peers(c))
         return result;
     result = zc_stream_device(c->stream, c->flavour, &device);
     if (result == CUDA_SUCCESS && set && to) /* As the driver says it of devices without access. */

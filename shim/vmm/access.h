@@ -29,7 +29,14 @@ CUresult zc_access_enable(CUcontext peer);
 CUresult zc_access_let_copy(struct zc_va *va, int device);
 
 /* Opens the vmm blocks of a copy to the device that makes it, because CUDA allows such copies
- * without peer access, but no sets; the second opens all blocks to all devices.  Both open host
- * memory to the CPU.  Return the program's code: the driver's, or the refusal of a set. */
+ * without peer access, but no sets, and their host memory to the CPU.  Returns the program's code:
+ * the driver's, or the refusal of a set. */
 CUresult zc_vmm_open(const struct zc_copy *c);
+
+/* Opens host memory of vmm blocks to the devices of a copy's other side, as zc_vmm_open() does, for
+ * a node of a graph, too.  Returns the driver's code. */
+CUresult zc_vmm_open_far(const struct zc_copy *c);
+
+/* Opens all vmm blocks to all devices, and their host memory to the CPU.  Returns the driver's
+ * code. */
 CUresult zc_access_open_all(void);

@@ -78,6 +78,22 @@ mapped_by_hand() {
     mapped_by_hand far_batch
 }
 
+@test "copies between blocks of two devices find every byte where one is in host memory" {
+    local keys scene
+    run -0 timeout 60 "$program" far_ways
+    for keys in 'spill = move'$'\nbudget = 8M' 'spill = fetch'$'\nbudget = 8M' \
+        'spill = move'$'\nbudget = 5M'; do
+        for scene in far_ways far_graphs; do
+            echo "$scene, $keys:"
+            export ZC_LOG=$BATS_TEST_TMPDIR/$scene.jsonl ZC_LOG_LEVEL=allocs
+            rm -f "$ZC_LOG"
+            run -0 under_policy "size = 4M"$'\nplace = vmm\nchunk = 2M\n'"$keys" \
+                timeout 60 "$program" $scene
+            [[ $(grep -c '"spilled_bytes":[1-9]' "$ZC_LOG") -ge 2 ]]
+        done
+    done
+}
+
 @test "a peer copy without a stream waits for both devices" {
     everywhere peer_order
     run -0 --separate-stderr under_policy $'[rule host]\napi = malloc\nplace = shared

@@ -212,6 +212,13 @@ shapes_and_questions_differ() {
         diff tests/gpu/stream_facts.h100.txt -
 }
 
+@test "the simulated driver copies mapped host memory between devices where a real one does" {
+    need_built "$ZC_BUILD/tests/gpu/peer_facts" "$SIM/libcuda.so.1"
+    env LD_LIBRARY_PATH="$SIM" SIM_DEVICES=2 timeout 120 "$ZC_BUILD/tests/gpu/peer_facts" |
+        grep -Ff <(sed 's/: .*/: /' tests/gpu/peer_facts.h200.txt) |
+        diff tests/gpu/peer_facts.h200.txt -
+}
+
 @test "the simulated driver answers of addresses and of the numbers of blocks as a real one" {
     diff <(shapes_and_questions_differ query_facts) /dev/null
 }

@@ -39,7 +39,7 @@ static struct {
     unsigned type;
     bool hides, beside, readable, reaches, uses, stale, stays, mends, captured, meets, awaited;
     bool first, threads, cpu, unwaited, idle, malformed, moves;
-    CUresult open, home;
+    CUresult open, far, home;
     uint32_t grow, cpu_facts, staged, shared, links, parallel;
 } has;
 
@@ -107,6 +107,7 @@ static void fake_end_stale(struct zc_extent *e, bool needed)
 #define zc_parallel_facts(c) ((void)(c), has.parallel)
 #define zc_links_facts(c) ((void)(c), has.links)
 #define zc_capture_holds(stream, flavour) ((void)(stream), (void)(flavour), has.captured)
+#define zc_vmm_open_far(c) (note("far", trace), (void)(c), has.far)
 #define zc_vmm_open(c) (note("open", trace), (void)(c), has.open)
 #define zc_grow_facts(c) (note("grow", trace), (void)(c), has.grow)
 #define zc_hint_copy(c) (note("hint", trace), (void)(c))
@@ -399,8 +400,11 @@ static void the_facts_of_a_copy_are_those_that_hold(void **state)
     trace[0] = 0;
     has.captured = true;
     assert_int_equal(ready(), ZC_FACT_READY_KNOWN | ZC_FACT_CAPTURED);
-    expect("use0 graph- graph0 open grow hint ");
+    expect("use0 graph- graph0 far open grow hint ");
     has.captured = false;
+    has.far = CUDA_ERROR_UNKNOWN;
+    assert_int_equal(zc_sides_in_graph(&copy), CUDA_ERROR_UNKNOWN);
+    expect("graph- graph0 far ");
     has.first = true;
     const uint32_t threads =
         ZC_FACT_LARGE | ZC_FACT_IDLE_KNOWN | ZC_FACT_IDLE | ZC_FACT_THREADS_KNOWN | ZC_FACT_THREADS;

@@ -26,6 +26,8 @@ static struct {
     int devices, on, can_reach;
     unsigned sets;
     int stream_device;
+    uint64_t active; /* Devices whose primary context is, one bit each. */
+    CUresult whose;
     bool capture_open;
 } has;
 
@@ -92,6 +94,19 @@ static CUresult fake_device_of(CUcontext context, CUdevice *device)
     return has.owner;
 }
 
+static CUcontext fake_primary(int device)
+{
+    return has.active >> device & 1 ? CONTEXT(device) : NULL;
+}
+
+static CUresult get_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr p)
+{
+    assert_int_equal(attribute, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+    say("whose? ");
+    *(int *)data = (int)p;
+    return has.whose;
+}
+
 static CUresult can_access(int *can, CUdevice device, CUdevice memory)
 {
     assert_true(device != memory);
@@ -131,6 +146,7 @@ static struct zc_vmm *fake_of(const struct zc_block *block)
 #define zc_va_open_host fake_open_host
 #define zc_stream_device fake_stream_device
 #define zc_context_device fake_device_of
+#define zc_context_primary fake_primary
 #define zc_capture_relax fake_relax
 #define zc_capture_restore fake_restore
 #define zc_vmm_of fake_of
@@ -158,6 +174,7 @@ static int anew(void **state)
     zc_real.cuDeviceGetCount = get_count;
     zc_real.cuCtxGetDevice = get_device;
     zc_real.cuDeviceCanAccessPeer = can_access;
+    zc_real.cuPointerGetAttribute = get_attribute;
     has.devices = 3;
     has.on = 1;
     for (int i = RANGES - 1; i >= 0; i--) {
@@ -349,6 +366,68 @@ static void copies_of_peers_and_calls_the_driver_refuses_open_nothing(void **sta
     reaches(1, 2, 4, 1);
 }
 
+/* The block of device 0 is the source; its end is in host memory. */
+static void host_memory_opens_to_the_devices_that_may_have_the_other_side(void **state)
+{
+    static const struct {
+        struct zc_operand to;
+        CUcontext from; /* Context that the call names for the source. */
+        CUresult whose;
+        const char *calls; /* Before the stream's device is asked for. */
+    } rows[] = {
+        {{.block = &block[1]}, NULL, CUDA_SUCCESS, "0+2 "},
+        {{.block = &block[3]}, NULL, CUDA_SUCCESS, ""}, /* The same device. */
+        {{.context = CONTEXT(2)}, CONTEXT(0), CUDA_SUCCESS, "0+4 "},
+        {{.block = &block[1], .context = CONTEXT(2)}, CONTEXT(0), CUDA_SUCCESS, "0+2 "},
+        {{.real = ZC_KIND_DEVICE, .address = 1}, NULL, CUDA_SUCCESS, "whose? 0+2 "},
+        {{.real = ZC_KIND_MANAGED, .address = 2}, NULL, CUDA_SUCCESS, "whose? 0+4 "},
+        {{.real = ZC_KIND_DEVICE, .address = 0}, NULL, CUDA_SUCCESS, "whose? "},
+        {{.real = ZC_KIND_DEVICE, .address = -1}, NULL, CUDA_ERROR_INVALID_VALUE, "whose? "},
+        {{.real = ZC_KIND_PINNED, .address = 1}, NULL, CUDA_SUCCESS, ""},
+        {{.side = ZC_SIDE_ARRAY}, NULL, CUDA_SUCCESS, "0+2 0+4 "},
+        {{.side = ZC_SIDE_ARRAY, .context = CONTEXT(1)}, CONTEXT(0), CUDA_SUCCESS, "0+2 "},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int node = 0; node < 2; node++) {
+            char calls[80];
+            anew(NULL);
+            has.active = 7;
+            has.whose = rows[i].whose;
+            vmm[0].va.host = (struct zc_va_host){.from = 1, .to = 2};
+            copy.dst = rows[i].to;
+            copy.src = (struct zc_operand){.block = &block[0], .context = rows[i].from};
+            assert_int_equal(node ? zc_vmm_open_far(&copy) : zc_vmm_open(&copy), CUDA_SUCCESS);
+            bool asks = !node && !rows[i].from;
+            snprintf(calls, sizeof(calls), "%s%s", rows[i].calls, asks ? "stream " : "");
+            if (asks && copy.dst.block == &block[1])
+                strcat(calls, "1+1 ");
+            expect(calls);
+        }
+    copy.shape = ZC_SHAPE_SET;
+    copy.dst.block = &block[1];
+    assert_int_equal(zc_vmm_open_far(&copy), CUDA_SUCCESS);
+    copy.shape = ZC_SHAPE_LINE;
+    rights.many = false;
+    assert_int_equal(zc_vmm_open_far(&copy), CUDA_SUCCESS);
+    expect("");
+}
+
+static void host_memory_that_can_not_be_opened_ends_the_copy(void **state)
+{
+    (void)state;
+    for (int source = 0; source < 2; source++) {
+        anew(NULL);
+        vmm[0].va.host = (struct zc_va_host){.from = 1, .to = 2};
+        (source ? &copy.src : &copy.dst)->block = &block[0];
+        (source ? &copy.dst : &copy.src)->block = &block[1];
+        has.refuses = 1;
+        has.can_reach = 1;
+        assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_UNKNOWN);
+        expect("0+2 can? ");
+    }
+}
+
 /* If the devices can't reach each other, it is the driver that says so. */
 static void a_block_that_can_not_be_opened_is_as_before(void **state)
 {
@@ -483,6 +562,8 @@ int main(void)
         TEST(access_that_is_not_given_lets_nobody_in),
         TEST(a_copy_opens_both_sides_to_the_device_that_makes_it),
         TEST(copies_of_peers_and_calls_the_driver_refuses_open_nothing),
+        TEST(host_memory_opens_to_the_devices_that_may_have_the_other_side),
+        TEST(host_memory_that_can_not_be_opened_ends_the_copy),
         TEST(a_block_that_can_not_be_opened_is_as_before),
         TEST(a_set_needs_peer_access),
         TEST(host_memory_is_opened_to_the_cpu_for_any_copy),

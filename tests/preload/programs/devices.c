@@ -239,6 +239,135 @@ static void peer_order(void)
     leave(p);
 }
 
+/* One copy of a whole block by each call that may name two devices' memory. */
+static CUresult copy_by(unsigned way, CUdeviceptr dst, CUcontext to, CUdeviceptr src,
+                        CUcontext from, CUstream stream)
+{
+    const CUDA_MEMCPY3D_PEER peer = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                     .srcDevice = src,
+                                     .srcContext = from,
+                                     .srcPitch = 4096,
+                                     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                     .dstDevice = dst,
+                                     .dstContext = to,
+                                     .dstPitch = 4096,
+                                     .WidthInBytes = 4096,
+                                     .Height = LARGE / 4096,
+                                     .Depth = 1};
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = src,
+                          .srcPitch = 4096,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = dst,
+                          .dstPitch = 4096,
+                          .WidthInBytes = 4096,
+                          .Height = LARGE / 4096};
+    switch (way) {
+    case 0:
+        return cuMemcpyPeer(dst, to, src, from, LARGE);
+    case 1:
+        return cuMemcpyPeerAsync(dst, to, src, from, LARGE, stream);
+    case 2:
+        return cuMemcpy3DPeer(&peer);
+    case 3:
+        return cuMemcpy3DPeerAsync(&peer, stream);
+    case 4:
+        return cuMemcpy(dst, src, LARGE);
+    case 5:
+        return cuMemcpyDtoDAsync(dst, src, LARGE, stream);
+    case 6:
+        return cuMemcpy2D(&rows);
+    default:
+        return cuMemcpy2DAsync(&rows, stream);
+    }
+}
+
+/* The same in a graph: captured, or as a node of the program's. */
+static CUresult copy_by_graph(bool node, CUdeviceptr dst, CUcontext to, CUdeviceptr src,
+                              CUcontext from, CUstream stream)
+{
+    const CUDA_MEMCPY3D line = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                .srcDevice = src,
+                                .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                                .dstDevice = dst,
+                                .WidthInBytes = LARGE,
+                                .Height = 1,
+                                .Depth = 1};
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode added;
+    CUcontext here;
+    CHECK(cuCtxGetCurrent(&here));
+    if (node) {
+        CHECK(cuGraphCreate(&graph, 0));
+        CHECK(cuGraphAddMemcpyNode(&added, graph, NULL, 0, &line, here));
+    } else {
+        CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        CHECK(cuMemcpyPeerAsync(dst, to, src, from, LARGE, stream));
+        CHECK(cuStreamEndCapture(stream, &graph));
+    }
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuGraphExecDestroy(exec));
+    return cuGraphDestroy(graph);
+}
+
+static void fill_there(CUdeviceptr block, CUcontext context, unsigned char value)
+{
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuMemsetD8(block, value, LARGE));
+    CHECK(cuCtxSynchronize());
+}
+
+enum { GRAPHS = 8, WAYS = 10, BLOCKS = 4 };
+
+/* Copies between three blocks of 4 MiB and a smaller one on each device, by every call, with
+ * either device current. */
+static void far_copies_by(unsigned from_way, unsigned to_way)
+{
+    static const size_t size[BLOCKS] = {LARGE, 4 << 20, 4 << 20, 4 << 20};
+    CUdeviceptr block[2][BLOCKS];
+    CUstream stream[2];
+    CUcontext of[2];
+    for (int d = 0; d < 2; d++) {
+        of[d] = start_gpu(d);
+        for (int i = 0; i < BLOCKS; i++)
+            CHECK(cuMemAlloc(&block[d][i], size[i]));
+        CHECK(cuStreamCreate(&stream[d], CU_STREAM_NON_BLOCKING));
+    }
+    for (unsigned t = from_way * BLOCKS * BLOCKS * 4; t < to_way * BLOCKS * BLOCKS * 4; t++) {
+        unsigned way = t / 4 / BLOCKS / BLOCKS, from = t & 1, here = t >> 1 & 1;
+        CUdeviceptr src = block[from][t / 4 % BLOCKS], dst = block[!from][t / 4 / BLOCKS % BLOCKS];
+        fill_there(src, of[from], (unsigned char)t);
+        fill_there(dst, of[!from], 0xff);
+        CHECK(cuCtxSetCurrent(of[here]));
+        CHECK(way < GRAPHS
+                  ? copy_by(way, dst, of[!from], src, of[from], stream[here])
+                  : copy_by_graph(way > GRAPHS, dst, of[!from], src, of[from], stream[here]));
+        CHECK(cuStreamSynchronize(stream[here]));
+        CHECK(cuCtxSynchronize());
+        memset(bytes, 0xff, LARGE);
+        CHECK(cuMemcpyDtoH(bytes, dst, LARGE));
+        EXPECT(all_are(bytes, (unsigned char)t, LARGE));
+    }
+    for (int d = 0; d < 2; d++) {
+        CHECK(cuStreamDestroy(stream[d]));
+        for (int i = 0; i < BLOCKS; i++)
+            CHECK(cuMemFree(block[d][i]));
+    }
+}
+
+static void far_ways(void)
+{
+    far_copies_by(0, GRAPHS);
+}
+
+static void far_graphs(void)
+{
+    far_copies_by(GRAPHS, WAYS);
+}
+
 /* A batch of copies in a stream of another device. */
 static void far_batch(void)
 {
@@ -322,6 +451,8 @@ int main(int argc, char **argv)
                                           {"far_copies", far_copies},
                                           {"peer_order", peer_order},
                                           {"far_batch", far_batch},
+                                          {"far_ways", far_ways},
+                                          {"far_graphs", far_graphs},
                                           {"apart", apart},
                                           {"free_apart", free_apart},
                                           {"peer_refused", peer_refused}};

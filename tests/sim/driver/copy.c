@@ -167,13 +167,67 @@ static int side_device(const void *named, int device)
     return ctx ? ctx->device : device;
 }
 
+/* The mapping of host memory that a side begins in, or NULL; one that no device reaches is the
+ * CPU's own memory. */
+static const struct sim_block *mapped_host(const struct end *e)
+{
+    bool named = e->type == CU_MEMORYTYPE_DEVICE || e->type == CU_MEMORYTYPE_UNIFIED;
+    const struct sim_block *b = named ? sim_block_find(e->base) : NULL;
+    bool host = b && b->kind == SIM_VMM && b->device < 0;
+    for (int d = 0; host && d < SIM_MAX_DEVICES; d++)
+        if (b->access[d])
+            return b;
+    return NULL;
+}
+
+/* A device that reaches the side: mapped host memory needs not be open to the one that copies
+ * (tests/gpu/peer_facts.c). */
+static int reaching(const struct end *e, const void *named, int device)
+{
+    const struct sim_block *b = mapped_host(e);
+    int other = side_device(named, device);
+    for (int d = 0; b && !b->access[other] && d < SIM_MAX_DEVICES; d++)
+        other = b->access[d] ? d : other;
+    return other;
+}
+
 static CUresult find_sides(const CUDA_MEMCPY3D *c, int device, struct side *src, struct side *dst)
 {
     struct end from = source_end(c), to = target_end(c);
-    CUresult r = find_side(&from, c, side_device(c->reserved0, device), false, src);
+    CUresult r = find_side(&from, c, reaching(&from, c->reserved0, device), false, src);
     if (r != CUDA_SUCCESS)
         return r;
-    return find_side(&to, c, side_device(c->reserved1, device), true, dst);
+    return find_side(&to, c, reaching(&to, c->reserved1, device), true, dst);
+}
+
+/* The device, other than `device`, that has the memory of a side, or `device`. */
+static int owner(const struct side *s, int device)
+{
+    return s->place.kind == SIM_ON_DEVICE ? s->place.device : device;
+}
+
+/* A copy between two devices' memory with mapped host memory that is not open to both of them ends
+ * the process where the CPU does not reach it either; else it fails when it runs, or is refused
+ * (tests/gpu/peer_facts.c). */
+static CUresult far_host(const CUDA_MEMCPY3D *c, int device, const struct side *src,
+                         const struct side *dst)
+{
+    struct end from = source_end(c), to = target_end(c);
+    const struct sim_block *a = mapped_host(&from), *b = mapped_host(&to);
+    bool named = c->reserved0 && c->reserved1;
+    int one = named ? side_device(c->reserved0, device)
+              : a   ? owner(dst, device)
+                    : owner(src, device);
+    int two = named ? side_device(c->reserved1, device) : one;
+    bool far_src = a && !(a->access[one] && a->access[two]);
+    bool far_dst = b && !(b->access[one] && b->access[two]);
+    if ((far_src && !a->access[SIM_CPU]) || (far_dst && !b->access[SIM_CPU]) ||
+        (named && far_dst && !far_src))
+        sim_crash();
+    if (named && far_src && far_dst)
+        return CUDA_ERROR_INVALID_VALUE;
+    return far_src && (named || dst->place.kind == SIM_ON_DEVICE) ? CUDA_ERROR_LAUNCH_FAILED
+                                                                  : CUDA_SUCCESS;
 }
 
 static bool is_empty(const CUDA_MEMCPY3D *c)
@@ -277,14 +331,18 @@ CUresult sim_copy_run(struct sim_work *work)
     if (is_empty(c))
         return CUDA_SUCCESS;
     sim_relock();
-    CUresult r = find_sides(c, work->u.copy.device, &src, &dst);
+    CUresult r = find_sides(c, work->u.copy.device, &src, &dst), far = CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
+        far = far_host(c, work->u.copy.device, &src, &dst);
+    if (r == CUDA_SUCCESS && far == CUDA_SUCCESS)
         sim_traffic_copy(&src.place, &dst.place, work->u.copy.device, bytes_of(c));
     sim_unlock();
     if (r != CUDA_SUCCESS || src.astray || dst.astray)
         return CUDA_ERROR_ILLEGAL_ADDRESS; /* else it was right when it was queued: freed since */
     if (crashes(c, &src, &dst))
         sim_crash();
+    if (far != CUDA_SUCCESS)
+        return far;
     if (work->u.copy.staging)
         src = packed(c, work->u.copy.staging);
     if (work->u.copy.landing)
@@ -420,6 +478,8 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
         return sim_submit(stream, &work);
     if (crashes(shape, &src, &dst))
         sim_crash();
+    if (far_host(shape, work.u.copy.device, &src, &dst) == CUDA_ERROR_INVALID_VALUE)
+        return CUDA_ERROR_INVALID_VALUE;
     sim_stream_ref(stream);
     if (caller_waits(mode, &src, &dst)) {
         r = run_and_wait(stream, &work, &src, &dst);
