@@ -46,9 +46,10 @@
 #define AGAIN 64u
 
 /* A block that leaves for the first time has host memory made, which takes as long as so many
- * copies from there (23 to 30 ms, and 2.4, were measured of 128 MiB).  So one may after so many
- * that others have saved. */
-#define DEAR 12
+ * copies from there (23 to 37 ms, and 2.4, were measured of 128 MiB).  The more of them there are,
+ * the less each gains by being free to leave: one may after so many cheap moves for each of them.
+ */
+#define DEAR 15
 
 /* Launches name blocks in an order that comes again: each use is one more of an earlier one, and
  * what followed that will follow.  With the driver lock. */
@@ -68,7 +69,8 @@ static ZC_OWN struct moving {
     bool elsewhere;          /* Another context uses the GPU. */
     uint64_t waited;         /* Ticks that launches have waited since the last move. */
     uint64_t before;         /* The mark of the launch before one that a block is fetched for. */
-    unsigned cheap;          /* Blocks that left since one had host memory made. */
+    unsigned cheap;          /* Blocks that left since one had host memory made, */
+    unsigned dear;           /* and those that would have it made. */
     struct order order;
 } moving[ZC_DEVICES];
 
@@ -275,6 +277,7 @@ struct search {
     uint64_t bytes;                     /* Of all that were found. */
     struct zc_block *farthest, *second; /* Those that are due last. */
     uint64_t farthest_due, second_due;
+    unsigned dear; /* Those that never left. */
 };
 
 /* Nobody but libzc has part in the memory of a block, and no other device or context. */
@@ -299,7 +302,8 @@ static void look_at(struct zc_block *block, void *arg)
     uint64_t due = due_in(&s->on->order, block);
     if (zc_movable(v)->last > s->used || due < s->from)
         return;
-    if (v->va.reads && s->on->cheap < DEAR)
+    s->dear += !v->va.reads;
+    if (v->va.reads && s->on->cheap < DEAR * s->on->dear)
         due *= DEAR;
     s->bytes += block->size;
     if (due > s->farthest_due) {
@@ -459,7 +463,9 @@ static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
     struct zc_block *leaves = NULL;
     bool rested = needs_rest(block);
     while (!leaves && migrate_room(block) < block->size) {
-        leaves = find_leaver(block, from).farthest;
+        const struct search s = find_leaver(block, from);
+        leaves = s.farthest;
+        moving_of(block)->dear = s.dear;
         if (!leaves || (reason == later && !has_ended(leaves)) ||
             !(rested || wait_for(use_ended, leaves)))
             return;

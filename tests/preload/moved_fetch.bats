@@ -39,6 +39,15 @@ assert places["vmm"]["peak_bytes"] <= 16 << 20, places
 assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LOG"
 }
 
+@test "host memory is made for little more than what does not fit, however long a program goes on" {
+    local left
+    BUDGET=64M
+    scene sweeps
+    left=$(sed -n 's/.*"type":"move".*"block":\([0-9]*\),.*"to":"host".*/\1/p' "$ZC_LOG" | sort -u |
+        wc -l)
+    (( left >= 8 && left <= 16 && $(moved device) <= 20 * 12 ))
+}
+
 @test "a block that comes again takes one copy, and no memory or addresses are made" {
     scene calls
     [[ $output == $'a copy each: 1\n'* ]]

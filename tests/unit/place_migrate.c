@@ -195,10 +195,14 @@ static void a_block_that_is_due_last_leaves(void **state)
     for (unsigned i = 0; i < 3; i++) {
         anew(NULL);
         sweep();
-        mov[1].vmm.va.reads = i != 0; /* Twelve times as dear, but after twelve cheap ones. */
-        third.cheap = i == 1 ? 12 : 11;
-        assert_ptr_equal(find_leaver(&blocks[5], 0).farthest, &blocks[i == 2 ? 1 : 4]);
-        assert_ptr_equal(find_leaver(&blocks[5], 0).second, &blocks[i == 2 ? 4 : 3]);
+        /* 15 times as dear, but after 15 cheap ones for each that is. */
+        mov[1].vmm.va.reads = i != 0;
+        third.dear = 3;
+        third.cheap = i == 1 ? 45 : 44;
+        struct search s = find_leaver(&blocks[5], 0);
+        assert_ptr_equal(s.farthest, &blocks[i == 2 ? 1 : 4]);
+        assert_ptr_equal(s.second, &blocks[i == 2 ? 4 : 3]);
+        assert_int_equal(s.dear, i ? 4 : 5);
     }
     anew(NULL);
     use("EDCBA");

@@ -66,6 +66,12 @@ static CUcontext start(unsigned n)
     return context;
 }
 
+static void sweep_six(unsigned times)
+{
+    start(6);
+    look_through(0, 6, times);
+}
+
 static void finish(void)
 {
     CHECK(cuCtxSynchronize());
@@ -79,6 +85,14 @@ static void cycle(void)
     start(6);
     show("made");
     look_through(0, 6, 8);
+    finish();
+}
+
+/* Many sweeps, of which each needs eight blocks more than there is room for. */
+static void sweeps(void)
+{
+    start(24);
+    look_through(0, 24, 20);
     finish();
 }
 
@@ -101,8 +115,7 @@ static void running(void)
 static void hidden(void)
 {
     unsigned near = 0, far = 0;
-    start(6);
-    look_through(0, 6, 3);
+    sweep_six(3);
     CHECK(cuCtxSynchronize());
     while (hosted(blocks[near]))
         near++;
@@ -214,8 +227,7 @@ static void unknown(void)
 {
     CUresult (*copy)(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream);
     CUdeviceptr from;
-    start(6);
-    look_through(0, 6, 3);
+    sweep_six(3);
     *(void **)&copy = dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuMemcpyFutureAsync");
     CHECK(cuMemHostAlloc((void **)&from, BLOCK, 0));
     for (unsigned i = 0; i < 6; i++) {
@@ -261,8 +273,7 @@ static void turns(void)
 /* Launches that keep no order. */
 static void disorder(void)
 {
-    start(6);
-    look_through(0, 6, 2);
+    sweep_six(2);
     for (unsigned t = 1; t < 60; t++)
         look(t * t % 7 % 6, NULL);
     finish();
@@ -271,8 +282,7 @@ static void disorder(void)
 /* The driver's answers about blocks that are mapped nowhere. */
 static void questions(void)
 {
-    start(6);
-    look_through(0, 6, 2);
+    sweep_six(2);
     for (unsigned i = 0; i < 6; i++) {
         CUdeviceptr base;
         size_t bytes;
@@ -290,8 +300,7 @@ static void questions(void)
 /* A stream writes words of blocks, and a batch copies others. */
 static void words(void)
 {
-    start(6);
-    look_through(0, 6, 2);
+    sweep_six(2);
     for (unsigned i = 0; i < 6; i += 2)
         CHECK(cuStreamWriteValue32(NULL, blocks[i], 0x01010101u * value[i], 0));
     CHECK(cuCtxSynchronize());
@@ -318,8 +327,7 @@ static void graphs(void)
     CUgraphExec exec[2];
     CUgraphNode node;
     CUstream s;
-    start(6);
-    look_through(0, 6, 2);
+    sweep_six(2);
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
     look(0, s);
@@ -368,8 +376,7 @@ static void bodies(void)
     CUgraph graph[6];
     CUgraphExec exec[6];
     CUgraphNode node;
-    start(6);
-    look_through(0, 6, 2);
+    sweep_six(2);
     for (unsigned i = 0; i < 6; i++) {
         struct work w = {blocks[i], BLOCK, 0, 0};
         void *args[] = {&w, &value[i]};
@@ -504,8 +511,7 @@ static void unfilled(void)
 /* A kernel writes a block. */
 static void writes(void)
 {
-    start(6);
-    look_through(0, 6, 3);
+    sweep_six(3);
     CHECK(cuCtxSynchronize());
     add(4, 5, 20000, NULL);
     SHOW(cuCtxSynchronize());
@@ -525,8 +531,7 @@ static int stray_grid(void *const *args, const struct sim_launch *launch)
 
 static void stray(void)
 {
-    start(6);
-    look_through(0, 6, 3);
+    sweep_six(3);
     CHECK(cuCtxSynchronize());
     CUfunction k = load_kernel("stray", stray_grid, 0, NULL);
     CHECK(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
@@ -546,8 +551,7 @@ static void unnamed_by(bool in_graph)
         sizes[i] = sizeof(bytes);
         args[i] = bytes;
     }
-    start(6);
-    look_through(0, 6, 3);
+    sweep_six(3);
     CUfunction k = load_kernel("stray", stray_grid, 64, sizes);
     const CUDA_KERNEL_NODE_PARAMS p = {k, 1, 1, 1, 1, 1, 1, .kernelParams = args};
     if (in_graph) {
@@ -707,8 +711,7 @@ static void peers(void)
 
 static void freed(void)
 {
-    start(6);
-    look_through(0, 6, 3);
+    sweep_six(3);
     for (unsigned i = 0; i < 6; i++) {
         CHECK(try_look(i, NULL, 2000));
         CHECK(cuMemFree(blocks[i]));
@@ -722,20 +725,17 @@ static void freed(void)
 /* A context goes with its blocks, wherever they are. */
 static void gone(void)
 {
-    start(6);
-    look_through(0, 6, 3);
+    sweep_six(3);
     kernel = reader = NULL;
     end_gpu(0);
-    start(6);
-    look_through(0, 6, 3);
+    sweep_six(3);
     finish();
 }
 
 /* The program's child has no blocks, and its own exit is as that of any. */
 static void forked(void)
 {
-    start(6);
-    look_through(0, 6, 2);
+    sweep_six(2);
     pid_t child = fork();
     if (!child)
         _exit(0);
@@ -795,6 +795,6 @@ int main(int argc, char **argv)
         {"forked", forked},     {"bodies", bodies},     {"unnamed_node", unnamed_node},
         {"textures", textures}, {"crowd", crowd},       {"layers", layers},
         {"unseen", unseen},     {"ahead", ahead},       {"turns", turns},
-        {"fails", fails}};
+        {"fails", fails},       {"sweeps", sweeps}};
     return RUN_SCENARIO(all, argc, argv);
 }

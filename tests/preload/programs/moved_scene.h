@@ -10,7 +10,7 @@
 #define MIB ((size_t)1 << 20)
 #define BLOCK block_bytes() /* 4 MiB, or BLOCK_MIB. */
 #define BLOCK_MOST (64 * MIB)
-#define MOST 6
+#define MOST 24
 
 static CUdeviceptr blocks[MOST];
 static unsigned char value[MOST]; /* Each byte of a block. */
