@@ -103,10 +103,11 @@ static uint64_t side_devices(const struct zc_operand *side)
 {
     const struct zc_vmm *v = zc_vmm_of(side->block);
     uint64_t devices = 0;
-    int device = -1;
+    int device = -1, count = 0;
     if (side->side == ZC_SIDE_ARRAY && !side->context)
-        for (int d = 0; d < ZC_DEVICES; d++)
-            devices |= zc_context_primary(d) ? zc_va_bit(d) : 0;
+        zc_real.cuDeviceGetCount(&count);
+    for (int d = 0; d < count && d < ZC_DEVICES; d++)
+        devices |= zc_context_primary(d) ? zc_va_bit(d) : 0;
     if (v)
         device = v->va.device;
     else if (side->context)
@@ -123,7 +124,7 @@ static CUresult open_host_part(const struct zc_operand *side, const struct zc_op
     const struct zc_vmm *v = zc_vmm_of(side->block);
     uint64_t devices = v && zc_vmm_spilled(v) ? side_devices(other) : 0;
     CUresult result = CUDA_SUCCESS;
-    for (int d = 0; devices >> d && result == CUDA_SUCCESS; d++)
+    for (int d = 0; d < ZC_DEVICES && devices && result == CUDA_SUCCESS; d++)
         result = devices & zc_va_bit(d) ? open_side(side->block, d) : CUDA_SUCCESS;
     return result;
 }

@@ -381,6 +381,7 @@ static void host_memory_opens_to_the_devices_that_may_have_the_other_side(void *
         {{.block = &block[1], .context = CONTEXT(2)}, CONTEXT(0), CUDA_SUCCESS, "0+2 "},
         {{.real = ZC_KIND_DEVICE, .address = 1}, NULL, CUDA_SUCCESS, "whose? 0+2 "},
         {{.real = ZC_KIND_MANAGED, .address = 2}, NULL, CUDA_SUCCESS, "whose? 0+4 "},
+        {{.real = ZC_KIND_DEVICE, .address = 63}, NULL, CUDA_SUCCESS, "whose? 0+8000000000000000 "},
         {{.real = ZC_KIND_DEVICE, .address = 0}, NULL, CUDA_SUCCESS, "whose? "},
         {{.real = ZC_KIND_DEVICE, .address = -1}, NULL, CUDA_ERROR_INVALID_VALUE, "whose? "},
         {{.real = ZC_KIND_PINNED, .address = 1}, NULL, CUDA_SUCCESS, ""},
