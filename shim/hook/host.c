@@ -68,45 +68,39 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
     return result;
 }
 
-/* The live block of libzc's that contains an address, if the program takes it for host memory. */
-static struct zc_block *hosted(const void *p)
+/* The live block of pinned memory that contains an address: with ZC_BLOCK_CONVERTED libzc made it.
+ * With ZC_BLOCK_ADOPTED the program registered it, and libzc had before; the driver answers for it,
+ * and refuses to register any of it again. */
+static struct zc_block *pinned_at(const void *p, unsigned kind)
 {
     struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
-    const unsigned not_here = ZC_BLOCK_QUARANTINED | ZC_BLOCK_ADOPTED;
-    return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & not_here) ? block : NULL;
-}
-
-/* The block of what the program registered, and libzc had before.  The driver answers for it, and
- * refuses to register any of it again. */
-static const struct zc_block *adopted_block(const void *p)
-{
-    const struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
-    return block && block->flags & ZC_BLOCK_ADOPTED ? block : NULL;
-}
-
-/* Memory that the program requested as device memory is not host memory to it, and freed memory is
- * unknown to it. */
-static bool is_converted(const void *p)
-{
-    return zc_placed_near((CUdeviceptr)p) && !hosted(p) && !adopted_block(p);
+    unsigned flags = block ? __atomic_load_n(&block->flags, __ATOMIC_RELAXED) : 0;
+    return (flags & (kind | ZC_BLOCK_QUARANTINED)) == kind ? block : NULL;
 }
 
 /* The program can't register or unregister the driver's own memory: the driver returns
  * CUDA_ERROR_INVALID_VALUE for both (measured), and so does libzc. */
 static bool is_drivers(const void *p)
 {
-    return is_converted(p) || hosted(p);
+    return zc_placed_near((CUdeviceptr)p) && !pinned_at(p, ZC_BLOCK_ADOPTED);
+}
+
+/* Memory that the program requested as device memory is not host memory to it, and freed memory is
+ * unknown to it. */
+static bool is_converted(const void *p)
+{
+    return is_drivers(p) && !pinned_at(p, ZC_BLOCK_CONVERTED);
 }
 
 /* Calls that free device memory and host memory differ, but both wait for the device, so both give
  * back what is deferred. */
 ZC_BODY(cuMemFreeHost, (void *p))
 {
-    struct zc_block *block = hosted(p);
+    struct zc_block *block = pinned_at(p, ZC_BLOCK_CONVERTED);
     if (block)
         return zc_free_block(entry->fn, block, (CUdeviceptr)p);
     if (is_converted(p))
-        return zc_stream_refusal();
+        return real(NULL) ?: CUDA_ERROR_INVALID_VALUE; /* A capture comes first, too. */
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
     CUresult result = real(p);
@@ -119,25 +113,31 @@ ZC_BODY(cuMemFreeHost, (void *p))
  * that the driver answers for it. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
-    CUresult state =
-        is_drivers(p) ? zc_stream_state() : zc_hostmem_yield(p, bytes, flags, entry->fn);
-    if (state != CUDA_SUCCESS)
-        return state;
     if (is_drivers(p))
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = register_own(entry, real, p, bytes, flags);
+        return zc_stream_refusal();
+    if (zc_place_adopted(p, &(unsigned){0}))
+        return real(p, bytes, flags); /* Some of it is the program's already: refused. */
+    CUresult result = zc_hostmem_yield(p, bytes, flags, entry->fn);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = register_own(entry, real, p, bytes, flags);
     if (result != CUDA_SUCCESS)
         zc_hostmem_return(p, bytes);
     return result;
 }
 
+/* About what it can't end the driver answers as about memory that it knows, or does not; but a
+ * failed kernel and a capture come first. */
 ZC_BODY(cuMemHostUnregister, (void *p))
 {
-    if (is_drivers(p))
-        return CUDA_ERROR_INVALID_VALUE;
-    const struct zc_block *adopted = adopted_block(p);
-    if (adopted ? adopted->base != (CUdeviceptr)p : zc_hidden((CUdeviceptr)p))
-        return real((void *)zc_pinned_pageable);
+    const struct zc_block *adopted = pinned_at(p, ZC_BLOCK_ADOPTED);
+    bool known = is_drivers(p) || (adopted && adopted->base != (CUdeviceptr)p);
+    if (known || (!adopted && zc_hidden((CUdeviceptr)p))) {
+        CUresult result = real((void *)zc_pinned_pageable);
+        bool none = result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ||
+                    result == CUDA_ERROR_INVALID_CONTEXT; /* Which what is known does not need. */
+        return known && none ? CUDA_ERROR_INVALID_VALUE : result;
+    }
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
     CUresult result = adopted && untracked.taken ? zc_place_unregister(p) : real(p);
@@ -153,7 +153,7 @@ ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int
 {
     if (is_converted(p))
         return zc_stream_refusal();
-    if (!hosted(p))
+    if (!pinned_at(p, ZC_BLOCK_CONVERTED))
         return real(dptr, (void *)zc_disguise((CUdeviceptr)p), flags);
     CUresult state = zc_stream_state();
     if (state != CUDA_SUCCESS)
@@ -167,7 +167,7 @@ ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int
 /* With unified addressing all pinned memory is mapped, and reports that (measured). */
 ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
 {
-    const struct zc_block *block = hosted(p);
+    const struct zc_block *block = pinned_at(p, ZC_BLOCK_CONVERTED);
     if (is_converted(p))
         return zc_stream_refusal();
     if (!block) {

@@ -493,7 +493,7 @@ bool zc_pinned_hides_own(uint64_t address)
     enum zc_extent_pin pin = pin_of(e);
     /* The caller adds or removes one registration of the program's. */
     bool counting = pin == ZC_PIN_MAKING && __atomic_load_n(&e->program, __ATOMIC_ACQUIRE);
-    return pin != ZC_PIN_PROGRAM && !counting;
+    return e->adopted ? !zc_block_find(address) : pin != ZC_PIN_PROGRAM && !counting;
 }
 
 const char zc_pinned_pageable[64];

@@ -116,6 +116,23 @@ static void registered_memory_keeps_its_rights_and_its_codes(void **state)
     free(host);
 }
 
+/* Of pages 1 to 3 of a block all but the first and the last 100 bytes are registered. */
+static void a_registration_ends_by_its_first_byte_alone(void **state)
+{
+    static char page[5][4096] __attribute__((aligned(4096)));
+    char *first = page[1] + 100, *end = page[4] - 100;
+    char *const inside[] = {first + 1, page[2] - 1, page[2], page[2] + 100, end - 1};
+    char *const beside[] = {page[1], first - 1, end, page[4] - 1, page[4]};
+    (void)state;
+    ok(cuMemHostRegister_v2(first, (size_t)(end - first), 0));
+    for (int i = 0; i < 5; i++) {
+        refused(CUDA_ERROR_INVALID_VALUE, cuMemHostUnregister(inside[i]));
+        refused(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(beside[i]));
+    }
+    ok(cuMemHostUnregister(first));
+    refused(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(first));
+}
+
 static void pointer_attributes_tell_each_kind_of_memory(void **state)
 {
     CUdeviceptr d, m;
@@ -201,6 +218,7 @@ int main(void)
         sim_test(memory_info_is_exact_and_out_of_memory_is_told),
         sim_test(a_freed_block_is_no_longer_mapped_for_the_gpu),
         sim_test(registered_memory_keeps_its_rights_and_its_codes),
+        sim_test(a_registration_ends_by_its_first_byte_alone),
         sim_test(pointer_attributes_tell_each_kind_of_memory),
         sim_test(advice_and_ipc_want_the_right_kind_of_memory),
         sim_test(small_host_blocks_share_mappings),

@@ -81,6 +81,9 @@ static const CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
     X(cuStreamSynchronize(stream))                                                                 \
     X(cuMemHostUnregister(pages))                                                                  \
     X(cuMemHostUnregister(plain))                                                                  \
+    X(cuMemHostUnregister(pinned))                                                                 \
+    X(cuMemHostUnregister((void *)other))                                                          \
+    X(cuMemFreeHost((void *)other))                                                                \
     X(cuMemFreeHost(pinned))                                                                       \
     X(cuMemFree(other + 1))                                                                        \
     X(cuMemFree(small))                                                                            \

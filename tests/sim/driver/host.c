@@ -143,11 +143,10 @@ SIM_API(cuMemHostUnregister, (void *p), (p))
     }
     if (r != CUDA_SUCCESS)
         return r;
-    if (b && b->kind != SIM_REGISTERED)
+    if (!b && p && !sim_va_reserved(va))
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (!b || b->kind != SIM_REGISTERED || b->va != va) /* inside of one, too (measured) */
         return CUDA_ERROR_INVALID_VALUE;
-    if (!b || b->va != va)
-        return p && !sim_va_reserved(va) ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
-                                         : CUDA_ERROR_INVALID_VALUE;
     sim_device_wait(-1);
     b = sim_block_find(va);
     if (!b || b->kind != SIM_REGISTERED || b->va != va)
