@@ -68,9 +68,8 @@ static CUresult register_own(const struct zc_entry *entry, __typeof__(cuMemHostR
     return result;
 }
 
-/* The live block of pinned memory that contains an address: with ZC_BLOCK_CONVERTED libzc made it.
- * With ZC_BLOCK_ADOPTED the program registered it, and libzc had before; the driver answers for it,
- * and refuses to register any of it again. */
+/* The live block of pinned memory at an address: with ZC_BLOCK_CONVERTED libzc made it, with
+ * ZC_BLOCK_ADOPTED the program registered what libzc had, and the driver answers for it. */
 static struct zc_block *pinned_at(const void *p, unsigned kind)
 {
     struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
@@ -151,24 +150,22 @@ ZC_BODY(cuMemHostUnregister, (void *p))
 
 ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int flags))
 {
-    if (is_converted(p))
+    bool mine = pinned_at(p, ZC_BLOCK_CONVERTED);
+    if (is_converted(p) || (mine && (!dptr || flags)))
         return zc_stream_refusal();
-    if (!pinned_at(p, ZC_BLOCK_CONVERTED))
+    if (!mine)
         return real(dptr, (void *)zc_disguise((CUdeviceptr)p), flags);
     CUresult state = zc_stream_state();
-    if (state != CUDA_SUCCESS)
-        return state;
-    if (!dptr || flags)
-        return CUDA_ERROR_INVALID_VALUE;
-    *dptr = (CUdeviceptr)p;
-    return CUDA_SUCCESS;
+    if (state == CUDA_SUCCESS)
+        *dptr = (CUdeviceptr)p;
+    return state;
 }
 
 /* With unified addressing all pinned memory is mapped, and reports that (measured). */
 ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
 {
     const struct zc_block *block = pinned_at(p, ZC_BLOCK_CONVERTED);
-    if (is_converted(p))
+    if (is_converted(p) || (block && !flags))
         return zc_stream_refusal();
     if (!block) {
         CUresult result = real(flags, (void *)zc_disguise((CUdeviceptr)p));
@@ -177,10 +174,7 @@ ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
         return result;
     }
     CUresult state = zc_stream_state();
-    if (state != CUDA_SUCCESS)
-        return state;
-    if (!flags)
-        return CUDA_ERROR_INVALID_VALUE;
-    *flags = ((const struct zc_backing *)block->backing)->flags | CU_MEMHOSTALLOC_DEVICEMAP;
-    return CUDA_SUCCESS;
+    if (state == CUDA_SUCCESS)
+        *flags = ((const struct zc_backing *)block->backing)->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return state;
 }

@@ -512,6 +512,7 @@ static void a_block_of_libzcs_has_its_own_address_on_the_device(void **state)
     CUdeviceptr at = 0;
     (void)state;
     has.hosted = &block;
+    has.refusal = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(zc_do_cuMemHostGetDevicePointer_v2(real_pointer, &entry, &at, P, 0),
                      CUDA_SUCCESS);
     assert_true(at == (CUdeviceptr)P && has.calls == 0);
@@ -519,9 +520,12 @@ static void a_block_of_libzcs_has_its_own_address_on_the_device(void **state)
                      CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(zc_do_cuMemHostGetDevicePointer_v2(real_pointer, &entry, NULL, P, 0),
                      CUDA_ERROR_INVALID_VALUE);
+    at = 0;
     has.state = CUDA_ERROR_ILLEGAL_ADDRESS;
-    assert_int_equal(zc_do_cuMemHostGetDevicePointer_v2(real_pointer, &entry, NULL, P, 0),
+    assert_int_equal(zc_do_cuMemHostGetDevicePointer_v2(real_pointer, &entry, &at, P, 0),
                      CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(at, 0);
+    has.refusal = CUDA_ERROR_INVALID_CONTEXT;
     has.hosted = NULL;
     has.near = true;
     assert_int_equal(zc_do_cuMemHostGetDevicePointer_v2(real_pointer, &entry, &at, P, 0),
@@ -541,14 +545,17 @@ static void a_block_of_libzcs_has_the_flags_that_the_program_gave(void **state)
     unsigned flags = 0;
     (void)state;
     has.hosted = &block;
+    has.refusal = CUDA_ERROR_INVALID_VALUE;
     assert_int_equal(zc_do_cuMemHostGetFlags(real_flags, &entry, &flags, P), CUDA_SUCCESS);
     assert_int_equal(flags, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     assert_int_equal(zc_do_cuMemHostGetFlags(real_flags, &entry, NULL, P),
                      CUDA_ERROR_INVALID_VALUE);
+    flags = 0;
     has.state = CUDA_ERROR_ILLEGAL_ADDRESS;
-    assert_int_equal(zc_do_cuMemHostGetFlags(real_flags, &entry, NULL, P),
+    assert_int_equal(zc_do_cuMemHostGetFlags(real_flags, &entry, &flags, P),
                      CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_true(has.calls == 0 && has.adoptions == 0);
+    has.refusal = CUDA_ERROR_INVALID_CONTEXT;
+    assert_true(flags == 0 && has.calls == 0 && has.adoptions == 0);
     has.hosted = NULL;
     has.near = true;
     assert_int_equal(zc_do_cuMemHostGetFlags(real_flags, &entry, &flags, P),
