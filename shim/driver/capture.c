@@ -95,13 +95,19 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     return result;
 }
 
-/* A capture ends whatever the result is, unless this stream had none: an invalidated capture
- * returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */
+/* A body of the calls that end one, which it does whatever the result is, unless this stream had
+ * none: an invalidated capture returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */
+#define END(...)                                                                                   \
+    {                                                                                              \
+        bool held = zc_capture_holds(stream, entry->flavour);                                      \
+        CUresult result = real(__VA_ARGS__);                                                       \
+        if (held && !zc_capture_holds(stream, entry->flavour))                                     \
+            zc_capture_ended(stream);                                                              \
+        return result;                                                                             \
+    }
+
 ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
-{
-    bool held = zc_capture_holds(stream, entry->flavour);
-    CUresult result = real(stream, graph);
-    if (held && !zc_capture_holds(stream, entry->flavour))
-        zc_capture_ended(stream);
-    return result;
-}
+END(stream, graph)
+
+ZC_BODY(cuStreamEndCaptureToCig, (CUstream stream))
+END(stream)

@@ -3,6 +3,7 @@
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
                                      */
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include "driver/capture.h"
+#include "memory/reclaim.h"
 #include "real_test.h"
 
 static char streams[2]; /* True: it captures. */
@@ -55,6 +57,19 @@ static CUresult CUDAAPI unjoined(CUstream stream, CUgraph *graph)
     return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
+static CUresult to_cig; /* The code of its end. */
+static unsigned to_cig_calls;
+
+/* The driver has no such capture any more when it is asked again. */
+static CUresult CUDAAPI end_to_cig(CUstream stream)
+{
+    to_cig_calls++;
+    if (!*(char *)stream)
+        return CUDA_ERROR_ILLEGAL_STATE;
+    *(char *)stream = 0;
+    return to_cig;
+}
+
 static CUresult CUDAAPI destroy(CUstream stream)
 {
     (void)stream;
@@ -69,6 +84,7 @@ static int setup(void **state)
     zc_real.cuStreamIsCapturing = is_capturing;
     zc_real.cuStreamBeginCapture_v2 = begin;
     zc_real.cuStreamEndCapture = end;
+    zc_real.cuStreamEndCaptureToCig = end_to_cig;
     zc_real.cuStreamDestroy_v2 = destroy;
     streams[0] = streams[1] = 0;
     zc_captures = 0;
@@ -103,6 +119,40 @@ static void each_capture_counts_from_its_beginning_to_its_end(void **state)
     assert_int_equal(zc_captures, 0);
 }
 
+static void a_capture_to_a_graphics_context_ends_whatever_the_result_is(void **state)
+{
+    (void)state;
+    begin_in(FIRST);
+    assert_int_equal(cuStreamEndCaptureToCig(SECOND), CUDA_ERROR_ILLEGAL_STATE);
+    assert_int_equal(zc_captures, 1);
+    to_cig = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    assert_int_equal(cuStreamEndCaptureToCig(FIRST), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    assert_int_equal(zc_captures, 0);
+}
+
+static void *give_back(void *unused)
+{
+    zc_release_begin();
+    zc_release_end();
+    return unused;
+}
+
+/* Another thread has given memory back: calls that can be made again are.  The capture is one whose
+ * beginning libzc did not see. */
+static void the_end_of_a_capture_that_lacks_memory_is_not_made_again(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    streams[0] = 1;
+    to_cig = CUDA_ERROR_OUT_OF_MEMORY;
+    to_cig_calls = 0;
+    pthread_create(&thread, NULL, give_back, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(cuStreamEndCaptureToCig(FIRST), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(to_cig_calls, 1);
+    assert_int_equal(zc_captures, 0);
+}
+
 static void a_capture_ends_with_its_stream_where_no_other_goes_on(void **state)
 {
     CUgraph graph;
@@ -127,6 +177,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_capture_counts_from_its_beginning_to_its_end, setup),
         cmocka_unit_test_setup(a_capture_ends_with_its_stream_where_no_other_goes_on, setup),
+        cmocka_unit_test_setup(a_capture_to_a_graphics_context_ends_whatever_the_result_is, setup),
+        cmocka_unit_test_setup(the_end_of_a_capture_that_lacks_memory_is_not_made_again, setup),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
