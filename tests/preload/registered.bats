@@ -28,7 +28,7 @@ without_shared_pages() {
 same() {
     local bare=$BATS_TEST_TMPDIR/bare rules
     timeout 60 "$PROGRAM" "$1" | without_shared_pages >"$bare"
-    [[ $(grep -c 'still registered: 1 1' "$bare") -eq 192 ]]
+    [[ $(grep -c 'still registered: 1 1' "$bare") -eq ${asked:-192} ]]
     for rules in "$(sed -n '/^\[/,$p' policy/presets/everyday.conf)" "${@:2}"; do
         echo "$rules"
         run -0 --separate-stderr under_policy "$rules" timeout 60 "$PROGRAM" "$1"
@@ -48,4 +48,9 @@ same() {
 
 @test "addresses in and beside a registered block of pages have the driver's answers" {
     same aligned "$PINNED" "$PINNED"$'\nasync = overlap' "$SHARED" "$MAPPED"
+}
+
+@test "calls that a registration refuses end a capture as bare" {
+    asked=2 same captured "$PINNED"$'\n[rule all]\napi = cudaHostAlloc\nplace = pinned' "$SHARED" \
+        "$MAPPED"
 }

@@ -196,9 +196,52 @@ static void aligned(void)
     end_gpu(0);
 }
 
+static void show_beside_capture(const char *name, CUresult (*call)(void *p), void *p)
+{
+    CUgraph graph = NULL;
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CUresult result = call(p);
+    CUresult ended = cuStreamEndCapture(stream, &graph);
+    printf("%s: %d, the capture %d\n", name, (int)result, (int)ended);
+    if (graph)
+        CHECK(cuGraphDestroy(graph));
+}
+
+/* Each refused call ends a capture, as one that does what it says. */
+static void captured(void)
+{
+    begin();
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int copies = 0; copies <= 2; copies += 2) {
+        void *block = NULL, *pinned;
+        EXPECT(posix_memalign(&block, PAGE, SIZE) == 0);
+        for (int i = 0; i < copies; i++)
+            CHECK(cuMemcpyHtoD(device, block, SIZE));
+        first = block;
+        end = first + SIZE;
+        CHECK(cuMemHostAlloc(&pinned, SIZE, 0));
+        CHECK(cuMemHostRegister(first, SIZE, 0));
+        show_beside_capture("ending what is not registered", cuMemHostUnregister, plain);
+        show_beside_capture("ending it inside", cuMemHostUnregister, first + PAGE);
+        show_beside_capture("ending it behind", cuMemHostUnregister, end);
+        show_beside_capture("ending it", cuMemHostUnregister, first);
+        show_beside_capture("ending pinned memory", cuMemHostUnregister, pinned);
+        show_beside_capture("ending device memory", cuMemHostUnregister, (void *)device);
+        show_beside_capture("freeing it as pinned", cuMemFreeHost, first);
+        show_beside_capture("freeing device memory as pinned", cuMemFreeHost, (void *)device);
+        printf("still registered: %d %d\n", registered_here(first), registered_here(end - 1));
+        CHECK(cuMemHostUnregister(first));
+        CHECK(cuMemFreeHost(pinned));
+        free(block);
+    }
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"variable", variable}, {"malloc", of_malloc}, {"aligned", aligned}};
+    static const struct scenario all[] = {{"variable", variable},
+                                          {"malloc", of_malloc},
+                                          {"aligned", aligned},
+                                          {"captured", captured}};
     return RUN_SCENARIO(all, argc, argv);
 }
