@@ -33,8 +33,9 @@ bool zc_stream_here(CUstream stream, enum zc_flavour flavour)
 
 CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour)
 {
-    CUcontext context = other_context(stream, flavour);
-    if (!context)
+    CUcontext context = NULL;
+    if (zc_stream_kind_of(stream, flavour) != ZC_STREAM_CREATED ||
+        ZC_FLAVOURED(flavour, cuStreamGetCtx)(stream, &context) != CUDA_SUCCESS)
         zc_real.cuCtxGetCurrent(&context);
     return context;
 }

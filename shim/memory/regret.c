@@ -36,6 +36,7 @@ static ZC_OWN struct timer {
     zc_timed_fn told;
     _Alignas(uint64_t) char noted[ZC_REGRET_NOTED];
 } timers[ZC_DEVICES];
+static ZC_OWN uint32_t pending; /* Timers in that state.  Atomic. */
 
 /* That of the current context's device. */
 static struct timer *timer_here(void)
@@ -43,6 +44,12 @@ static struct timer *timer_here(void)
     CUdevice device = 0;
     zc_real.cuCtxGetDevice(&device);
     return &timers[device < ZC_DEVICES ? device : ZC_DEVICES - 1];
+}
+
+/* The same, but NULL where none is pending: most launches are not timed, and ask nothing. */
+static struct timer *timer_pending(void)
+{
+    return __atomic_load_n(&pending, __ATOMIC_RELAXED) ? timer_here() : NULL;
 }
 
 void zc_regret_moved(uint64_t bytes, uint64_t start)
@@ -69,21 +76,25 @@ bool zc_regret_owes(uint64_t *owed, uint64_t lost, uint64_t bytes)
 static bool timer_take(struct timer *t, enum timer_state from)
 {
     uint32_t expected = from;
-    return __atomic_load_n(&t->state, __ATOMIC_RELAXED) == from &&
-           __atomic_compare_exchange_n(&t->state, &expected, BUSY, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_RELAXED);
+    bool taken = __atomic_compare_exchange_n(&t->state, &expected, BUSY, false, __ATOMIC_ACQUIRE,
+                                             __ATOMIC_RELAXED);
+    if (taken && from == PENDING)
+        __atomic_fetch_sub(&pending, 1, __ATOMIC_RELAXED);
+    return taken;
 }
 
 static void timer_leave(struct timer *t, enum timer_state to)
 {
+    if (to == PENDING)
+        __atomic_fetch_add(&pending, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&t->state, to, __ATOMIC_RELEASE);
 }
 
 void zc_regret_collect(void)
 {
     float ms = 0;
-    struct timer *t = timer_here();
-    if (zc_capture_any() || !timer_take(t, PENDING))
+    struct timer *t = timer_pending();
+    if (!t || zc_capture_any() || !timer_take(t, PENDING))
         return;
     CUresult result = zc_real.cuEventElapsedTime(&ms, t->first, t->last);
     if (result == CUDA_SUCCESS)
@@ -140,8 +151,8 @@ bool zc_regret_time(const struct zc_launch *launch, zc_timed_fn told, const void
 void zc_regret_wait(bool (*unknown)(const void *arg), const void *arg, unsigned most_ms)
 {
     uint64_t start = zc_ticks();
-    struct timer *t = timer_here();
-    while (__atomic_load_n(&t->state, __ATOMIC_RELAXED) == PENDING && unknown(arg) &&
+    struct timer *t = timer_pending();
+    while (t && __atomic_load_n(&t->state, __ATOMIC_RELAXED) == PENDING && unknown(arg) &&
            !__atomic_load_n(&t->waited, __ATOMIC_RELAXED) && !zc_capture_any()) {
         if (zc_ticks_to_ns(zc_ticks() - start) > most_ms * UINT64_C(1000000) &&
             !__atomic_exchange_n(&t->waited, true, __ATOMIC_RELAXED))

@@ -26,6 +26,7 @@ static struct {
     CUcontext current;
     CUdevice device;
     CUresult asked, created[2], recorded[2], elapsed;
+    unsigned devices; /* Questions for the current context's device. */
     unsigned events, made, destroyed, records;
     CUevent record[4];
     enum zc_flavour flavour[4];
@@ -60,6 +61,7 @@ static CUresult get_current(CUcontext *context)
 
 static CUresult get_device(CUdevice *device)
 {
+    has.devices++;
     *device = has.device;
     return has.asked;
 }
@@ -128,6 +130,7 @@ static int anew(void **state)
     (void)state;
     memset(&has, 0, sizeof(has));
     memset(timers, 0, sizeof(timers));
+    pending = 0;
     has.current = (CUcontext)0x50;
     real_without_driver();
     zc_real.cuCtxGetCurrent = get_current;
@@ -414,6 +417,24 @@ static void a_context_that_goes_while_its_launch_is_made_leaves_the_events_to_it
     assert_int_equal(has.told, 1);
 }
 
+static void the_driver_is_asked_nothing_while_no_timed_launch_is_to_be_told_of(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        zc_regret_collect();
+        zc_regret_wait(unknown, NULL, 3);
+        assert_int_equal(has.devices, 0);
+        assert_true(timed());
+        if (i == 2)
+            zc_module_regret.context_gone((CUcontext)0x50);
+        zc_regret_collect();
+        has.devices = 0;
+        assert_int_equal(has.told, i < 2 ? i + 1 : 2);
+    }
+    zc_regret_collect();
+    assert_int_equal(has.devices, 0);
+}
+
 static void launches_of_two_devices_are_timed_at_once(void **state)
 {
     (void)state;
@@ -439,6 +460,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(launches_of_two_devices_are_timed_at_once, anew),
+        cmocka_unit_test_setup(the_driver_is_asked_nothing_while_no_timed_launch_is_to_be_told_of,
+                               anew),
         cmocka_unit_test_setup(a_move_costs_what_was_measured_within_a_third, anew),
         cmocka_unit_test_setup(what_moves_have_taken_counts_instead_the_fastest_of_them, anew),
         cmocka_unit_test_setup(a_block_moves_once_more_is_lost_than_it_costs_and_begins_anew, anew),
