@@ -73,6 +73,7 @@ static ZC_OWN struct moving {
     unsigned dear;           /* and those that would have it made. */
     struct order order;
 } moving[ZC_DEVICES];
+static ZC_OWN uint64_t moving_devices; /* One bit for each that has had a context.  Atomic. */
 
 static struct moving *moving_of(const struct zc_block *block)
 {
@@ -197,12 +198,24 @@ static void add_address(uint64_t word, void *arg)
     g->address[g->count++] = block->base;
 }
 
+/* The first device whose blocks move in a context; NULL: none. */
+static struct moving *moving_in(CUcontext context)
+{
+    uint64_t left = context ? __atomic_load_n(&moving_devices, __ATOMIC_ACQUIRE) : 0;
+    while (left && moving_context(&moving[__builtin_ctzll(left)]) != context)
+        left &= left - 1;
+    return left ? &moving[__builtin_ctzll(left)] : NULL;
+}
+
 /* Another context than the one whose blocks move uses a device, or with -1 any. */
 static void end_moves(int device)
 {
-    for (int d = 0; d < ZC_DEVICES; d++)
-        if (moving_context(&moving[d]) && (device < 0 || d == device))
-            __atomic_store_n(&moving[d].elsewhere, true, __ATOMIC_RELAXED);
+    uint64_t left = __atomic_load_n(&moving_devices, __ATOMIC_ACQUIRE);
+    for (; left; left &= left - 1) {
+        struct moving *m = &moving[__builtin_ctzll(left)];
+        if (moving_context(m) && (device < 0 || moving_device(m) == device))
+            __atomic_store_n(&m->elsewhere, true, __ATOMIC_RELAXED);
+    }
 }
 
 void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kernel, CUcontext of)
@@ -692,12 +705,10 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills)
 static struct moving *moving_for(CUstream stream, enum zc_flavour flavour)
 {
     CUdevice device = 0;
-    CUcontext context = zc_stream_context(stream, flavour);
-    for (int d = 0; context && d < ZC_DEVICES; d++)
-        if (moving_context(&moving[d]) == context)
-            return &moving[d];
-    end_moves(zc_stream_device(stream, flavour, &device) == CUDA_SUCCESS ? device : -1);
-    return NULL;
+    struct moving *m = moving_in(zc_stream_context(stream, flavour));
+    if (!m)
+        end_moves(zc_stream_device(stream, flavour, &device) == CUDA_SUCCESS ? device : -1);
+    return m;
 }
 
 bool zc_migrate_meets(const struct zc_block *block, CUstream stream, enum zc_flavour flavour)
@@ -741,6 +752,8 @@ bool zc_migrate_watch(void)
     bool known = zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
                  zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < ZC_DEVICES;
     struct moving *m = &moving[known ? device : 0];
+    if (known)
+        __atomic_fetch_or(&moving_devices, UINT64_C(1) << device, __ATOMIC_RELEASE);
     zc_launch_call(ZC_LAUNCH_MOVE, migrate_before_launch);
     return known && !__atomic_load_n(&m->elsewhere, __ATOMIC_RELAXED) &&
            (__atomic_compare_exchange_n(&m->context, &first, current, false, __ATOMIC_ACQ_REL,
@@ -751,10 +764,8 @@ bool zc_migrate_watch(void)
 /* The next one with such a block has its device. */
 static void migrate_context_gone(CUcontext context)
 {
-    struct moving *m = moving;
-    while (m < moving + ZC_DEVICES && (!context || moving_context(m) != context))
-        m++;
-    if (m == moving + ZC_DEVICES)
+    struct moving *m = moving_in(context);
+    if (!m)
         return;
     __atomic_store_n(&m->elsewhere, false, __ATOMIC_RELAXED);
     __atomic_store_n(&m->impatient, false, __ATOMIC_RELAXED);

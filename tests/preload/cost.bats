@@ -75,6 +75,7 @@ within_bounds() {
 	230 0 0 MemsetAsync
 	30 0 0 Launch
 	30 0 0 Launch 16 MiB
+	30 0 0 Launch in another context
 	180 0 0 attribute of device memory
 	180 0 0 attribute of host memory
 	910 0 1 cuMemAlloc 4 KiB
@@ -113,6 +114,7 @@ within_bounds() {
 	230 0 0 MemsetAsync
 	30 0 0 Launch
 	30 0 0 Launch 16 MiB
+	30 0 0 Launch in another context
 	220 0 0 attribute of device memory
 	220 0 0 attribute of host memory
 	1180 0 1 cuMemAlloc 4 KiB
@@ -135,21 +137,25 @@ rule_for_large() {
 
 @test "a launch under a rule that moves or shares blocks adds no more than before" {
     # Both blocks of 16 MiB are on the device; then one is in host memory, and a launch names the
-    # other one; then the one is one memory with a block of the heap.
+    # other one; then the one is one memory with a block of the heap.  Launches of another context
+    # end all moves.
     rule_for_large cudaMalloc $'place = vmm\nspill = move\nchunk = 2M'
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
-	410 0 1 Launch
-	410 0 1 Launch 16 MiB
+	430 0 1 Launch
+	430 0 1 Launch 16 MiB
+	570 0 2 Launch in another context
 	END
     echo 'budget = 16M' >>"$BATS_TEST_TMPDIR/policy.conf"
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	770 0 5 Launch
 	2080 0 9 Launch 16 MiB
+	570 0 2 Launch in another context
 	END
     sed -i 's/spill = move/spill = fetch/' "$BATS_TEST_TMPDIR/policy.conf"
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	770 0 5 Launch
 	2000 0 13 Launch 16 MiB
+	870 0 6 Launch in another context
 	END
     rm "$BATS_TEST_TMPDIR/policy.conf"
     rule_for_large heap 'place = shared, pageable'
@@ -157,5 +163,6 @@ rule_for_large() {
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	690 0 4 Launch
 	1070 0 10 Launch 16 MiB
+	690 0 4 Launch in another context
 	END
 }

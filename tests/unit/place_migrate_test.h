@@ -343,6 +343,7 @@ static int anew(void **state)
     third.order.used = orders[0];
     moving[4].order.used = orders[1];
     third.context = HOME;
+    moving_devices = 1 << 3;
     blocks_anew();
     return 0;
 }

@@ -122,6 +122,27 @@ static void launch_large(void)
     launch_with(near);
 }
 
+/* In a context that has nothing but its primary stream. */
+static CUcontext beside;
+
+static void enter_beside(void)
+{
+    CHECK(cuCtxPushCurrent(beside));
+}
+
+static void launch_beside(void)
+{
+    CHECK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL,
+                         (void *[]){&device, &device, &device, &(int){0}}, NULL));
+}
+
+static void leave_beside(void)
+{
+    CUcontext left;
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxPopCurrent(&left));
+}
+
 static void type_of(CUdeviceptr address)
 {
     unsigned type;
@@ -205,6 +226,7 @@ static const struct {
     {"MemsetAsync", nothing, set_later, settle},
     {"Launch", nothing, launch, settle},
     {"Launch 16 MiB", nothing, launch_large, settle},
+    {"Launch in another context", enter_beside, launch_beside, leave_beside},
     {"attribute of device memory", nothing, ask_device, nothing},
     {"attribute of host memory", nothing, ask_host, nothing},
     {"cuMemAlloc 4 KiB", nothing, take_small, give_small},
@@ -233,6 +255,8 @@ static void make_calls(void)
     CUmodule module;
     stack = here;
     start_gpu(0);
+    beside = another_context();
+    CHECK(cuCtxPopCurrent(&beside));
     CHECK(cuModuleLoadData(&module, ""));
     CHECK(cuModuleGetFunction(&kernel, module, "saxpy"));
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
