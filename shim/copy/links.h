@@ -4,10 +4,7 @@
 
 #include "driver/copy.h"
 #include "ledger/rules.h"
-#include "vmm/va.h"
-
-/* Smaller copies end before the peers' parts have begun to pay for the calls that they take. */
-#define ZC_LINKS_LEAST ((uint64_t)32 << 20)
+#include "vmm/move.h"
 
 /* ZC_FACT_LARGE: so many bytes, where the policy has such copies. */
 static inline bool zc_links_large(const struct zc_copy *c)

@@ -23,9 +23,8 @@
  * because mapping and unmapping takes longer than a copy. */
 #define CACHED 4
 
-#define PIECES 16u                 /* Most pieces in which a block is copied, */
-#define PIECE ((size_t)2 << 20)    /* and the bytes of the least one, */
-#define CARRIED ((size_t)32 << 20) /* where other devices help (ZC_LINKS_LEAST). */
+#define PIECES 16u              /* Most pieces in which a block is copied, */
+#define PIECE ((size_t)2 << 20) /* and the bytes of the least one, where no other links help. */
 
 #define USERS_MS 10 /* How long a move waits for calls that use the blocks. */
 
@@ -480,7 +479,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, zc_
 {
     struct zc_vmm *v = leaves ? leaves : comes;
     bool read = leaves && leaves->va.reads;
-    size_t own = zc_vmm_own(v), least = carry ? CARRIED : PIECE;
+    size_t own = zc_vmm_own(v), least = carry ? ZC_LINKS_LEAST : PIECE;
     size_t piece = own / PIECES > least ? own / PIECES : least;
     piece = leaves && !read ? piece : own;
     struct copies c = {

@@ -46,6 +46,10 @@ void zc_move_end(void);
  * one leaves. */
 bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes);
 
+/* Smaller copies over several links end before the peers' parts have begun to pay for the calls
+ * that they take. */
+#define ZC_LINKS_LEAST ((uint64_t)32 << 20)
+
 /* May make a copy between two ranges, over links besides the own one; false: it has done nothing.
  */
 typedef bool (*zc_move_carry)(struct zc_copy *c, struct zc_va *const *va);
