@@ -692,7 +692,7 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills)
         wait_for(use_ended, block))
         migrate_move(block, NULL, NULL);
     if (v->va.reads)
-        result = zc_move_stays(block, fn);
+        result = zc_move_never(block, fn);
     zc_capture_restore(before);
     __atomic_fetch_sub(&zc_vmm_counts.away, 1, __ATOMIC_SEQ_CST);
     zc_driver_unlock();

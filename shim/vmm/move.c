@@ -89,23 +89,17 @@ static CUresult stay_mapped(struct zc_vmm *v, const char **why)
     return result;
 }
 
-CUresult zc_move_stays(const struct zc_block *block, enum zc_fn fn)
+CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn)
 {
     struct zc_vmm *v = zc_move_of(block);
     const char *why = "";
     if (!v)
         return CUDA_SUCCESS;
+    bool mine = zc_driver_lock();
     __atomic_store_n(&zc_movable(v)->stays, true, __ATOMIC_SEQ_CST);
     CUresult result = zc_vmm_may_fetch(v) ? stay_mapped(v, &why) : CUDA_SUCCESS;
-    return result == CUDA_SUCCESS ? zc_va_open_host(&v->va) : zc_lazy_diagnose(v, fn, result, why);
-}
-
-CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn)
-{
-    if (!zc_move_of(block))
-        return CUDA_SUCCESS;
-    bool mine = zc_driver_lock();
-    CUresult result = zc_move_stays(block, fn);
+    result =
+        result == CUDA_SUCCESS ? zc_va_open_host(&v->va) : zc_lazy_diagnose(v, fn, result, why);
     if (mine)
         zc_driver_unlock();
     return result;
@@ -411,18 +405,13 @@ static void end_copies(struct copies *c, CUcontext context)
 static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct zc_backed *host,
                              const char **why)
 {
-    CUresult result = CUDA_SUCCESS;
-    if (!v->va.reads) {
-        result = make_behind(v, true, host, why);
-        if (result != CUDA_SUCCESS)
-            return result;
-        *why = "the driver refuses the copy";
-        result = copy_pieces(c, host->alias, false);
-        if (result != CUDA_SUCCESS)
-            return result;
-    }
+    CUresult result = v->va.reads ? CUDA_SUCCESS : make_behind(v, true, host, why);
+    if (result != CUDA_SUCCESS)
+        return result;
     *why = "the driver refuses the copy";
-    result = zc_vmm_arrive(v);
+    if (!v->va.reads)
+        result = copy_pieces(c, host->alias, false);
+    result = result ?: zc_vmm_arrive(v);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "cuMemUnmap refuses";

@@ -28,14 +28,11 @@ static inline bool zc_move_enter(void)
 void zc_move_leave(bool entered);
 
 /* Before `fn`: the block, if it is one that moves, stays where it is, mapped, and open to the CPU
- * as the driver's copies want it.  Between zc_move_enter() and zc_move_leave().  Returns the
+ * as the driver's copies want it.  With driver/lock.h, or between the two above.  Returns the
  * driver's code, which was explained. */
 CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn);
 
 /* The functions below are called with driver/lock.h, in the blocks' context. */
-
-/* The same. */
-CUresult zc_move_stays(const struct zc_block *block, enum zc_fn fn);
 
 /* After true blocks may be moved until zc_move_end(): no other thread uses one, and the context
  * `rest` is idle, if that is not NULL.  False where that takes longer than `most_ms`. */

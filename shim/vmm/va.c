@@ -78,8 +78,10 @@ static void add_run(struct zc_va *va, size_t from, size_t to)
     }
 }
 
-static size_t va_describe(const struct zc_va *va, uint64_t devices, CUmemAccessDesc *desc)
+/* Opens the mapped bytes [from, to) to devices. */
+static CUresult open_range(const struct zc_va *va, uint64_t devices, size_t from, size_t to)
 {
+    CUmemAccessDesc desc[ZC_DEVICES];
     size_t count = 0;
     for (int d = 0; d < ZC_DEVICES; d++)
         if (devices & zc_va_bit(d)) {
@@ -89,18 +91,14 @@ static size_t va_describe(const struct zc_va *va, uint64_t devices, CUmemAccessD
                                                      : CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
             desc[count++].location.id = d;
         }
-    return count;
+    return count ? zc_real.cuMemSetAccess(va->base + from, to - from, desc, count) : CUDA_SUCCESS;
 }
 
 CUresult zc_va_open(const struct zc_va *va, uint64_t devices)
 {
-    CUmemAccessDesc desc[ZC_DEVICES];
     CUresult result = CUDA_SUCCESS;
-    size_t count = va_describe(va, devices, desc);
-    for (unsigned i = 0; count && i < va->count && result == CUDA_SUCCESS; i++) {
-        const struct zc_run *r = &va->run[i];
-        result = zc_real.cuMemSetAccess(va->base + r->from, r->to - r->from, desc, count);
-    }
+    for (unsigned i = 0; i < va->count && result == CUDA_SUCCESS; i++)
+        result = open_range(va, devices, va->run[i].from, va->run[i].to);
     return result;
 }
 
@@ -126,9 +124,7 @@ CUresult zc_va_open_host(struct zc_va *va)
 /* Opens the just mapped bytes [from, to). */
 static CUresult open_run(const struct zc_va *va, size_t from, size_t to)
 {
-    CUmemAccessDesc desc[ZC_DEVICES];
-    size_t count = va_describe(va, va->devices, desc);
-    CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
+    CUresult result = open_range(va, va->devices, from, to);
     return result == CUDA_SUCCESS && !va->host.closed ? open_host(va, from, to) : result;
 }
 

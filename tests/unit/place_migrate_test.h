@@ -289,7 +289,6 @@ static _Alignas(64) char fresh[40000]; /* For a device. */
 #define zc_lazy_diagnose(v, fn, result, why) ((void)(v), (void)(fn), said("%s", why), result)
 #define zc_move fake_move
 #define zc_move_never fake_never
-#define zc_move_stays fake_never
 #define zc_move_fits(leaves, comes) ((void)(leaves), (void)(comes), !has.no_fit)
 #define zc_move_begin fake_begin
 #define zc_move_end() said("end")

@@ -643,24 +643,24 @@ static void a_fetched_block_that_stays_may_be_written_on_the_device(void **state
     has.whole = false;
     has.calls = 0;
     has.fails = 1;
-    assert_int_equal(zc_move_stays(&blocks[0], ZC_FN_cuGraphLaunch), CUDA_ERROR_UNKNOWN);
+    assert_int_equal(zc_move_never(&blocks[0], ZC_FN_cuGraphLaunch), CUDA_ERROR_UNKNOWN);
     assert_int_equal(has.diagnosed, 1);
     assert_int_equal(has.attached, mov[0].vmm.span);
     assert_true(mov[0].vmm.va.reads);
     has.calls = 0;
     has.fails = 2;
-    assert_int_equal(zc_move_stays(&blocks[0], ZC_FN_cuGraphLaunch), CUDA_ERROR_UNKNOWN);
+    assert_int_equal(zc_move_never(&blocks[0], ZC_FN_cuGraphLaunch), CUDA_ERROR_UNKNOWN);
     assert_int_equal(has.diagnosed, 2);
     assert_true(mov[0].vmm.va.reads);
     assert_int_equal(has.dropped_copies, 0);
     has.fails = 0;
-    assert_int_equal(zc_move_stays(&blocks[0], ZC_FN_cuGraphLaunch), CUDA_SUCCESS);
+    assert_int_equal(zc_move_never(&blocks[0], ZC_FN_cuGraphLaunch), CUDA_SUCCESS);
     assert_false(mov[0].vmm.va.reads);
     assert_int_equal(has.dropped_copies, 1);
     assert_int_equal(has.relaxed, 0);
     assert_int_equal(has.locked, 0);
     assert_int_equal(has.opened, 1);
-    assert_int_equal(zc_move_stays(&blocks[0], ZC_FN_cuGraphLaunch), CUDA_SUCCESS);
+    assert_int_equal(zc_move_never(&blocks[0], ZC_FN_cuGraphLaunch), CUDA_SUCCESS);
     assert_int_equal(has.dropped_copies, 1);
 }
 
