@@ -98,7 +98,8 @@ struct named {
     bool timed;      /* This launch of the kernel is. */
     CUresult result; /* The first refusal. */
     unsigned count;
-    struct zc_block *of[ZC_LAUNCH_NAMED]; /* So many are set. */
+    struct zc_block *of[ZC_LAUNCH_NAMED]; /* So many are set, */
+    uint64_t at[ZC_LAUNCH_NAMED];         /* and addresses in them. */
 };
 
 static bool migrate_fetches(void)
@@ -161,6 +162,7 @@ static void add_named(uint64_t word, void *arg)
         keep_fetched(block, n);
     if (!takes)
         return;
+    n->at[n->count] = word;
     n->of[n->count++] = block;
     if (zc_vmm_is_fetched(v))
         return;
@@ -182,6 +184,16 @@ static void name_blocks(const struct zc_launch *launch, struct moving *on, struc
     if (!zc_launch_words(launch, add_named, n) && launch->fn != ZC_FN_cuGraphLaunch &&
         launch->fn != ZC_FN_cuGraphLaunch_ptsz && n->result == CUDA_SUCCESS)
         n->result = zc_migrate_keep_all(n->fn);
+}
+
+/* Blocks stay while the driver lock is held, because a free claims its block with that lock: so
+ * those that were found before it are looked up again. */
+static void name_again(struct named *n)
+{
+    unsigned count = n->count;
+    n->note.bytes = n->note.spilled = n->count = 0;
+    for (unsigned i = 0; i < count; i++)
+        add_named(n->at[i], n);
 }
 
 static void add_address(uint64_t word, void *arg)
@@ -621,11 +633,10 @@ static void use_timed(struct named *n)
     zc_rate_launched(&n->note, r.spent - before);
 }
 
-/* Blocks stay while the driver lock is held, because a free claims its block with that lock. */
-static void use_named(const struct zc_launch *launch, struct named *n)
+static void use_named(struct named *n)
 {
     struct moving *m = n->on;
-    name_blocks(launch, m, n);
+    name_again(n);
     if (!n->count)
         return;
     bool again = zc_launch_again();
@@ -652,7 +663,7 @@ static CUresult migrate_use(const struct zc_launch *launch, struct moving *m)
     count_wait(m, start);
     if (!n.count || !zc_driver_lock())
         return n.result;
-    use_named(launch, &n);
+    use_named(&n);
     zc_driver_unlock();
     if (n.timed && n.result == CUDA_SUCCESS)
         zc_regret_time(launch, zc_rate_timed, &n.note, sizeof(n.note));

@@ -143,19 +143,19 @@ rule_for_large() {
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	430 0 1 Launch
 	430 0 1 Launch 16 MiB
-	570 0 2 Launch in another context
+	630 0 2 Launch in another context
 	END
     echo 'budget = 16M' >>"$BATS_TEST_TMPDIR/policy.conf"
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	770 0 5 Launch
-	2080 0 9 Launch 16 MiB
-	570 0 2 Launch in another context
+	1760 0 5 Launch 16 MiB
+	630 0 2 Launch in another context
 	END
     sed -i 's/spill = move/spill = fetch/' "$BATS_TEST_TMPDIR/policy.conf"
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	770 0 5 Launch
-	2000 0 13 Launch 16 MiB
-	870 0 6 Launch in another context
+	1700 0 9 Launch 16 MiB
+	930 0 6 Launch in another context
 	END
     rm "$BATS_TEST_TMPDIR/policy.conf"
     rule_for_large heap 'place = shared, pageable'

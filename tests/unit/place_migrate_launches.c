@@ -363,7 +363,7 @@ static void each_device_has_an_order_of_its_own(void **state)
     counts.spilled = 1;
     fetched(3, false);
     assert_int_equal(launch_of("ADB", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
-    says("enter leave collect never/3/0 never/3/0 time/2097152/0 "); /* By peer access. */
+    says("enter leave collect never/3/0 time/2097152/0 "); /* By peer access. */
     assert_true(third.order.count == 2 && fourth->order.count == 0);
     has.home = OTHER;
     has.device = 4;
