@@ -17,14 +17,6 @@ static CUresult find_other(CUstream stream, enum zc_flavour flavour, CUcontext *
     return result;
 }
 
-/* The same; also NULL if the driver does not say. */
-static CUcontext other_context(CUstream stream, enum zc_flavour flavour)
-{
-    CUcontext other;
-    find_other(stream, flavour, &other);
-    return other;
-}
-
 bool zc_stream_here(CUstream stream, enum zc_flavour flavour)
 {
     CUcontext other;
@@ -54,7 +46,8 @@ CUevent zc_stream_mark_here(CUstream stream, enum zc_flavour flavour)
 /* An event belongs to the context of its stream. */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
 {
-    CUcontext other = other_context(stream, flavour);
+    CUcontext other;
+    find_other(stream, flavour, &other);
     if (other && zc_real.cuCtxPushCurrent_v2(other) != CUDA_SUCCESS)
         return NULL;
     CUevent event = zc_stream_mark_here(stream, flavour);

@@ -218,14 +218,10 @@ static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b)
     {                                                                                              \
         const struct batch b = {.stream = stream, __VA_ARGS__};                                    \
         uint64_t start;                                                                            \
-        bool held = zc_place_hold();                                                               \
-        CUresult result;                                                                           \
-        if (any_crosses(entry, &b))                                                                \
-            result = one_by_one(entry, &b);                                                        \
-        else                                                                                       \
-            result = begin_batch(entry, &b, &start) ?: end_batch(entry, &b, start, call);          \
-        zc_place_unhold(held);                                                                     \
-        return result;                                                                             \
+        return ZC_HOLDING_STILL(                                                                   \
+            any_crosses(entry, &b)                                                                 \
+                ? one_by_one(entry, &b)                                                            \
+                : (begin_batch(entry, &b, &start) ?: end_batch(entry, &b, start, call)));          \
     }
 #define LINES                                                                                      \
     .dsts = dsts, .srcs = srcs, .sizes = sizes, .count = dsts && srcs && sizes ? count : 0,        \

@@ -258,13 +258,11 @@ CUresult zc_place_free(struct zc_block *block, void (*note)(struct zc_block *blo
 CUresult zc_place_free_in_order(struct zc_block *block, CUevent event, CUstream stream,
                                 enum zc_flavour flavour, void (*note)(struct zc_block *block))
 {
-    CUresult result = claim_still(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS) {
-        result = zc_grow_leaving(block);
-        if (result != CUDA_SUCCESS)
-            zc_block_unclaim(block);
-    }
+    bool claimed = claim_still(block);
+    CUresult result = claimed ? zc_grow_leaving(block) : CUDA_ERROR_INVALID_VALUE;
     if (result != CUDA_SUCCESS) {
+        if (claimed)
+            zc_block_unclaim(block);
         if (event)
             zc_real.cuEventDestroy_v2(event);
         return result;

@@ -224,9 +224,8 @@ static bool shares(const struct zc_rule *rule)
 void zc_hostmem_start(void)
 {
     const struct zc_rule *rule = first_rule(converts);
-    const char *why = __atomic_load_n(&hostrules.left, __ATOMIC_ACQUIRE);
-    if (rule && why)
-        note_cause(why, rule);
+    if (rule)
+        stays_left(rule);
     zc_hostblock_list();
     if (zc_lessons_start() && zc_hostmem_ready() && hostrules.least != SIZE_MAX &&
         hostrules.least > ZC_LESSONS_LEAST)
@@ -274,13 +273,11 @@ void *zc_hostmem_get(const struct zc_hostmem_request *request)
 {
     uint32_t site = 0;
     int saved = errno;
-    void *p = NULL;
+    const struct zc_rule *rule = NULL;
     if (zc_hostmem_ready() && request->size >= zc_hostheap.threshold &&
-        request->alignment <= ZC_HOST_UNIT) {
-        const struct zc_rule *rule = rule_of_request(request, true, &site);
-        if (rule)
-            p = hostmem_place(request, site, rule);
-    }
+        request->alignment <= ZC_HOST_UNIT)
+        rule = rule_of_request(request, true, &site);
+    void *p = rule ? hostmem_place(request, site, rule) : NULL;
     errno = saved;
     return p;
 }

@@ -82,21 +82,11 @@ static inline void zc_place_tidy(void)
         zc_pinned_tidy();
 }
 
-/* Between both, blocks stay where they are.  True if the second must follow. */
-static inline bool zc_place_hold(void)
-{
-    return zc_move_enter();
-}
-static inline void zc_place_unhold(bool held)
-{
-    zc_move_leave(held);
-}
-
 /* The result of a call of the driver's, while blocks stay where they are. */
 #define ZC_HOLDING_STILL(call)                                                                     \
     ({                                                                                             \
-        bool held_ = zc_place_hold();                                                              \
+        bool held_ = zc_move_enter();                                                              \
         CUresult result_ = call;                                                                   \
-        zc_place_unhold(held_);                                                                    \
+        zc_move_leave(held_);                                                                      \
         result_;                                                                                   \
     })

@@ -350,8 +350,8 @@ static int nothing(void)
 #define zc_place_retreat fake_retreat
 #define zc_place_drain fake_drain
 #define zc_place_tidy() (has.tidied++)
-#define zc_place_hold() (nothing() != 0)
-#define zc_place_unhold(held) (void)(held)
+#define zc_move_enter() (nothing() != 0)
+#define zc_move_leave(held) (void)(held)
 #define zc_launch_before fake_launch
 #define zc_block_see fake_see
 #define zc_traffic_cells fake_cells

@@ -141,7 +141,7 @@ static inline void hook_unhold(bool held)
 #define zc_stream_refusal() (hook.refusal)
 #define zc_place_retreat hook_retreat
 #define zc_diagnose hook_diagnose
-#define zc_place_hold hook_hold
-#define zc_place_unhold hook_unhold
+#define zc_move_enter hook_hold
+#define zc_move_leave hook_unhold
 
 #endif
