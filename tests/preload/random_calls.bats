@@ -80,6 +80,10 @@ random() {
     done
 }
 
+@test "random calls of two devices give the same with the blocks of both in host memory" {
+    SEEDS=${SEEDS:-1 4 7} random $'place = vmm\nspill = move\nchunk = 2M\nbudget = 4K' 300 1 large
+}
+
 @test "random calls give the same with memory that is attached lazily and grown" {
     random $'place = vmm\ngrow = yes\nchunk = 2M'
 }

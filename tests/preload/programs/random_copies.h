@@ -123,10 +123,33 @@ static inline CUDA_MEMCPY2D flat(const CUDA_MEMCPY3D *c)
                            .Height = c->Height};
 }
 
+/* The same between the contexts of both blocks. */
+static inline CUresult between(const struct copy *c, const CUDA_MEMCPY3D *box)
+{
+    const CUDA_MEMCPY3D_PEER peer = {.srcMemoryType = box->srcMemoryType,
+                                     .srcDevice = box->srcDevice,
+                                     .srcContext = contexts[c->from->device],
+                                     .srcPitch = box->srcPitch,
+                                     .srcHeight = box->srcHeight,
+                                     .dstMemoryType = box->dstMemoryType,
+                                     .dstDevice = box->dstDevice,
+                                     .dstContext = contexts[c->to->device],
+                                     .dstPitch = box->dstPitch,
+                                     .dstHeight = box->dstHeight,
+                                     .WidthInBytes = box->WidthInBytes,
+                                     .Height = box->Height,
+                                     .Depth = box->Depth};
+    return c->async ? cuMemcpy3DPeerAsync(&peer, c->stream->handle) : cuMemcpy3DPeer(&peer);
+}
+
 static inline CUresult rectangle(const struct copy *c, const char **name)
 {
     CUDA_MEMCPY3D box = strided(c);
     CUDA_MEMCPY2D rows = flat(&box);
+    if (on_device(c->to) && on_device(c->from) && one_in(2)) {
+        *name = "3Dpeer";
+        return between(c, &box);
+    }
     if (one_in(2)) {
         *name = "3D";
         return c->async ? cuMemcpy3DAsync(&box, c->stream->handle) : cuMemcpy3D(&box);

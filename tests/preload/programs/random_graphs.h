@@ -37,6 +37,18 @@ static inline bool for_graph(const struct block *b)
     return !b->held && kernel_reaches(b);
 }
 
+/* Of another device, which copies alone reach. */
+static inline bool far_for_graph(const struct block *b)
+{
+    return !b->held && on_device(b) && b->device != current && b->kind < ASYNC &&
+           b->kind != MANAGED;
+}
+
+static inline bool is_far(const struct block *b)
+{
+    return on_device(b) && b->device != current;
+}
+
 static inline bool host_for_graph(const struct block *b)
 {
     return !b->held && pinned(b);
@@ -64,9 +76,10 @@ static inline CUresult captured_step(const struct parts *parts, CUstream s)
     case 0:
         return a == b ? CUDA_SUCCESS : cuMemcpyAsync(to, from, n, s);
     case 1:
-        return on_device(a) ? cuMemsetD8Async(to, (unsigned char)k, n, s) : CUDA_SUCCESS;
+        return on_device(a) && !is_far(a) ? cuMemsetD8Async(to, (unsigned char)k, n, s)
+                                          : CUDA_SUCCESS;
     case 2:
-        if (!kernels || a == b || !kernel_writes(a))
+        if (!kernels || a == b || !kernel_writes(a) || is_far(a) || is_far(b))
             return CUDA_SUCCESS;
         return cuLaunchKernel(mix_kernel[current], 1, 1, 1, 1, 1, 1, 0, s, args, NULL);
     case 3:
@@ -156,11 +169,11 @@ static inline CUresult add_node(CUgraphNode *node, CUgraph graph, const CUgraphN
                                       .blockDimY = 1,
                                       .blockDimZ = 1,
                                       .kernelParams = args};
-    if (a == b || (one_in(3) && on_device(a)))
-        return on_device(a)
+    if (a == b || (one_in(3) && on_device(a) && !is_far(a)))
+        return on_device(a) && !is_far(a)
                    ? cuGraphAddMemsetNode(node, graph, behind, behinds, &set, contexts[current])
                    : cuGraphAddEmptyNode(node, graph, behind, behinds);
-    if (kernels && kernel_writes(a) && one_in(2))
+    if (kernels && kernel_writes(a) && !is_far(a) && !is_far(b) && one_in(2))
         return cuGraphAddKernelNode(node, graph, behind, behinds, &kernel);
     return cuGraphAddMemcpyNode(node, graph, behind, behinds, &copy, contexts[current]);
 }
@@ -231,6 +244,8 @@ static inline void graph(void)
     hold(&parts, for_graph);
     hold(&parts, for_graph);
     hold(&parts, host_for_graph);
+    if (parts.count && one_in(4))
+        hold(&parts, far_for_graph);
     if (parts.count == 0)
         return;
     made = one_in(2) ? built(&parts) : capture(&parts, s);
