@@ -162,7 +162,7 @@ rule_for_large() {
     rule_for_large cudaMalloc $'place = shared, device\naccess = read'
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	690 0 4 Launch
-	1070 0 10 Launch 16 MiB
+	1070 0 11 Launch 16 MiB
 	690 0 4 Launch in another context
 	END
 }

@@ -139,6 +139,45 @@ static void kernels_of_a_device_reach_a_peer_once_it_is_enabled(void **state)
     ok(cuMemFree_v2(d));
 }
 
+static int takes_a_second(void *const *args, const struct sim_launch *l)
+{
+    (void)args, (void)l;
+    sim_kernel_takes(1000000);
+    return CUDA_SUCCESS;
+}
+
+/* Work of devices is in no order, so their events must not count each other's. */
+static void events_of_a_device_count_its_own_kernels(void **state)
+{
+    CUcontext context;
+    CUmodule module;
+    CUfunction kernel;
+    CUevent event[2][2];
+    float ms;
+    (void)state;
+    sim_kernel_register("long", takes_a_second, 0, NULL);
+    for (int device = 0; device < 2; device++) {
+        ok(cuDevicePrimaryCtxRetain(&context, device));
+        ok(cuCtxSetCurrent(context));
+        ok(cuModuleLoadData(&module, ""));
+        ok(cuModuleGetFunction(&kernel, module, "long"));
+        for (int i = 0; i < 2; i++)
+            ok(cuEventCreate(&event[device][i], 0));
+        ok(cuEventRecord(event[device][0], NULL));
+    }
+    ok(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    ok(cuCtxSynchronize());
+    for (int device = 0; device < 2; device++) {
+        ok(cuDevicePrimaryCtxRetain(&context, device));
+        ok(cuCtxSetCurrent(context));
+        ok(cuEventRecord(event[device][1], NULL));
+        ok(cuCtxSynchronize());
+        ok(cuEventElapsedTime(&ms, event[device][0], event[device][1]));
+        assert_int_equal((int)ms, device * 1000);
+        ok(cuDevicePrimaryCtxReset_v2(device));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +187,7 @@ int main(void)
         sim_test(versions_and_flavours_are_functions_of_their_own),
         sim_test(the_end_of_a_context_frees_what_it_had),
         sim_test(kernels_of_a_device_reach_a_peer_once_it_is_enabled),
+        sim_test(events_of_a_device_count_its_own_kernels),
     };
     setenv("SIM_DEVICES", "2", 1);
     cmocka_set_message_output(CM_OUTPUT_TAP);

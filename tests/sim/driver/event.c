@@ -70,7 +70,7 @@ void sim_events_capture_end(const struct sim_capture *capture)
 void sim_event_reached(struct sim_event *event)
 {
     sim_relock();
-    event->time_ns = sim_kernel_time_ns();
+    event->time_ns = sim_kernel_time_ns(event->ctx->device);
     sim_unlock();
 }
 

@@ -94,23 +94,21 @@ static uint64_t kernel_us(void)
     return (uint64_t)value;
 }
 
-static uint64_t kernels_run, more_us; /* atomic */
+static uint64_t taken_us[SIM_MAX_DEVICES]; /* atomic */
 
-uint64_t sim_kernel_time_ns(void)
+uint64_t sim_kernel_time_ns(int device)
 {
-    return (__atomic_load_n(&kernels_run, __ATOMIC_ACQUIRE) * kernel_us() +
-            __atomic_load_n(&more_us, __ATOMIC_ACQUIRE)) *
-           1000;
+    return __atomic_load_n(&taken_us[device], __ATOMIC_ACQUIRE) * 1000;
 }
 
 SIM_EXPORT void sim_kernel_takes(unsigned microseconds)
 {
-    __atomic_fetch_add(&more_us, microseconds, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&taken_us[sim_kernel_device], microseconds, __ATOMIC_ACQ_REL);
 }
 
 CUresult sim_kernel_run(struct sim_work *work, int device)
 {
-    __atomic_fetch_add(&kernels_run, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&taken_us[device], kernel_us(), __ATOMIC_ACQ_REL);
     int outer = sim_kernel_device;
     sim_kernel_device = device;
     CUresult r = sim_guarded(grid_run, work);

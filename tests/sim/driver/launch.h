@@ -42,8 +42,8 @@ void **sim_kernel_args(const struct sim_function *function, void **args);
 /* Runs a kernel operation. Called without sim_lock. */
 CUresult sim_kernel_run(struct sim_work *work, int device);
 
-/* The device's clock, which events read: the time of all kernels so far, by SIM_KERNEL_US. */
-uint64_t sim_kernel_time_ns(void);
+/* A device's clock, which its events read: the time of its kernels so far, by SIM_KERNEL_US. */
+uint64_t sim_kernel_time_ns(int device);
 
 /* Builds the operation of a launch; CUDA_ERROR_INVALID_VALUE and friends for a bad shape. */
 CUresult sim_kernel_work(struct sim_work *out, CUfunction handle, const unsigned grid[3],
