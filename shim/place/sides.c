@@ -212,7 +212,7 @@ static uint32_t sides_make_ready(struct zc_copy *c)
     bool captured = zc_capture_holds(c->stream, c->flavour);
     if (captured)
         zc_sides_in_graph(c);
-    c->result = zc_vmm_open(c);
+    c->result = zc_vmm_open(c, false);
     uint32_t ended = c->result == CUDA_SUCCESS ? zc_grow_facts(c) : ZC_FACT_FAILED;
     if (ended)
         return ended;
@@ -283,7 +283,7 @@ void zc_sides_hold(struct zc_copy *c)
 CUresult zc_sides_open(const struct zc_copy *c)
 {
     CUresult result = sides_stay(c, c->dst.block, false) ?: sides_stay(c, c->src.block, false);
-    return result ?: zc_vmm_open(c);
+    return result ?: zc_vmm_open(c, true);
 }
 
 void zc_sides_end(struct zc_copy *c)

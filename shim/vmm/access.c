@@ -136,7 +136,14 @@ CUresult zc_vmm_open_far(const struct zc_copy *c)
     return open_host_part(&c->dst, &c->src) ?: open_host_part(&c->src, &c->dst);
 }
 
-CUresult zc_vmm_open(const struct zc_copy *c)
+static CUresult open_sides(const struct zc_copy *c, int device)
+{
+    return open_side(c->dst.block, device) ?: open_side(c->src.block, device);
+}
+
+/* A driver asks for the rights of the current context's device, whose stream a copy may not be in;
+ * for sets and batches it asks for those of the stream's (measured). */
+CUresult zc_vmm_open(const struct zc_copy *c, bool batch)
 {
     int device;
     bool set = c->shape == ZC_SHAPE_SET;
@@ -148,11 +155,17 @@ CUresult zc_vmm_open(const struct zc_copy *c)
     result = zc_vmm_open_far(c);
     if (result != CUDA_SUCCESS || zc_copy_peers(c))
         return result;
-    result = zc_stream_device(c->stream, c->flavour, &device);
+    if (set || batch)
+        result = zc_stream_device(c->stream, c->flavour, &device);
     if (result == CUDA_SUCCESS && set && to) /* As the driver says it of devices without access. */
         return let_in(&to->va) & zc_va_bit(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    result = result ?: open_side(c->dst.block, device);
-    return result == CUDA_SUCCESS && !set ? open_side(c->src.block, device) : result;
+    if (result != CUDA_SUCCESS || set)
+        return result;
+    if (batch)
+        result = open_sides(c, device);
+    return result == CUDA_SUCCESS && zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS
+               ? open_sides(c, device)
+               : result;
 }
 
 CUresult zc_access_open_all(void)

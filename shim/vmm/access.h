@@ -28,10 +28,10 @@ CUresult zc_access_enable(CUcontext peer);
  * cuMemcpy).  Returns the driver's code. */
 CUresult zc_access_let_copy(struct zc_va *va, int device);
 
-/* Opens the vmm blocks of a copy to the device that makes it, because CUDA allows such copies
- * without peer access, but no sets, and their host memory to the CPU.  Returns the program's code:
- * the driver's, or the refusal of a set. */
-CUresult zc_vmm_open(const struct zc_copy *c);
+/* Opens the vmm blocks of a copy, or an element of a batch, to the device that makes it, because
+ * CUDA allows such copies without peer access, but no sets, and their host memory to the CPU.
+ * Returns the program's code: the driver's, or the refusal of a set. */
+CUresult zc_vmm_open(const struct zc_copy *c, bool batch);
 
 /* Opens host memory of vmm blocks to the devices of a copy's other side, as zc_vmm_open() does, for
  * a node of a graph, too.  Returns the driver's code. */

@@ -76,11 +76,14 @@ mapped_by_hand() {
 @test "copies reach a vmm block through any device, without peer access" {
     mapped_by_hand far_copies
     mapped_by_hand far_batch
+    mapped_by_hand far_ways
 }
 
 @test "copies between blocks of two devices find every byte where one is in host memory" {
     local keys scene
     run -0 timeout 60 "$program" far_ways
+    run -0 timeout 60 "$program" far_graphs
+    [[ -z $output ]]
     for keys in 'spill = move'$'\nbudget = 8M' 'spill = fetch'$'\nbudget = 8M' \
         'spill = move'$'\nbudget = 5M'; do
         for scene in far_ways far_graphs; do
@@ -104,6 +107,11 @@ mapped_by_hand() {
 @test "peer access that the driver can't give for a block is not enabled" {
     run -0 under_policy 'place = vmm' timeout 30 "$program" peer_refused
     [[ $output == $'enable 2\ndisable 705\nkernel 0' ]]
+}
+
+@test "no rule is named for a mapping of the program's that the current device may not use" {
+    mapped_by_hand own_mapping
+    [[ $output == *'-> 1'*'-> 1'*'-> 0' && -z $stderr ]]
 }
 
 @test "a vmm block is opened to no device that does not use it" {

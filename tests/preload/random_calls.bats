@@ -63,7 +63,7 @@ random() {
         same_or_loud
     done
     LD_PRELOAD=$LIBZC ZC_POLICY=auto ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl \
-        timeout 60 "$program" 28 600 1 large
+        timeout 60 "$program" 4 600 1 large
     grep -q '"code":"auto"' "$BATS_TEST_TMPDIR/log.jsonl"
 }
 

@@ -108,7 +108,7 @@ static void fake_end_stale(struct zc_extent *e, bool needed)
 #define zc_links_facts(c) ((void)(c), has.links)
 #define zc_capture_holds(stream, flavour) ((void)(stream), (void)(flavour), has.captured)
 #define zc_vmm_open_far(c) (note("far", trace), (void)(c), has.far)
-#define zc_vmm_open(c) (note("open", trace), (void)(c), has.open)
+#define zc_vmm_open(c, batch) (note((batch) ? "batch" : "open", trace), (void)(c), has.open)
 #define zc_grow_facts(c) (note("grow", trace), (void)(c), has.grow)
 #define zc_hint_copy(c) (note("hint", trace), (void)(c))
 #define zc_cpu_facts(c) ((void)(c), has.cpu_facts)
@@ -528,17 +528,17 @@ static void blocks_that_move_are_held_while_they_are_copied(void **state)
     assert_true(copy.held);
     expect("enter home0 home1 ");
     assert_int_equal(zc_sides_open(&copy), CUDA_SUCCESS);
-    expect("home0 home1 open ");
+    expect("home0 home1 batch ");
     has.captured = true;
     zc_sides_open(&copy);
-    expect("never0 never1 open ");
+    expect("never0 never1 batch ");
     has.captured = has.meets = false;
     zc_sides_open(&copy);
-    expect("never0 never1 open ");
+    expect("never0 never1 batch ");
     has.meets = true;
     rules[1].spill = ZC_SPILL_FETCH;
     zc_sides_open(&copy);
-    expect("home0 never1 open ");
+    expect("home0 never1 batch ");
     zc_sides_hold(&copy);
     expect("enter home0 home1 ");
     sides(block[0].base, hosted[0].base);

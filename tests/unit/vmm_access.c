@@ -193,6 +193,13 @@ static int anew(void **state)
     return 0;
 }
 
+/* Opens an element of a batch in a stream of the current device. */
+static CUresult opened(void)
+{
+    has.on = has.stream_device;
+    return zc_vmm_open(&copy, true);
+}
+
 static void expect(const char *text)
 {
     assert_string_equal(has.trace, text);
@@ -257,7 +264,7 @@ static void a_process_with_one_device_asks_no_more(void **state)
         copy.dst.block = &block[0];
         copy.src.block = &block[1];
         has.stream_device = 1;
-        assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+        assert_int_equal(opened(), CUDA_SUCCESS);
         expect(rows[i].calls);
     }
     rights.many = true;
@@ -318,28 +325,58 @@ static void access_that_is_not_given_lets_nobody_in(void **state)
     }
 }
 
+static void
+the_current_device_makes_a_copy_and_the_streams_one_too_where_it_is_in_a_batch(void **state)
+{
+    static const struct {
+        bool batch, set, none;
+        CUresult result;
+        const char *calls;
+    } rows[] = {
+        {.calls = "0+2 1+2 "},
+        {.none = true, .calls = ""},
+        {.batch = true, .calls = "stream 0+4 1+4 0+2 1+2 "},
+        {.batch = true, .none = true, .calls = "stream 0+4 1+4 "},
+        {.set = true, .result = CUDA_ERROR_INVALID_VALUE, .calls = "stream "},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        anew(NULL);
+        vmm[1].va.device = 0;
+        vmm[1].va.devices = 1;
+        copy.dst.block = &block[0];
+        copy.src.block = &block[1];
+        copy.shape = rows[i].set ? ZC_SHAPE_SET : ZC_SHAPE_LINE;
+        has.stream_device = 2;
+        has.on = 1;
+        has.device = rows[i].none ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+        assert_int_equal(zc_vmm_open(&copy, rows[i].batch), rows[i].result);
+        expect(rows[i].calls);
+    }
+}
+
 static void a_copy_opens_both_sides_to_the_device_that_makes_it(void **state)
 {
     (void)state;
     copy.dst.block = &block[0];
     copy.src.block = &block[2];
     has.stream_device = 1;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("stream 0+2 2+2 ");
     reaches(3, 2, 6, 1);
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("stream "); /* They are open. */
     has.stream_device = 2;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("stream 0+4 ");
     copy.dst.block = NULL; /* One side alone. */
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     copy.src.block = NULL;
     copy.dst.block = &block[3];
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("stream stream 3+4 ");
     copy.dst.block = NULL;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("");
 }
 
@@ -350,18 +387,18 @@ static void copies_of_peers_and_calls_the_driver_refuses_open_nothing(void **sta
     copy.src.block = &block[2];
     has.stream_device = 1;
     copy.dst.context = CONTEXT(0);
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("");
     copy.dst.context = NULL;
     has.stream = CUDA_ERROR_INVALID_HANDLE;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(opened(), CUDA_ERROR_INVALID_HANDLE);
     copy.shape = ZC_SHAPE_SET;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(opened(), CUDA_ERROR_INVALID_HANDLE);
     expect("stream stream ");
     has.stream = CUDA_SUCCESS;
     copy.shape = ZC_SHAPE_LINE;
     has.locked_out = true;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("stream ");
     reaches(1, 2, 4, 1);
 }
@@ -398,7 +435,7 @@ static void host_memory_opens_to_the_devices_that_may_have_the_other_side(void *
             vmm[0].va.host = (struct zc_va_host){.from = 1, .to = 2};
             copy.dst = rows[i].to;
             copy.src = (struct zc_operand){.block = &block[0], .context = rows[i].from};
-            assert_int_equal(node ? zc_vmm_open_far(&copy) : zc_vmm_open(&copy), CUDA_SUCCESS);
+            assert_int_equal(node ? zc_vmm_open_far(&copy) : opened(), CUDA_SUCCESS);
             bool asks = !node && !rows[i].from;
             snprintf(calls, sizeof(calls), "%s%s", rows[i].calls, asks ? "stream " : "");
             if (asks && copy.dst.block == &block[1])
@@ -424,7 +461,7 @@ static void host_memory_that_can_not_be_opened_ends_the_copy(void **state)
         (source ? &copy.dst : &copy.src)->block = &block[1];
         has.refuses = 1;
         has.can_reach = 1;
-        assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_UNKNOWN);
+        assert_int_equal(opened(), CUDA_ERROR_UNKNOWN);
         expect("0+2 can? ");
     }
 }
@@ -450,7 +487,8 @@ static void a_block_that_can_not_be_opened_is_as_before(void **state)
         has.can_reach = rows[i].can;
         has.can = rows[i].asked;
         has.refuses = 1;
-        assert_int_equal(zc_vmm_open(&copy), rows[i].result);
+        has.device = CUDA_ERROR_INVALID_CONTEXT;
+        assert_int_equal(opened(), rows[i].result);
         expect(rows[i].calls);
         assert_true(vmm[0].va.devices == 1);
     }
@@ -460,7 +498,7 @@ static void a_block_that_can_not_be_opened_is_as_before(void **state)
     has.can_reach = 1;
     has.stream_device = 1;
     has.refuses = 2;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_UNKNOWN);
+    assert_int_equal(opened(), CUDA_ERROR_UNKNOWN);
     expect("stream 2+2 0+2 can? ");
 }
 
@@ -470,12 +508,12 @@ static void a_set_needs_peer_access(void **state)
     copy.shape = ZC_SHAPE_SET;
     copy.dst.block = &block[0];
     has.stream_device = 1;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(opened(), CUDA_ERROR_INVALID_VALUE);
     expect("stream ");
     vmm[0].va.devices = 3; /* A copy has opened it. */
-    assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(opened(), CUDA_ERROR_INVALID_VALUE);
     has.stream_device = 0;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("stream stream ");
     anew(NULL);
     zc_access_enable(CONTEXT(0));
@@ -483,15 +521,15 @@ static void a_set_needs_peer_access(void **state)
     copy.dst.block = &block[0];
     has.stream_device = 1;
     has.trace[0] = 0;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("stream ");
     has.stream_device = 2;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(opened(), CUDA_ERROR_INVALID_VALUE);
     expect("stream ");
     copy.dst.block = NULL; /* Of a word, say. */
     copy.src.block = &block[2];
     has.stream_device = 1;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("stream ");
     reaches(3, 2, 4, 3);
 }
@@ -503,17 +541,17 @@ static void host_memory_is_opened_to_the_cpu_for_any_copy(void **state)
     copy.dst.block = &block[0];
     copy.src.block = &block[2];
     vmm[2].va.host.closed = true;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("cpu2 ");
     vmm[0].va.host.closed = true;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_SUCCESS);
+    assert_int_equal(opened(), CUDA_SUCCESS);
     expect("cpu0 cpu2 ");
     has.open_host = CUDA_ERROR_NOT_SUPPORTED;
     rights.many = true;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(opened(), CUDA_ERROR_NOT_SUPPORTED);
     expect("cpu0 ");
     vmm[0].va.host.closed = false;
-    assert_int_equal(zc_vmm_open(&copy), CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(opened(), CUDA_ERROR_NOT_SUPPORTED);
     expect("cpu2 ");
 }
 
@@ -562,6 +600,7 @@ int main(void)
         TEST(peer_access_opens_the_blocks_of_a_device),
         TEST(access_that_is_not_given_lets_nobody_in),
         TEST(a_copy_opens_both_sides_to_the_device_that_makes_it),
+        TEST(the_current_device_makes_a_copy_and_the_streams_one_too_where_it_is_in_a_batch),
         TEST(copies_of_peers_and_calls_the_driver_refuses_open_nothing),
         TEST(host_memory_opens_to_the_devices_that_may_have_the_other_side),
         TEST(host_memory_that_can_not_be_opened_ends_the_copy),

@@ -239,6 +239,17 @@ static void peer_order(void)
     leave(p);
 }
 
+static CUresult batch_of_one(CUdeviceptr dst, CUdeviceptr src, CUstream stream)
+{
+#if CUDA_VERSION >= 13000
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t first_of = 0, size = LARGE;
+    return cuMemcpyBatchAsync(&dst, &src, &size, 1, &attributes, &first_of, 1, stream);
+#else
+    return cuMemcpyDtoDAsync(dst, src, LARGE, stream);
+#endif
+}
+
 /* One copy of a whole block by each call that may name two devices' memory. */
 static CUresult copy_by(unsigned way, CUdeviceptr dst, CUcontext to, CUdeviceptr src,
                         CUcontext from, CUstream stream)
@@ -277,6 +288,8 @@ static CUresult copy_by(unsigned way, CUdeviceptr dst, CUcontext to, CUdeviceptr
         return cuMemcpyDtoDAsync(dst, src, LARGE, stream);
     case 6:
         return cuMemcpy2D(&rows);
+    case 7:
+        return batch_of_one(dst, src, stream);
     default:
         return cuMemcpy2DAsync(&rows, stream);
     }
@@ -300,10 +313,16 @@ static CUresult copy_by_graph(bool node, CUdeviceptr dst, CUcontext to, CUdevice
     CHECK(cuCtxGetCurrent(&here));
     if (node) {
         CHECK(cuGraphCreate(&graph, 0));
-        CHECK(cuGraphAddMemcpyNode(&added, graph, NULL, 0, &line, here));
+        CUresult code = cuGraphAddMemcpyNode(&added, graph, NULL, 0, &line, here);
+        if (code == CUDA_ERROR_INVALID_VALUE) { /* As libzc says of mapped device memory. */
+            puts("a node is refused");
+            CHECK(cuMemcpyPeerAsync(dst, to, src, from, LARGE, stream));
+            return cuGraphDestroy(graph);
+        }
+        CHECK(code);
     } else {
         CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-        CHECK(cuMemcpyPeerAsync(dst, to, src, from, LARGE, stream));
+        CHECK(cuMemcpyAsync(dst, src, LARGE, stream));
         CHECK(cuStreamEndCapture(stream, &graph));
     }
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
@@ -320,42 +339,50 @@ static void fill_there(CUdeviceptr block, CUcontext context, unsigned char value
     CHECK(cuCtxSynchronize());
 }
 
-enum { GRAPHS = 8, WAYS = 10, BLOCKS = 4 };
+enum { GRAPHS = 9, WAYS = 11, BLOCKS = 4 };
 
-/* Copies between three blocks of 4 MiB and a smaller one on each device, by every call, with
- * either device current. */
-static void far_copies_by(unsigned from_way, unsigned to_way)
+/* Both devices' blocks, of 4 MiB and a small one, are copied in each direction by one call, with
+ * device `here` current, in a stream of any. */
+static void far_copies_once(unsigned way, int here, const CUcontext *of, CUstream stream)
 {
     static const size_t size[BLOCKS] = {LARGE, 4 << 20, 4 << 20, 4 << 20};
     CUdeviceptr block[2][BLOCKS];
-    CUstream stream[2];
-    CUcontext of[2];
-    for (int d = 0; d < 2; d++) {
-        of[d] = start_gpu(d);
-        for (int i = 0; i < BLOCKS; i++)
-            CHECK(cuMemAlloc(&block[d][i], size[i]));
-        CHECK(cuStreamCreate(&stream[d], CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 2 * BLOCKS; i++) {
+        CHECK(cuCtxSetCurrent(of[i % 2]));
+        CHECK(cuMemAlloc(&block[i % 2][i / 2], size[i / 2]));
     }
-    for (unsigned t = from_way * BLOCKS * BLOCKS * 4; t < to_way * BLOCKS * BLOCKS * 4; t++) {
-        unsigned way = t / 4 / BLOCKS / BLOCKS, from = t & 1, here = t >> 1 & 1;
-        CUdeviceptr src = block[from][t / 4 % BLOCKS], dst = block[!from][t / 4 / BLOCKS % BLOCKS];
+    for (unsigned t = 0; t < BLOCKS * BLOCKS * 2; t++) {
+        unsigned from = t & 1;
+        CUdeviceptr src = block[from][t / 2 % BLOCKS], dst = block[!from][t / 2 / BLOCKS];
         fill_there(src, of[from], (unsigned char)t);
         fill_there(dst, of[!from], 0xff);
         CHECK(cuCtxSetCurrent(of[here]));
-        CHECK(way < GRAPHS
-                  ? copy_by(way, dst, of[!from], src, of[from], stream[here])
-                  : copy_by_graph(way > GRAPHS, dst, of[!from], src, of[from], stream[here]));
-        CHECK(cuStreamSynchronize(stream[here]));
+        CHECK(way < GRAPHS ? copy_by(way, dst, of[!from], src, of[from], stream)
+                           : copy_by_graph(way > GRAPHS, dst, of[!from], src, of[from], stream));
+        CHECK(cuStreamSynchronize(stream));
         CHECK(cuCtxSynchronize());
+        CHECK(cuCtxSetCurrent(of[!from]));
         memset(bytes, 0xff, LARGE);
         CHECK(cuMemcpyDtoH(bytes, dst, LARGE));
         EXPECT(all_are(bytes, (unsigned char)t, LARGE));
     }
+    for (int i = 0; i < 2 * BLOCKS; i++)
+        CHECK(cuMemFree(block[i % 2][i / 2]));
+}
+
+static void far_copies_by(unsigned from_way, unsigned to_way)
+{
+    CUstream stream[2];
+    CUcontext of[2];
     for (int d = 0; d < 2; d++) {
-        CHECK(cuStreamDestroy(stream[d]));
-        for (int i = 0; i < BLOCKS; i++)
-            CHECK(cuMemFree(block[d][i]));
+        of[d] = start_gpu(d);
+        CHECK(cuStreamCreate(&stream[d], CU_STREAM_NON_BLOCKING));
     }
+    for (unsigned way = from_way; way < to_way; way++)
+        for (int i = 0; i < 4; i++)
+            far_copies_once(way, i & 1, of, stream[i >> 1]);
+    for (int d = 0; d < 2; d++)
+        CHECK(cuStreamDestroy(stream[d]));
 }
 
 static void far_ways(void)
@@ -386,6 +413,37 @@ static void far_batch(void)
     CHECK(cuMemFree(near));
     leave(p);
 #endif
+}
+
+/* A mapping of the program's that the current device may not use is what refuses a copy, whichever
+ * device's stream it is in. */
+static void own_mapping(void)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr p = far_block(1), own;
+    CUstream far, near;
+    CHECK(cuStreamCreate(&far, CU_STREAM_NON_BLOCKING)); /* Of device 1. */
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(cuStreamCreate(&near, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAddressReserve(&own, 2 << 20, 0, 0, 0));
+    CHECK(cuMemCreate(&handle, 2 << 20, &prop, 0));
+    CHECK(cuMemMap(own, 2 << 20, 0, handle, 0));
+    CHECK(cuMemSetAccess(own, 2 << 20, &access, 1));
+    CHECK(cuCtxSetCurrent(second));
+    SHOW(cuMemcpyAsync(p, own, 2 << 20, near));
+    SHOW(cuMemcpyAsync(own, p, 2 << 20, near));
+    CHECK(cuCtxSetCurrent(first));
+    SHOW(cuMemcpyAsync(p, own, 2 << 20, far));
+    CHECK(cuStreamSynchronize(far));
+    CHECK(cuStreamDestroy(far));
+    CHECK(cuStreamDestroy(near));
+    CHECK(cuMemUnmap(own, 2 << 20));
+    CHECK(cuMemRelease(handle));
+    CHECK(cuMemAddressFree(own, 2 << 20));
+    leave(p);
 }
 
 /* Access that one more block can't be given is not enabled at all. */
@@ -455,6 +513,7 @@ int main(int argc, char **argv)
                                           {"far_graphs", far_graphs},
                                           {"apart", apart},
                                           {"free_apart", free_apart},
-                                          {"peer_refused", peer_refused}};
+                                          {"peer_refused", peer_refused},
+                                          {"own_mapping", own_mapping}};
     return RUN_SCENARIO(all, argc, argv);
 }

@@ -215,6 +215,13 @@ static char *storage_of(const struct sim_block *b, CUdeviceptr va, int device)
     return wrong ? wrong : sim_alias(va, device);
 }
 
+/* A pool's rights are those of all its blocks, whenever these were made; copies need them as
+ * kernels do (two H200s). */
+static bool pool_lets(const struct sim_block *b, int device)
+{
+    return b->kind != SIM_POOLED || b->device == device || b->pool->access[device];
+}
+
 CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool pageable,
                      struct sim_place *out)
 {
@@ -231,6 +238,8 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
     if (b->dormant)
         return CUDA_ERROR_INVALID_VALUE;
     if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!pool_lets(b, device))
         return CUDA_ERROR_INVALID_VALUE;
     if (!run_holds(b, va, size, device, write, out))
         return pageable ? resolve_cpu_only(b, va, size, write, out) : CUDA_ERROR_INVALID_VALUE;
@@ -274,8 +283,7 @@ static void *gpu_view(CUdeviceptr va, int device, bool write)
         return NULL;
     if (!sim_reaches(b, device))
         return NULL;
-    /* A pool's rights are those of all its blocks, whenever these were made. */
-    if (b->kind == SIM_POOLED && b->device != device && !b->pool->access[device])
+    if (!pool_lets(b, device))
         return NULL;
     return storage_of(b, va, device);
 }

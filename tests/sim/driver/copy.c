@@ -200,34 +200,47 @@ static CUresult find_sides(const CUDA_MEMCPY3D *c, int device, struct side *src,
     return find_side(&to, c, reaching(&to, c->reserved1, device), true, dst);
 }
 
-/* The device, other than `device`, that has the memory of a side, or `device`. */
+/* The device that has the memory of a side, or `device`. */
 static int owner(const struct side *s, int device)
 {
-    return s->place.kind == SIM_ON_DEVICE ? s->place.device : device;
+    bool has = s->place.kind == SIM_ON_DEVICE || s->place.kind == SIM_IN_ARRAY;
+    return has ? s->place.device : device;
+}
+
+/* Mapped host memory of one side, and memory that device `other` has. The CPU copies what the
+ * device that copies does not reach; what that reaches `other` has to reach, too. */
+static CUresult far_side(const struct sim_block *b, int device, int other, bool write)
+{
+    if (!b || (b->access[device] && b->access[other]))
+        return CUDA_SUCCESS;
+    if (!b->access[SIM_CPU] || (b->access[device] && write))
+        sim_crash();
+    return b->access[device] ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+}
+
+/* The same of a call that names both devices. */
+static CUresult far_named(const struct sim_block *a, const struct sim_block *b, int one, int two)
+{
+    bool far_src = a && !(a->access[one] && a->access[two]);
+    bool far_dst = b && !(b->access[one] && b->access[two]);
+    if ((far_src && !a->access[SIM_CPU]) || (far_dst && !b->access[SIM_CPU]) ||
+        (far_dst && !far_src))
+        sim_crash();
+    return !far_src ? CUDA_SUCCESS : far_dst ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_FAILED;
 }
 
 /* A copy between two devices' memory with mapped host memory that is not open to both of them ends
- * the process where the CPU does not reach it either; else it fails when it runs, or is refused
- * (tests/gpu/peer_facts.c). */
+ * the process, or fails when it runs, or is refused (two H200s, tests/gpu/peer_facts.c). */
 static CUresult far_host(const CUDA_MEMCPY3D *c, int device, const struct side *src,
                          const struct side *dst)
 {
     struct end from = source_end(c), to = target_end(c);
     const struct sim_block *a = mapped_host(&from), *b = mapped_host(&to);
-    bool named = c->reserved0 && c->reserved1;
-    int one = named ? side_device(c->reserved0, device)
-              : a   ? owner(dst, device)
-                    : owner(src, device);
-    int two = named ? side_device(c->reserved1, device) : one;
-    bool far_src = a && !(a->access[one] && a->access[two]);
-    bool far_dst = b && !(b->access[one] && b->access[two]);
-    if ((far_src && !a->access[SIM_CPU]) || (far_dst && !b->access[SIM_CPU]) ||
-        (named && far_dst && !far_src))
-        sim_crash();
-    if (named && far_src && far_dst)
-        return CUDA_ERROR_INVALID_VALUE;
-    return far_src && (named || dst->place.kind == SIM_ON_DEVICE) ? CUDA_ERROR_LAUNCH_FAILED
-                                                                  : CUDA_SUCCESS;
+    if (c->reserved0 && c->reserved1)
+        return far_named(a, b, side_device(c->reserved0, device),
+                         side_device(c->reserved1, device));
+    CUresult r = far_side(a, device, owner(dst, device), false);
+    return r == CUDA_SUCCESS ? far_side(b, device, owner(src, device), true) : r;
 }
 
 static bool is_empty(const CUDA_MEMCPY3D *c)
@@ -335,7 +348,7 @@ CUresult sim_copy_run(struct sim_work *work)
     if (r == CUDA_SUCCESS)
         far = far_host(c, work->u.copy.device, &src, &dst);
     if (r == CUDA_SUCCESS && far == CUDA_SUCCESS)
-        sim_traffic_copy(&src.place, &dst.place, work->u.copy.device, bytes_of(c));
+        sim_traffic_copy(&src.place, &dst.place, work->u.copy.link, bytes_of(c));
     sim_unlock();
     if (r != CUDA_SUCCESS || src.astray || dst.astray)
         return CUDA_ERROR_ILLEGAL_ADDRESS; /* else it was right when it was queued: freed since */
@@ -458,17 +471,18 @@ CUresult sim_copy_launch(struct sim_stream *stream, struct sim_work *work)
     return r;
 }
 
-CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode)
+CUresult sim_copy_for(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode,
+                      int device)
 {
     struct sim_stream *stream;
     struct side src, dst;
-    struct sim_work work = {.kind = SIM_WORK_COPY, .u.copy = {.shape = *shape}};
+    struct sim_work work = {.kind = SIM_WORK_COPY, .u.copy = {.shape = *shape, .device = device}};
     CUresult r = sim_stream_find(handle, &stream);
     if (r == CUDA_SUCCESS && !stream->capture)
         r = sim_capture_implicit(stream);
     if (r != CUDA_SUCCESS || is_empty(shape))
         return r;
-    work.u.copy.device = stream->ctx->device;
+    work.u.copy.link = stream->ctx->device;
     if (stream->capture && (touches_dormant(shape->srcDevice) || touches_dormant(shape->dstDevice)))
         return sim_submit(stream, &work);
     r = find_sides(shape, work.u.copy.device, &src, &dst);
@@ -492,6 +506,19 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
     return r;
 }
 
+/* Whichever device's stream makes a copy, the current one's rights count (measured on two H200s).
+ */
+CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode)
+{
+    struct sim_context *ctx;
+    struct sim_stream *stream;
+    CUresult r = sim_stream_find(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return sim_copy_for(shape, handle, mode,
+                        sim_current(&ctx) == CUDA_SUCCESS ? ctx->device : stream->ctx->device);
+}
+
 /* Work of the legacy stream of another context comes before what `stream` is given from
  * here on; `back`: the other way round. */
 static void join(struct sim_stream *stream, struct sim_stream *legacy, bool back)
@@ -502,7 +529,13 @@ static void join(struct sim_stream *stream, struct sim_stream *legacy, bool back
         sim_stream_wait_point(then, sim_stream_point(first));
 }
 
-/* Both contexts must exist; with unified addressing the addresses alone say where the bytes are.
+static bool lets_in(const struct sim_context *memory, const struct sim_context *user)
+{
+    return user->device == memory->device || user->peer[memory->device];
+}
+
+/* Both contexts must exist, and a capture takes no copy between devices without peer access (two
+ * H200s: 900); with unified addressing the addresses alone say where the bytes are.
  * Without a stream the copy is in order with the work of the current device and of both named ones
  * (CUDA Runtime API, cudaMemcpyPeer). */
 CUresult sim_copy_peer(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode)
@@ -512,6 +545,8 @@ CUresult sim_copy_peer(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_cop
     if (!a || !b || !a->alive || !b->alive)
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult r = sim_stream_find(handle, &stream);
+    if (r == CUDA_SUCCESS && stream->capture && !lets_in(a, b) && !lets_in(b, a))
+        r = sim_capture_unsafe_stream(stream);
     if (r != CUDA_SUCCESS || mode == SIM_COPY_ASYNC)
         return r != CUDA_SUCCESS ? r : sim_copy(shape, handle, mode);
     join(stream, a->legacy, false);

@@ -29,6 +29,10 @@ CUresult sim_copy_of_op(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *shape);
 /* Checks a copy and does or queues it on the stream of `handle`. */
 CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode);
 
+/* The same with the rights of `device`. */
+CUresult sim_copy_for(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode,
+                      int device);
+
 /* The same for a call that names the context of the source in `reserved0` and that of the target in
  * `reserved1`. */
 CUresult sim_copy_peer(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches of copies, in the forms of CUDA 12.8 (with failIdx) and 13.0. They run on a stream of the
- * program's own, never on the legacy default stream. Lines can be captured, as from CUDA 13.5 on.
+ * program's own, never on the legacy default stream, and with the rights of its device (two H200s).
+ * Lines can be captured, as from CUDA 13.5 on.
  */
 #include "array.h"
 #include "copy.h"
@@ -55,7 +56,7 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
     for (size_t i = 0; i < count; i++) {
         shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i],
                                 sizes[i]);
-        if (sizes[i] == 0 || sim_copy_check(&shape, ctx->device) != CUDA_SUCCESS) {
+        if (sizes[i] == 0 || sim_copy_check(&shape, s->ctx->device) != CUDA_SUCCESS) {
             if (fail)
                 *fail = i;
             return CUDA_ERROR_INVALID_VALUE;
@@ -70,7 +71,7 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
                                          .indices = starts,
                                          .attribute_count = n};
         struct sim_work work;
-        r = sim_work_of_batch(&work, &p, ctx->device);
+        r = sim_work_of_batch(&work, &p, s->ctx->device);
         return r == CUDA_SUCCESS ? sim_submit(s, &work) : r;
     }
     for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
@@ -78,7 +79,8 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
                                 sizes[i]);
         while (attribute + 1 < n && starts[attribute + 1] <= i)
             attribute++;
-        r = sim_copy(&shape, stream, sim_copy_mode_of((int)attrs[attribute].srcAccessOrder));
+        r = sim_copy_for(&shape, stream, sim_copy_mode_of((int)attrs[attribute].srcAccessOrder),
+                         s->ctx->device);
     }
     return r;
 }
@@ -162,14 +164,15 @@ static CUresult batch_3d(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++)
         if (sim_copy_of_op(&ops[i], &shape) != CUDA_SUCCESS ||
-            sim_copy_check(&shape, ctx->device) != CUDA_SUCCESS) {
+            sim_copy_check(&shape, s->ctx->device) != CUDA_SUCCESS) {
             if (fail)
                 *fail = i;
             return CUDA_ERROR_INVALID_VALUE;
         }
     for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
         sim_copy_of_op(&ops[i], &shape);
-        r = sim_copy(&shape, stream, sim_copy_mode_of((int)ops[i].srcAccessOrder));
+        r = sim_copy_for(&shape, stream, sim_copy_mode_of((int)ops[i].srcAccessOrder),
+                         s->ctx->device);
     }
     return r;
 }

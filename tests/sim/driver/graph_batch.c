@@ -80,8 +80,9 @@ CUresult sim_batch_run(struct sim_batch *b)
 {
     CUresult r = b ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t i = 0; b && i < b->count && r == CUDA_SUCCESS; i++) {
-        struct sim_work work = {.kind = SIM_WORK_COPY,
-                                .u.copy = {.shape = line(b, i), .device = b->device}};
+        struct sim_work work = {
+            .kind = SIM_WORK_COPY,
+            .u.copy = {.shape = line(b, i), .device = b->device, .link = b->device}};
         r = b->sizes[i] ? sim_copy_run(&work) : CUDA_SUCCESS;
     }
     return r;

@@ -133,7 +133,7 @@ SIM_API(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D *shap
     struct sim_node *n = node_of(node, SIM_WORK_COPY);
     CUresult r = n ? sim_work_of_copy(&work, shape, NULL) : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
-        work.u.copy.device = n->work.u.copy.device;
+        work.u.copy.device = work.u.copy.link = n->work.u.copy.device;
     return set(r, &work, node);
 }
 

@@ -61,7 +61,7 @@ CUresult sim_work_of_copy(struct sim_work *out, const CUDA_MEMCPY3D *shape, CUco
     memset(out, 0, sizeof *out);
     out->kind = SIM_WORK_COPY;
     out->u.copy.shape = *shape;
-    out->u.copy.device = device;
+    out->u.copy.device = out->u.copy.link = device;
     return CUDA_SUCCESS;
 }
 

@@ -51,7 +51,8 @@ struct sim_work {
             void *staging; /* owned: the packed bytes of a source that the CPU read, or NULL */
             void *landing; /* where the bytes for a target that the CPU will write are packed, the
                               caller's, or NULL */
-            int device;    /* of the stream's context */
+            int device;    /* whose rights count, but where contexts are named */
+            int link;      /* whose link it takes to the host: the stream's */
             unsigned long long registered[2]; /* of a node: BUFFER_ID of registered memory that it
                                                  copies from and to, or 0 */
         } copy;
