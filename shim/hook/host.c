@@ -108,19 +108,17 @@ ZC_BODY(cuMemFreeHost, (void *p))
     return result;
 }
 
-/* Once the program registers memory of the host heap itself, libzc ends its own registration, so
- * that the driver answers for it. */
+/* Once the program registers memory of the host heap itself, libzc's registration ends, so that the
+ * driver answers for it, or serves.  Then it serves another one too that shares a page with it. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
     if (is_drivers(p))
         return zc_stream_refusal();
-    if (zc_place_adopted(p, &(unsigned){0}))
+    if (bytes >= ZC_BLOCK_PAGE && zc_place_adopted(p, &(unsigned){0}))
         return real(p, bytes, flags); /* Some of it is the program's already: refused. */
-    CUresult result = zc_hostmem_yield(p, bytes, flags, entry->fn);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = register_own(entry, real, p, bytes, flags);
-    if (result != CUDA_SUCCESS)
+    CUresult state = zc_hostmem_yield(p, bytes, flags, entry->fn);
+    CUresult result = state ?: register_own(entry, real, p, bytes, flags);
+    if (state == CUDA_SUCCESS && result != CUDA_SUCCESS)
         zc_hostmem_return(p, bytes);
     return result;
 }

@@ -172,6 +172,8 @@ static struct zc_extent *adopted_at(const void *p)
 CUresult zc_pinned_end(void *p)
 {
     struct zc_extent *e = adopted_at(p);
+    if (e && __atomic_load_n(&e->program, __ATOMIC_ACQUIRE) > 1)
+        return CUDA_SUCCESS; /* It serves another one of the program's, too. */
     CUresult result = e ? end_parts(e) : zc_real.cuMemHostUnregister(p);
     if (result == CUDA_SUCCESS && e) {
         e->adopted = false;
