@@ -112,8 +112,8 @@ ZC_BODY(cuMemFreeHost, (void *p))
  * driver answers for it, or serves.  Then it serves another one too that shares a page with it. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
-    if (is_drivers(p))
-        return zc_stream_refusal();
+    if (is_drivers(p)) /* A capture comes first. */
+        return real(NULL, bytes, flags) ?: CUDA_ERROR_INVALID_VALUE;
     if (bytes >= ZC_BLOCK_PAGE && zc_place_adopted(p, &(unsigned){0}))
         return real(p, bytes, flags); /* Some of it is the program's already: refused. */
     CUresult state = zc_hostmem_yield(p, bytes, flags, entry->fn);

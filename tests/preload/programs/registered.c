@@ -207,6 +207,11 @@ static void show_beside_capture(const char *name, CUresult (*call)(void *p), voi
         CHECK(cuGraphDestroy(graph));
 }
 
+static CUresult register_page(void *p)
+{
+    return cuMemHostRegister(p, PAGE, 0);
+}
+
 /* Each refused call ends a capture, as one that does what it says. */
 static void captured(void)
 {
@@ -229,6 +234,9 @@ static void captured(void)
         show_beside_capture("ending device memory", cuMemHostUnregister, (void *)device);
         show_beside_capture("freeing it as pinned", cuMemFreeHost, first);
         show_beside_capture("freeing device memory as pinned", cuMemFreeHost, (void *)device);
+        show_beside_capture("registering it again", register_page, first);
+        show_beside_capture("registering pinned memory", register_page, pinned);
+        show_beside_capture("registering device memory", register_page, (void *)device);
         printf("still registered: %d %d\n", registered_here(first), registered_here(end - 1));
         CHECK(cuMemHostUnregister(first));
         CHECK(cuMemFreeHost(pinned));
