@@ -85,7 +85,7 @@ SPILL+=$'place = vmm, mapped\nspill = move\nchunk = 2M\nbudget = 3M'
     local calls='cuCtxEnablePeerAccess cuCtxDisablePeerAccess cuCtxGetDevice cuCtxGetCurrent
         cuMemcpyDtoD_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoDAsync_v2 cuMemPoolSetAccess'
     fail_each_call 'place = device' "$calls" -p
-    calls+=' cuMemSetAccess cuDeviceGetCount cuStreamGetCtx cuMemMap cuMemUnmap'
+    calls+=' cuMemSetAccess cuDeviceGetCount cuMemMap cuMemUnmap'
     for keys in '' $'\ncommit = lazy\nchunk = 2M'; do
         fail_each_call "place = vmm$keys" "$calls" -p
     done
