@@ -389,24 +389,27 @@ static void how_many_arguments_a_function_has_is_asked_once_until_code_goes(void
     zc_real.cuKernelGetParamInfo = no_kernel;
     zc_real.cuModuleUnload = (void *)unloads;
     zc_real.cuLibraryUnload = (void *)unloads;
+    zc_real.cuGreenCtxDestroy = (void *)unloads; /* It may release the device's context. */
     arguments_end = CUDA_ERROR_INVALID_VALUE;
     behind = 0;
-    for (unsigned i = 1; i <= 6; i++) {
+    for (unsigned i = 1; i <= 8; i++) {
         assert_true(zc_launch_words(&launch, add_up, &sum));
         assert_int_equal(behind, (i + 1) / 2);
         if (i == 2)
             cuModuleUnload((CUmodule)1);
         else if (i == 4)
             cuLibraryUnload((CUlibrary)1);
+        else if (i == 6)
+            cuGreenCtxDestroy((CUgreenCtx)1);
     }
-    assert_int_equal(sum, 6 * 7);
+    assert_int_equal(sum, 8 * 7);
     zc_real.cuFuncGetParamInfo = no_function;
     zc_real.cuKernelGetParamInfo = kernel_word;
     launch.function = (CUfunction)0x4560;
     for (unsigned i = 0; i < 2; i++)
         assert_true(zc_launch_words(&launch, add_up, &sum));
-    assert_int_equal(behind, 3 + 2);
-    assert_int_equal(sum, 8 * 7);
+    assert_int_equal(behind, 4 + 2);
+    assert_int_equal(sum, 10 * 7);
 }
 
 /* Blocks that no argument names are not looked after, so an error is not taken for the last one. */
