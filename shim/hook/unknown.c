@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "driver/capture.h"
+#include "driver/launch.h"
 #include "driver/unknown.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
@@ -69,6 +70,7 @@ CUresult zc_unknown_call(enum zc_fn fn)
 {
     if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
         return CUDA_SUCCESS;
+    zc_launch_forget(); /* It may unload code. */
     CUresult result = unknown_prepare(fn, "");
     if (result == CUDA_SUCCESS && begins_capture(zc_fn_name(fn)))
         zc_capture_begun(NULL);

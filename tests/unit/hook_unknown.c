@@ -5,6 +5,7 @@
 
 #include "base/message.h"
 #include "driver/capture.h"
+#include "driver/launch.h"
 #include "driver/unknown.h"
 #include "ledger/rules.h"
 #include "log/lines.h"
@@ -13,6 +14,7 @@
 static struct {
     int version; /* The driver's. */
     CUresult asked, exposed;
+    unsigned forgotten; /* How often the arguments of functions were. */
 } has;
 
 static CUresult get_version(int *version)
@@ -70,6 +72,7 @@ static void *fake_real(unsigned slot)
 #define zc_message fake_message
 #define zc_log_warn fake_warn
 #define zc_place_expose fake_expose
+#define zc_launch_forget() (has.forgotten++)
 #define zc_capture_begun fake_begun
 #define zc_fn_name fake_name
 #define zc_unknown_real fake_real
@@ -101,6 +104,15 @@ memory_of_rules_is_exposed_before_each_unknown_call_and_a_message_says_so_once(v
     assert_told("message: does not know cuMemBegin; exposed");
     assert_int_equal(zc_log_unknown.calls, 3);
     assert_int_equal(zc_log_unknown.functions, 2);
+}
+
+static void before_each_unknown_call_the_arguments_of_functions_are_forgotten(void **state)
+{
+    (void)state;
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(zc_unknown_call(FUTURE), CUDA_SUCCESS);
+        assert_int_equal(has.forgotten, i);
+    }
 }
 
 static void without_rules_the_log_has_the_function_and_no_more(void **state)
@@ -168,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(memory_of_rules_is_exposed_before_each_unknown_call_and_a_message_says_so_once),
+        TEST(before_each_unknown_call_the_arguments_of_functions_are_forgotten),
         TEST(without_rules_the_log_has_the_function_and_no_more),
         TEST(before_the_first_known_call_there_is_nothing_to_do),
         TEST(a_call_that_by_its_name_begins_a_capture_counts_as_one),
