@@ -11,14 +11,15 @@
 #define ARGUMENTS 64        /* Most arguments of a kernel that are looked at, */
 #define ARGUMENT_BYTES 4096 /* and bytes of them: CUDA C++ Programming Guide, "Parameters". */
 #define SOON_MS 10          /* How long zc_launch_drain_briefly() waits. */
-#define FUNCTIONS 1024u     /* Of so many the number of arguments is remembered. */
+#define REMEMBERED 8192u    /* Of so many arguments the size is remembered. */
+#define BEHIND UINT16_MAX   /* That of the one behind the last: no kernel has so many bytes. */
 
 unsigned zc_launch_watch;
 static struct {
     zc_launch_fn party[ZC_LAUNCH_PARTIES];
-    uint32_t drains;           /* Calls of zc_launch_drain() and zc_launch_recheck().  Atomic. */
-    uint32_t under_way;        /* Launches that the driver is being given.  Atomic. */
-    uint64_t known[FUNCTIONS]; /* See known_of().  Atomic. */
+    uint32_t drains;            /* Calls of zc_launch_drain() and zc_launch_recheck().  Atomic. */
+    uint32_t under_way;         /* Launches that the driver is being given.  Atomic. */
+    uint64_t known[REMEMBERED]; /* See argument_bytes().  Atomic. */
 } launches;
 
 /* The calling thread's launch. */
@@ -54,35 +55,37 @@ CUresult zc_launch_prepare(const struct zc_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/* Of a function: its address, whether it is a CUkernel, and the number of its arguments.  Behind
- * the last one the driver writes an error log of its own for each question. */
-static uint64_t *known_of(CUfunction f)
-{
-    return &launches.known[((uintptr_t)f >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
-}
-#define IS_KERNEL 128u
-
 void zc_launch_forget(void)
 {
-    for (unsigned i = 0; i < FUNCTIONS; i++)
+    for (unsigned i = 0; i < REMEMBERED; i++)
         __atomic_store_n(&launches.known[i], 0, __ATOMIC_RELAXED);
 }
 
-/* CUDA_ERROR_INVALID_VALUE behind the last argument, NOT_SUPPORTED where the driver tells nothing.
+/*
+ * SIZE_MAX where the driver does not tell it.  Behind the last argument it writes an error log of
+ * its own for each question.  A function's arguments follow each other in the table, so that
+ * function and place together say which one it is.
  */
-static CUresult argument_size(CUfunction f, size_t i, uint64_t *kernel, size_t *bytes_out)
+static size_t argument_bytes(CUfunction f, size_t i, bool *kernel)
 {
-    size_t offset;
-    CUresult of_function =
-        *kernel ? CUDA_ERROR_INVALID_HANDLE : zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out);
-    if (of_function == CUDA_SUCCESS || of_function == CUDA_ERROR_NOT_SUPPORTED)
-        return of_function;
-    CUresult result = zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out);
-    if (result == CUDA_SUCCESS)
-        *kernel = IS_KERNEL;
-    else if (result != CUDA_ERROR_INVALID_VALUE)
-        result = of_function == CUDA_ERROR_INVALID_VALUE ? of_function : CUDA_ERROR_NOT_SUPPORTED;
-    return result;
+    uint64_t first = ((uintptr_t)f >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 51;
+    uint64_t *slot = &launches.known[(first + i) % REMEMBERED];
+    uint64_t known = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    size_t offset, bytes;
+    if (known >> 16 == (uintptr_t)f)
+        return (uint16_t)known;
+    CUresult result =
+        *kernel ? CUDA_ERROR_INVALID_HANDLE : zc_real.cuFuncGetParamInfo(f, i, &offset, &bytes);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED) {
+        CUresult other = zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, &bytes);
+        *kernel = other == CUDA_SUCCESS;
+        result = *kernel || other == CUDA_ERROR_INVALID_VALUE ? other : result;
+    }
+    if (result != CUDA_SUCCESS)
+        bytes = result == CUDA_ERROR_INVALID_VALUE ? BEHIND : SIZE_MAX;
+    if (bytes <= BEHIND && (uintptr_t)f >> 48 == 0)
+        __atomic_store_n(slot, (uintptr_t)f << 16 | bytes, __ATOMIC_RELAXED);
+    return bytes;
 }
 
 static void words_in(const char *memory, size_t bytes, void (*word)(uint64_t, void *), void *arg)
@@ -114,26 +117,19 @@ static bool words_of_extra(void *const *extra, void (*word)(uint64_t, void *), v
 
 bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void *), void *arg)
 {
-    size_t bytes, left = ARGUMENT_BYTES;
-    CUresult result = CUDA_SUCCESS;
+    size_t left = ARGUMENT_BYTES;
+    bool kernel = false;
     if (!launch->function)
         return false;
     if (!launch->arguments && launch->extra)
         return words_of_extra(launch->extra, word, arg);
-    uint64_t *slot = known_of(launch->function), known = __atomic_load_n(slot, __ATOMIC_RELAXED);
-    known = known >> 8 == (uintptr_t)launch->function ? known : IS_KERNEL - 1;
-    uint64_t i = 0, count = known % IS_KERNEL, kernel = known & IS_KERNEL;
-    for (; i < count &&
-           (result = argument_size(launch->function, i, &kernel, &bytes)) == CUDA_SUCCESS;
-         i++) {
-        if (i == ARGUMENTS || bytes > left || !launch->arguments)
+    for (size_t i = 0, n; (n = argument_bytes(launch->function, i, &kernel)) != BEHIND; i++) {
+        if (i == ARGUMENTS || n > left || !launch->arguments)
             return false;
-        words_in(launch->arguments[i], bytes, word, arg);
-        left -= bytes;
+        words_in(launch->arguments[i], n, word, arg);
+        left -= n;
     }
-    if (result == CUDA_ERROR_INVALID_VALUE)
-        __atomic_store_n(slot, (uintptr_t)launch->function << 8 | kernel | i, __ATOMIC_RELAXED);
-    return result != CUDA_ERROR_NOT_SUPPORTED;
+    return true;
 }
 
 void zc_launch_when_done(void (*then)(const struct zc_launch *launch))

@@ -147,22 +147,22 @@ rule_for_large() {
 	END
     echo 'budget = 16M' >>"$BATS_TEST_TMPDIR/policy.conf"
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
-	770 0 5 Launch
-	1760 0 5 Launch 16 MiB
+	780 0 1 Launch
+	1760 0 1 Launch 16 MiB
 	630 0 2 Launch in another context
 	END
     sed -i 's/spill = move/spill = fetch/' "$BATS_TEST_TMPDIR/policy.conf"
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
-	770 0 5 Launch
-	1700 0 9 Launch 16 MiB
-	930 0 6 Launch in another context
+	780 0 1 Launch
+	1700 0 5 Launch 16 MiB
+	930 0 2 Launch in another context
 	END
     rm "$BATS_TEST_TMPDIR/policy.conf"
     rule_for_large heap 'place = shared, pageable'
     rule_for_large cudaMalloc $'place = shared, device\naccess = read'
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
-	690 0 4 Launch
-	1070 0 11 Launch 16 MiB
-	690 0 4 Launch in another context
+	690 0 0 Launch
+	1070 0 7 Launch 16 MiB
+	690 0 0 Launch in another context
 	END
 }

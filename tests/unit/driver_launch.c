@@ -319,12 +319,12 @@ static void a_launch_that_the_driver_has_not_yet_is_shown_again(void **state)
 }
 
 static CUresult arguments_end; /* The driver's code behind the last argument, */
-static unsigned behind;        /* and how often it was asked. */
+static unsigned asked;         /* and how often it was asked for an argument. */
 
 static CUresult CUDAAPI one_word(CUfunction f, size_t index, size_t *offset, size_t *bytes)
 {
     (void)f;
-    behind += index > 0;
+    asked++;
     if (index > 0 || arguments_end == CUDA_ERROR_NOT_SUPPORTED)
         return arguments_end;
     *offset = 0;
@@ -356,6 +356,7 @@ static void words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them(vo
     assert_true(zc_launch_words(&launch, add_up, &sum));
     assert_int_equal(sum, 7);
     arguments_end = CUDA_ERROR_NOT_SUPPORTED;
+    zc_launch_forget();
     assert_false(zc_launch_words(&launch, add_up, &sum));
     assert_int_equal(sum, 7);
 }
@@ -368,7 +369,7 @@ static CUresult CUDAAPI kernel_word(CUkernel f, size_t index, size_t *offset, si
 static CUresult CUDAAPI no_function(CUfunction f, size_t index, size_t *offset, size_t *bytes)
 {
     (void)f, (void)index, (void)offset, (void)bytes;
-    behind++;
+    asked++;
     return CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -378,8 +379,8 @@ static CUresult CUDAAPI unloads(void *code)
     return CUDA_SUCCESS;
 }
 
-/* Each such question makes the driver write a log, which takes longer than a launch. */
-static void how_many_arguments_a_function_has_is_asked_once_until_code_goes(void **state)
+/* One question behind the last argument takes the driver longer than a launch. */
+static void what_arguments_a_function_has_is_asked_once_until_code_goes(void **state)
 {
     uint64_t word = 7, sum = 0;
     void *arguments[] = {&word};
@@ -391,10 +392,10 @@ static void how_many_arguments_a_function_has_is_asked_once_until_code_goes(void
     zc_real.cuLibraryUnload = (void *)unloads;
     zc_real.cuGreenCtxDestroy = (void *)unloads; /* It may release the device's context. */
     arguments_end = CUDA_ERROR_INVALID_VALUE;
-    behind = 0;
+    asked = 0;
     for (unsigned i = 1; i <= 8; i++) {
         assert_true(zc_launch_words(&launch, add_up, &sum));
-        assert_int_equal(behind, (i + 1) / 2);
+        assert_int_equal(asked, (i + 1) / 2 * 2);
         if (i == 2)
             cuModuleUnload((CUmodule)1);
         else if (i == 4)
@@ -408,7 +409,7 @@ static void how_many_arguments_a_function_has_is_asked_once_until_code_goes(void
     launch.function = (CUfunction)0x4560;
     for (unsigned i = 0; i < 2; i++)
         assert_true(zc_launch_words(&launch, add_up, &sum));
-    assert_int_equal(behind, 4 + 2);
+    assert_int_equal(asked, 8 + 3);
     assert_int_equal(sum, 10 * 7);
 }
 
@@ -528,7 +529,7 @@ static void the_driver_reads_the_arguments_before_the_buffer(void **state)
 }
 
 /* Another function may have the handle next. */
-static void of_no_function_the_number_is_kept_when_code_goes(void **state)
+static void of_no_function_anything_is_kept_when_code_goes(void **state)
 {
     uint64_t word = 7, sum = 0;
     void *arguments[] = {&word};
@@ -538,15 +539,55 @@ static void of_no_function_the_number_is_kept_when_code_goes(void **state)
     arguments_end = CUDA_ERROR_INVALID_VALUE;
     for (uintptr_t f = 1; f <= 4096; f++) {
         struct zc_launch launch = {.function = (CUfunction)(16 * f), .arguments = arguments};
-        behind = 0;
+        asked = 0;
         zc_launch_words(&launch, add_up, &sum);
         if (f % 2)
             zc_launch_forget();
         else
             zc_launch_reset();
         zc_launch_words(&launch, add_up, &sum);
-        assert_int_equal(behind, 2);
+        assert_int_equal(asked, 4);
     }
+}
+
+/* Each function has its own 0 to 12 arguments, of 1 to 3 words. */
+static CUresult CUDAAPI of_its_own(CUfunction f, size_t index, size_t *offset, size_t *bytes)
+{
+    (void)offset;
+    asked++;
+    *bytes = 8 * (1 + ((uintptr_t)f + index) % 3);
+    return index < ((uintptr_t)f >> 4) % 13 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static void assert_words_of(uintptr_t f)
+{
+    uint64_t words[] = {1, 1, 1}, sum = 0, expected = 0;
+    void *arguments[13];
+    const struct zc_launch launch = {.function = (CUfunction)f, .arguments = arguments};
+    for (unsigned i = 0; i < 13; i++)
+        arguments[i] = words;
+    for (unsigned i = 0; i < (f >> 4) % 13; i++)
+        expected += 1 + (f + i) % 3;
+    assert_true(zc_launch_words(&launch, add_up, &sum));
+    assert_int_equal(sum, expected);
+}
+
+/* Those of more functions than are remembered are asked for again. */
+static void functions_share_no_arguments_however_many_there_are(void **state)
+{
+    (void)state;
+    zc_real.cuFuncGetParamInfo = of_its_own;
+    zc_real.cuKernelGetParamInfo = no_kernel;
+    for (unsigned round = 0; round < 2; round++)
+        for (uintptr_t f = 1; f <= 40000; f++)
+            assert_words_of(0x7f1200000000 + 8 * f);
+    assert_words_of(UINTPTR_MAX << 4);
+    for (unsigned round = 0; round < 3; round++) {
+        for (uintptr_t f = 1; f <= 50; f++)
+            assert_words_of(0x7f1200000000 + 0x350 * f);
+        asked = round ? asked : 0;
+    }
+    assert_true(asked < 2 * 50 * 7 / 10); /* Those that others take the room of. */
 }
 
 static void when_first(const struct zc_launch *launch)
@@ -701,12 +742,13 @@ int main(void)
                                fresh),
         cmocka_unit_test_setup(a_launch_that_the_driver_has_not_yet_is_shown_again, fresh),
         cmocka_unit_test(words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them),
-        cmocka_unit_test(how_many_arguments_a_function_has_is_asked_once_until_code_goes),
+        cmocka_unit_test(what_arguments_a_function_has_is_asked_once_until_code_goes),
         cmocka_unit_test(an_error_says_nothing_of_how_many_arguments_there_are),
         cmocka_unit_test(words_of_a_launch_are_read_from_a_buffer_in_either_order),
         cmocka_unit_test(arguments_are_looked_at_as_far_as_kernels_have_them),
         cmocka_unit_test(the_driver_reads_the_arguments_before_the_buffer),
-        cmocka_unit_test(of_no_function_the_number_is_kept_when_code_goes),
+        cmocka_unit_test(of_no_function_anything_is_kept_when_code_goes),
+        cmocka_unit_test(functions_share_no_arguments_however_many_there_are),
         cmocka_unit_test_setup(a_party_is_told_when_the_driver_has_answered, fresh),
         cmocka_unit_test_setup(a_thread_does_not_wait_for_its_own_launch, fresh),
         cmocka_unit_test_setup(after_a_reset_nothing_is_under_way_and_nobody_is_called, fresh),
