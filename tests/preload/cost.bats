@@ -101,10 +101,10 @@ within_bounds() {
 	230 0 0 DtoH malloc
 	230 0 0 HtoDAsync malloc
 	230 0 0 DtoHAsync malloc
-	1950 0 0 HtoD large
-	1950 0 0 DtoH large
-	1950 0 0 HtoDAsync large
-	1950 0 0 DtoHAsync large
+	1990 0 0 HtoD large
+	1990 0 0 DtoH large
+	1990 0 0 HtoDAsync large
+	1990 0 0 DtoHAsync large
 	240 0 0 HtoD pinned
 	240 0 0 DtoH pinned
 	240 0 0 HtoDAsync pinned
@@ -117,14 +117,14 @@ within_bounds() {
 	30 0 0 Launch in another context
 	220 0 0 attribute of device memory
 	220 0 0 attribute of host memory
-	1180 0 1 cuMemAlloc 4 KiB
+	1230 0 1 cuMemAlloc 4 KiB
 	890 0 0 cuMemFree 4 KiB
 	10 0 0 malloc 100 B
 	20 0 0 free 100 B
 	10 0 0 malloc 1 MiB
 	1440 0 0 malloc 16 MiB
 	20 0 0 free 1 MiB
-	1690 1 0 free 16 MiB
+	1730 1 0 free 16 MiB
 	10 0 0 mmap
 	20 0 0 munmap
 	END
