@@ -204,16 +204,14 @@ static bool context_rests(CUcontext context, int peer)
 /* True if the program has given the peer nothing to do. */
 static bool peer_rests(const struct job *job, int peer)
 {
-    bool known = false, rests = true, mine = zc_driver_lock();
+    bool known = false, rests = true;
+    ZC_DRIVER_HELD mine = zc_driver_lock();
     CUcontext context;
     if (!mine && !job->va)
         return false;
     for (unsigned i = 0; rests && (context = zc_context_at(i, &known)); i++)
         rests = context_rests(context, peer);
-    rests = rests && known;
-    if (mine)
-        zc_driver_unlock();
-    return rests;
+    return rests && known;
 }
 
 /* True if the link has nothing to do, or something for the same stream. */

@@ -61,13 +61,11 @@ static bool goes_with(CUstream stream, enum zc_flavour flavour)
 #define BEGIN(...)                                                                                 \
     {                                                                                              \
         CUresult result = zc_launch_before(entry->fn, entry->flavour, stream);                     \
-        bool mine = result == CUDA_SUCCESS && zc_driver_lock();                                    \
+        ZC_DRIVER_HELD mine = result == CUDA_SUCCESS && zc_driver_lock();                          \
         if (result == CUDA_SUCCESS)                                                                \
             result = real(__VA_ARGS__);                                                            \
         if (result == CUDA_SUCCESS)                                                                \
             zc_capture_begun(stream);                                                              \
-        if (mine)                                                                                  \
-            zc_driver_unlock();                                                                    \
         return result;                                                                             \
     }
 

@@ -15,6 +15,14 @@
 bool zc_driver_lock(void);
 void zc_driver_unlock(void);
 
+/* A bool that at the end of its block gives the lock back, if it says that the lock was taken. */
+#define ZC_DRIVER_HELD __attribute__((cleanup(zc_driver_leave), unused)) bool
+static inline void zc_driver_leave(const bool *held)
+{
+    if (*held)
+        zc_driver_unlock();
+}
+
 /* Some stream is given work that may wait for the CPU (driver/await.h).  With the lock. */
 void zc_await_note(void);
 

@@ -213,11 +213,8 @@ bool zc_stream_all_rest(CUcontext first, unsigned most_ms)
 
 bool zc_stream_others_rest(CUcontext but, unsigned most_ms)
 {
-    bool mine = zc_driver_lock();
-    bool rest = !zc_capture_any() && others_rest(but, most_ms);
-    if (mine)
-        zc_driver_unlock();
-    return rest;
+    ZC_DRIVER_HELD mine = zc_driver_lock();
+    return !zc_capture_any() && others_rest(but, most_ms);
 }
 
 bool zc_stream_may_wait(unsigned most_ms)

@@ -34,9 +34,7 @@ void zc_release_end(void)
 /* The thread that is waited for may need the lock. */
 static bool has_driver_lock(void)
 {
-    bool taken = zc_driver_lock();
-    if (taken)
-        zc_driver_unlock();
+    ZC_DRIVER_HELD taken = zc_driver_lock();
     return !taken;
 }
 

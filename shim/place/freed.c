@@ -206,11 +206,8 @@ static unsigned freed_reclaim(int place)
 /* Not while it is moved. */
 static bool claim_still(struct zc_block *block)
 {
-    bool mine = block->place == ZC_PLACE_VMM && zc_driver_lock();
-    bool claimed = zc_block_claim(block);
-    if (mine)
-        zc_driver_unlock();
-    return claimed;
+    ZC_DRIVER_HELD mine = block->place == ZC_PLACE_VMM && zc_driver_lock();
+    return zc_block_claim(block);
 }
 
 /* The block goes when a call has waited for all devices. */

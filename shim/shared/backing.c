@@ -152,10 +152,9 @@ void zc_shared_drop(struct zc_shared *p)
 
 void zc_shared_decide(struct zc_shared *p)
 {
-    if (!__atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) || !zc_driver_lock())
-        return;
-    backing_decide(p, NULL);
-    zc_driver_unlock();
+    ZC_DRIVER_HELD mine = __atomic_load_n(&p->undecided, __ATOMIC_ACQUIRE) && zc_driver_lock();
+    if (mine)
+        backing_decide(p, NULL);
 }
 
 /* A step returns why it was not done, or NULL. */

@@ -310,12 +310,10 @@ struct zc_early *zc_early_take(const struct zc_want *want, CUdeviceptr *base, si
 
 void zc_early_spurn(struct zc_early *w)
 {
-    bool mine = zc_driver_lock();
+    ZC_DRIVER_HELD mine = zc_driver_lock();
     w->taken = false;
     if (state_of(w) != READY)
         early_end(w);
-    if (mine)
-        zc_driver_unlock();
 }
 
 bool zc_early_end(struct zc_early *w, const struct zc_extent *e)

@@ -23,15 +23,6 @@ static bool reserve_apart(struct zc_want *want)
     return result == CUDA_SUCCESS;
 }
 
-/* At addresses that were given to it memory would else be attached only once it is decided. */
-static void open_at(struct zc_vmm *v)
-{
-    bool mine = zc_driver_lock();
-    zc_lazy_update(v);
-    if (mine)
-        zc_driver_unlock();
-}
-
 static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     struct zc_want lazy = *want;
@@ -55,8 +46,10 @@ static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, 
         zc_shared_end(p);
         return result;
     }
-    if (apart)
-        open_at(out->vmm);
+    if (apart) { /* Else memory would be attached there only once it is decided. */
+        ZC_DRIVER_HELD mine = zc_driver_lock();
+        zc_lazy_update(out->vmm);
+    }
     p->vmm = out->vmm;
     __atomic_fetch_add(&zc_log_pairs.pairs, 1, __ATOMIC_RELAXED);
     out->vmm->pair = p;
@@ -70,13 +63,12 @@ static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, 
 static CUresult shared_detach(struct zc_backing *backing)
 {
     struct zc_shared *p = backing->vmm->pair;
-    bool mine = zc_driver_lock(), one = zc_shared_is_one(p);
+    ZC_DRIVER_HELD mine = zc_driver_lock();
+    bool one = zc_shared_is_one(p);
     if (mine)
         zc_shared_drop(p);
     CUresult result = one ? zc_shared_unregister(p) : zc_place_vmm.detach(backing);
     p->freed = result == CUDA_SUCCESS;
-    if (mine)
-        zc_driver_unlock();
     return result;
 }
 

@@ -96,11 +96,8 @@ static CUresult copy_all(enum zc_fn fn)
 /* A launch can touch every block. */
 static CUresult grow_before_launch(const struct zc_launch *launch)
 {
-    if (zc_await_host(launch->fn) || !zc_driver_lock())
-        return CUDA_SUCCESS;
-    CUresult result = copy_all(launch->fn);
-    zc_driver_unlock();
-    return result;
+    ZC_DRIVER_HELD mine = !zc_await_host(launch->fn) && zc_driver_lock();
+    return mine ? copy_all(launch->fn) : CUDA_SUCCESS;
 }
 
 /* True if the copy is in order behind all other work.  The legacy stream orders it behind
@@ -225,11 +222,8 @@ uint32_t zc_grow_facts(struct zc_copy *c)
 CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
 {
     struct zc_vmm *v = zc_vmm_of(block);
-    if (!zc_lazy_pending(v) || zc_life_closing() || !zc_driver_lock())
-        return CUDA_SUCCESS;
-    CUresult result = grow_make_ready(v, 0, v->span, true, fn);
-    zc_driver_unlock();
-    return result;
+    ZC_DRIVER_HELD mine = zc_lazy_pending(v) && !zc_life_closing() && zc_driver_lock();
+    return mine ? grow_make_ready(v, 0, v->span, true, fn) : CUDA_SUCCESS;
 }
 
 /*
@@ -297,12 +291,10 @@ CUresult zc_grow_leaving(struct zc_block *block)
 /* Until its memory is given back nobody else can reach the block: it has left the ledger. */
 void zc_grow_forget(struct zc_vmm *v)
 {
-    bool mine = zc_driver_lock();
+    ZC_DRIVER_HELD mine = zc_driver_lock();
     elide(v->as_new);
     elide(v->as_old);
     zc_lazy_forget(v);
-    if (mine)
-        zc_driver_unlock();
 }
 
 /* At the end of the process the pending copies turn out not to be needed. */

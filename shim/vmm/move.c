@@ -95,14 +95,10 @@ CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn)
     const char *why = "";
     if (!v)
         return CUDA_SUCCESS;
-    bool mine = zc_driver_lock();
+    ZC_DRIVER_HELD mine = zc_driver_lock();
     __atomic_store_n(&zc_movable(v)->stays, true, __ATOMIC_SEQ_CST);
     CUresult result = zc_vmm_may_fetch(v) ? stay_mapped(v, &why) : CUDA_SUCCESS;
-    result =
-        result == CUDA_SUCCESS ? zc_va_open_host(&v->va) : zc_lazy_diagnose(v, fn, result, why);
-    if (mine)
-        zc_driver_unlock();
-    return result;
+    return result == CUDA_SUCCESS ? zc_va_open_host(&v->va) : zc_lazy_diagnose(v, fn, result, why);
 }
 
 /* A launch that was inside the driver at the first look may run now, so there is a second one. */

@@ -122,12 +122,10 @@ static CUresult vmm_detach(struct zc_backing *backing)
 {
     struct zc_vmm *v = backing->vmm;
     const char *why;
-    bool mine = v->lazy && zc_driver_lock();
+    ZC_DRIVER_HELD mine = v->lazy && zc_driver_lock();
     CUresult result = zc_va_unmap(&v->va);
     if (result != CUDA_SUCCESS)
         zc_va_map(&v->va, &v->chunks, 0, v->held, &why);
-    if (mine)
-        zc_driver_unlock();
     return result;
 }
 

@@ -190,6 +190,7 @@ static uint64_t early_entries;
 #define zc_grow_leaving fake_leaving
 #define zc_driver_lock fake_driver_lock
 #define zc_driver_unlock() (has.driver--, said("unlock"))
+#include "held_test.h"
 #include "../../shim/place/freed.c"
 
 static CUresult event_query(CUevent event)

@@ -202,6 +202,7 @@ static bool fake_pagemap(const char **why)
 
 #define zc_driver_lock fake_lock
 #define zc_driver_unlock() (assert_int_equal(has.words, 0), has.locks--)
+#include "held_test.h"
 #define zc_word_lock fake_word_lock
 #define zc_word_unlock fake_word_unlock
 #define zc_capture_any fake_captures

@@ -112,6 +112,7 @@ static void fake_each(void (*visit)(struct zc_shared *pair, void *arg), void *ar
 #define zc_nap fake_nap
 #define zc_driver_lock fake_lock
 #define zc_driver_unlock fake_unlock
+#include "held_test.h"
 #define zc_capture_any() has.capture
 #define zc_capture_relax() (note("relax"), (CUstreamCaptureMode)0)
 #define zc_capture_restore(mode) ((void)(mode), note("restore"))

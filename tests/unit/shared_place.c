@@ -178,6 +178,7 @@ static struct zc_shared *fake_of(const struct zc_block *block)
 #define zc_heat_watch() say("watch ")
 #define zc_driver_lock fake_lock
 #define zc_driver_unlock fake_unlock
+#include "held_test.h"
 #define zc_shared_drop(p) say("drop ")
 #define zc_shared_unregister fake_unregister
 #define zc_shared_detach(p) say("detach ")

@@ -163,6 +163,7 @@ static CUresult fake_diagnose(const struct zc_vmm *b, CUresult code, const char 
 #define zc_await_note() note("await", NULL)
 #define zc_driver_lock() (has.locks += !has.locked_out, !has.locked_out)
 #define zc_driver_unlock() (has.locks--)
+#include "held_test.h"
 #define zc_stream_context(stream, flavour) ((void)(stream), (void)(flavour), has.context)
 #define zc_stream_covered() has.covered
 #define zc_stream_idle(stream, flavour) (assert_true((stream) == CU_STREAM_LEGACY), has.idle)

@@ -579,6 +579,7 @@ static void fake_wake(const uint32_t *word);
 #define zc_lazy_diagnose fake_diagnose
 #define zc_driver_lock fake_driver_lock
 #define zc_driver_unlock fake_driver_unlock
+#include "held_test.h"
 #define zc_capture_relax fake_relax
 #define zc_capture_restore fake_restore
 #define zc_rules() (&rule_set)

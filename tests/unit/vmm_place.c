@@ -235,6 +235,7 @@ static void fake_message(enum zc_severity severity, const char *code, const char
 #define zc_grow_forget fake_forget
 #define zc_driver_lock fake_lock
 #define zc_driver_unlock fake_unlock
+#include "held_test.h"
 #define zc_move_leave fake_leave
 #define zc_move_never fake_never
 #define zc_grow_materialize fake_materialize
