@@ -39,9 +39,11 @@ static CUresult free_block(enum zc_fn fn, struct zc_block *block, CUdeviceptr ad
     return zc_life_closing() ? free_at_exit(block, state) : free_placed(fn, block);
 }
 
+/* Without a context the errors of a block's count, but not at an address inside of it (measured).
+ */
 CUresult zc_free_block(enum zc_fn fn, struct zc_block *block, CUdeviceptr address)
 {
-    bool pushed = zc_context_push_if_none(block->context);
+    bool pushed = block->base == address && zc_context_push_if_none(block->context);
     CUresult result = free_block(fn, block, address);
     zc_context_pop(pushed);
     return result;

@@ -123,21 +123,22 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
     return result;
 }
 
-/* About what it can't end the driver answers as about memory that it knows, or does not; but a
- * failed kernel and a capture come first. */
+/* About what it can't end the driver answers as about memory that it knows, or, beside a block and
+ * where one was freed, does not; but a failed kernel and a capture come first. */
 ZC_BODY(cuMemHostUnregister, (void *p))
 {
     const struct zc_block *adopted = pinned_at(p, ZC_BLOCK_ADOPTED);
-    bool known = is_drivers(p) || (adopted && adopted->base != (CUdeviceptr)p);
-    if (known || (!adopted && zc_hidden((CUdeviceptr)p))) {
+    bool begins = adopted && adopted->base == (CUdeviceptr)p, near = zc_placed_near((CUdeviceptr)p);
+    if (!begins && (near || zc_hidden((CUdeviceptr)p))) {
+        const struct zc_block *block = near ? zc_placed_at((CUdeviceptr)p) : NULL;
+        bool known = block && !(block->flags & ZC_BLOCK_QUARANTINED);
         CUresult result = real((void *)zc_pinned_pageable);
-        bool none = result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ||
-                    result == CUDA_ERROR_INVALID_CONTEXT; /* Which what is known does not need. */
-        return known && none ? CUDA_ERROR_INVALID_VALUE : result;
+        return known && result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ? CUDA_ERROR_INVALID_VALUE
+                                                                        : result;
     }
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
-    CUresult result = adopted && untracked.taken ? zc_place_unregister(p) : real(p);
+    CUresult result = begins && untracked.taken ? zc_place_unregister(p) : real(p);
     if (zc_retrack(&untracked, result))
         return result;
     zc_hostmem_return(p, untracked.taken ? untracked.copy.size : 1);

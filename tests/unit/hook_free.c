@@ -23,7 +23,8 @@ static struct {
     bool claims, closing, pushed, untracks, captured, diagnosed;
     CUresult placed, ordered, drained, refusal, real, null_free;
     CUevent event;
-    unsigned noted, removed, named, frees, in_order, bare, retracked, drains, pops, calls, nulls;
+    unsigned noted, removed, named, frees, in_order, bare, retracked, drains, pushes, pops, calls,
+        nulls;
     CUdeviceptr given;
     struct zc_block *untracked;
 } has;
@@ -130,12 +131,13 @@ static void fake_bare(const struct zc_block *b)
 static bool fake_push(CUcontext context)
 {
     assert_ptr_equal(context, CONTEXT);
+    has.pushes++;
     return has.pushed;
 }
 
 static void fake_pop(bool pushed)
 {
-    assert_int_equal(pushed, has.pushed);
+    assert_int_equal(pushed, has.pushed && has.pushes);
     has.pops++;
 }
 
@@ -253,7 +255,9 @@ static void a_capture_refuses_a_free_as_the_driver_does(void **state)
 static void what_is_no_beginning_of_a_live_block_is_refused(void **state)
 {
     (void)state;
+    has.pushed = true;
     assert_int_equal(freed(AT + 8), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(has.pushes, 0); /* Nor do errors of its context count. */
     assert_int_equal(freed_async(AT + 8), CUDA_ERROR_INVALID_CONTEXT);
     own.flags |= ZC_BLOCK_QUARANTINED;
     assert_int_equal(freed(AT), CUDA_ERROR_INVALID_VALUE);

@@ -21,7 +21,7 @@
 
 static struct {
     /* The neighbours' answers. */
-    struct zc_block *hosted, *found;
+    struct zc_block *hosted, *found, *placed;
     bool near, begins, adopted, adopts, tracks, hidden, untracks;
     CUresult state, refusal, yields, allocated, freed, unregistered;
     const struct zc_rule *rule;
@@ -154,6 +154,7 @@ static CUresult fake_state(void)
 #define zc_request_track fake_track
 #define zc_hosted_at fake_hosted
 #define zc_placed_near(p) (has.near)
+#define zc_placed_at(p) (has.placed)
 #define zc_block_find fake_find
 #define zc_place_adopted fake_adopted
 #define zc_place_bring_in fake_bring_in
@@ -402,7 +403,7 @@ static void assert_not_ended(bool known)
                                        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED};
     for (unsigned i = 0; i < 4; i++) {
         has.real = answers[i];
-        assert_int_equal(unregistered(), known && i < 2 ? CUDA_ERROR_INVALID_VALUE : answers[i]);
+        assert_int_equal(unregistered(), known && i < 1 ? CUDA_ERROR_INVALID_VALUE : answers[i]);
         assert_true(has.calls == 1 && has.given == (void *)zc_pinned_pageable);
         assert_true(has.returned == 0 && has.retracked == 0 && has.ended == 0);
     }
@@ -416,19 +417,24 @@ static void pinned_and_device_memory_is_not_registered(void **state)
         anew(NULL);
         has.near = true;
         has.hosted = i ? &block : NULL;
+        has.placed = &block;
         for (unsigned k = 0; k < 2; k++) { /* Asked about nothing, which is never taken. */
             has.real = k ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
             assert_int_equal(registered(0), has.real ?: CUDA_ERROR_INVALID_VALUE);
             assert_true(has.calls == 1 && !has.given && has.yielded == 0 && has.returned == 0);
         }
         assert_not_ended(true);
+        has.hosted = has.placed = NULL; /* Beside it. */
+        assert_not_ended(false);
     }
     anew(NULL);
     block.flags |= ZC_BLOCK_QUARANTINED; /* Freed: nothing is there. */
-    has.hosted = &block;
+    has.hosted = has.placed = &block;
     has.near = true;
     assert_int_equal(registered(0), CUDA_ERROR_INVALID_VALUE);
+    assert_not_ended(false);
     block.flags = ZC_BLOCK_ADOPTED;
+    has.real = CUDA_SUCCESS;
     assert_int_equal(registered(0), CUDA_SUCCESS); /* The driver's answer. */
     assert_int_equal(has.calls, 1);
 }
@@ -456,7 +462,7 @@ static void the_end_of_an_adopted_registration_is_libzcs(void **state)
 {
     (void)state;
     block.flags = ZC_BLOCK_ADOPTED;
-    has.hosted = &block;
+    has.hosted = has.placed = &block;
     has.near = has.hidden = has.untracks = true;
     assert_int_equal(unregistered(), CUDA_SUCCESS);
     assert_true(has.calls == 0 && has.ended == 1 && has.returned == 1 && has.reaped == 1);

@@ -85,6 +85,11 @@ static void no_context(void)
     refused(FAILED, cuMemFree_v2(d));
     refused(FAILED, cuMemFreeHost(from_driver));
     refused(FAILED, cuMemHostUnregister((void *)p));
+    /* Of wrong addresses it is not told. */
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2(d + 1));
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost((char *)from_driver + 1));
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemHostUnregister((char *)p + 1));
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemHostUnregister((void *)d));
 }
 
 static void reset(void)

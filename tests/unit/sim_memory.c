@@ -133,6 +133,39 @@ static void a_registration_ends_by_its_first_byte_alone(void **state)
     refused(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(first));
 }
 
+/* Of memory that the driver knows, and of none; as measured on an H200. */
+static void refuses_to_end(CUdeviceptr d, void *pinned)
+{
+    void *const known[] = {NULL, (void *)d, (void *)(d + 4 * MIB - 1), pinned, (char *)pinned + 1};
+    void *const unknown[] = {(void *)(d - 1), (void *)(d + 4 * MIB), (char *)pinned + MIB, &d};
+    for (int i = 0; i < 5; i++)
+        refused(CUDA_ERROR_INVALID_VALUE, cuMemHostUnregister(known[i]));
+    for (int i = 0; i < 4; i++) {
+        refused(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister(unknown[i]));
+        refused(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(unknown[i]));
+        refused(CUDA_ERROR_INVALID_VALUE, cuMemFree_v2((CUdeviceptr)unknown[i]));
+    }
+    ok(cuMemFreeHost(NULL));
+    ok(cuMemFree_v2(0));
+}
+
+static void what_is_not_registered_is_refused_without_a_context_too(void **state)
+{
+    CUcontext context;
+    CUdeviceptr d;
+    void *pinned;
+    (void)state;
+    ok(cuMemAlloc_v2(&d, 4 * MIB));
+    ok(cuMemHostAlloc(&pinned, MIB, 0));
+    refuses_to_end(d, pinned);
+    ok(cuCtxPopCurrent_v2(&context));
+    refuses_to_end(d, pinned);
+    ok(cuCtxPushCurrent_v2(context));
+    ok(cuMemFree_v2(d));
+    refused(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, cuMemHostUnregister((void *)d));
+    ok(cuMemFreeHost(pinned));
+}
+
 static void pointer_attributes_tell_each_kind_of_memory(void **state)
 {
     CUdeviceptr d, m;
@@ -219,6 +252,7 @@ int main(void)
         sim_test(a_freed_block_is_no_longer_mapped_for_the_gpu),
         sim_test(registered_memory_keeps_its_rights_and_its_codes),
         sim_test(a_registration_ends_by_its_first_byte_alone),
+        sim_test(what_is_not_registered_is_refused_without_a_context_too),
         sim_test(pointer_attributes_tell_each_kind_of_memory),
         sim_test(advice_and_ipc_want_the_right_kind_of_memory),
         sim_test(small_host_blocks_share_mappings),

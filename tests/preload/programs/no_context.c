@@ -250,6 +250,39 @@ static void asked(void)
     CHECK(cuMemFree(d));
 }
 
+static void show_wrong(CUdeviceptr d, CUdeviceptr gone)
+{
+    void *const at[] = {NULL,
+                        (void *)(d - 1),
+                        (void *)d,
+                        (void *)(d + 1),
+                        (void *)(d + SIZE - 1),
+                        (void *)(d + SIZE),
+                        (void *)gone};
+    for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        printf("address %zu\n", i);
+        SHOW(cuMemHostUnregister(at[i]));
+        SHOW(cuMemFreeHost(at[i]));
+        if (at[i] != (void *)d)
+            SHOW(cuMemFree((CUdeviceptr)at[i]));
+    }
+}
+
+/* A driver tells what it knows and can't give up from what it does not know. */
+static void wrong(void)
+{
+    CUdeviceptr d, gone;
+    CUcontext context;
+    CHECK(cuMemAlloc(&gone, SIZE));
+    CHECK(cuMemAlloc(&d, SIZE));
+    CHECK(cuMemFree(gone));
+    show_wrong(d, gone);
+    CHECK(cuCtxPopCurrent(&context));
+    show_wrong(d, gone);
+    CHECK(cuCtxPushCurrent(context));
+    CHECK(cuMemFree(d));
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"device", device},
@@ -262,7 +295,8 @@ int main(int argc, char **argv)
                                           {"asked", asked},
                                           {"released", released},
                                           {"refused", refused},
-                                          {"refused_wait", refused_wait}};
+                                          {"refused_wait", refused_wait},
+                                          {"wrong", wrong}};
     start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);

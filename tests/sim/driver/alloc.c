@@ -237,41 +237,44 @@ SIM_API(cuMemAllocPitch_v2,
     return CUDA_SUCCESS;
 }
 
-/* The context that a free works in.  A block can be freed without a current one (measured on an
- * H200); then its own counts, and a pool's block has none. */
+/* The context that a free works in.  Without a current one it is the block's (measured on an H200);
+ * a pool's block, and what is no block's first byte, has none. */
 static CUresult freeing_context(struct sim_context **ctx, const struct sim_block *b)
 {
     CUresult r = sim_current_unsafe(ctx);
-    if (r != CUDA_ERROR_INVALID_CONTEXT || !b)
+    if (r != CUDA_ERROR_INVALID_CONTEXT)
         return r;
-    *ctx = b->ctx;
+    *ctx = b ? b->ctx : NULL;
     r = sim_capture_unsafe_call();
-    return r == CUDA_SUCCESS && b->ctx ? sim_context_error(b->ctx) : r;
+    return r == CUDA_SUCCESS && *ctx ? sim_context_error(*ctx) : r;
+}
+
+static struct sim_block *device_block_at(CUdeviceptr dptr)
+{
+    struct sim_block *b = sim_block_find(dptr);
+    bool device = b && (b->kind == SIM_DEVICE || b->kind == SIM_POOLED || b->kind == SIM_MANAGED);
+    return device && b->va == dptr && !b->freeing && !b->dormant ? b : NULL;
 }
 
 /* cuMemFree of a stream-ordered block is allowed, but unlike any other free it waits for nothing:
  * the driver takes all use of the block to be over (CUDA Programming Guide, "Stream Ordered Memory
- * Allocator").  A pointer that is none of the driver's is told before a missing context. */
+ * Allocator"). */
 SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
 {
     struct sim_context *ctx;
-    struct sim_block *b = sim_block_find(dptr);
+    struct sim_block *b = device_block_at(dptr);
     CUresult r = freeing_context(&ctx, b);
-    if (dptr == 0 && r == CUDA_SUCCESS)
+    if (r != CUDA_SUCCESS || dptr == 0)
         return r;
-    if (r != CUDA_SUCCESS)
-        return r == CUDA_ERROR_INVALID_CONTEXT && dptr && !b ? CUDA_ERROR_INVALID_VALUE : r;
-    if (!b || b->va != dptr || b->freeing || b->dormant)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (b->kind != SIM_DEVICE && b->kind != SIM_POOLED && b->kind != SIM_MANAGED)
+    if (!b)
         return CUDA_ERROR_INVALID_VALUE;
     /* Other contexts of the device hold it up by nothing (measured on an H200). */
     if (!b->pool && b->ctx)
         sim_context_wait(b->ctx);
     else if (!b->pool)
         sim_device_wait(b->device);
-    b = sim_block_find(dptr); /* another thread may have freed it during the wait */
-    if (!b || b->va != dptr || b->freeing || b->dormant)
+    b = device_block_at(dptr); /* another thread may have freed it during the wait */
+    if (!b)
         return CUDA_ERROR_INVALID_VALUE;
     sim_block_free(b);
     return ctx ? sim_context_error(ctx) : CUDA_SUCCESS;

@@ -67,24 +67,35 @@ SIM_API(cuMemAllocHost_v2, (void **out, size_t size), (out, size))
     return host_alloc(out, size, 0);
 }
 
-SIM_API(cuMemFreeHost, (void *p), (p))
+static struct sim_block *block_at(const void *p, enum sim_kind kind)
+{
+    struct sim_block *b = p ? sim_block_find((CUdeviceptr)(uintptr_t)p) : NULL;
+    return b && b->kind == kind && b->va == (CUdeviceptr)(uintptr_t)p ? b : NULL;
+}
+
+/* The error that comes before the address of a free or an end of a registration.  Without a current
+ * context the block's counts, if the address is one's first byte (measured on an H200). */
+static CUresult giving_up(const struct sim_block *b)
 {
     struct sim_context *ctx;
-    CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
     CUresult r = sim_current_unsafe(&ctx);
-    struct sim_block *b = sim_block_find(va);
-    /* No context is needed to free host memory, and freeing nothing is no error. */
-    if (r == CUDA_ERROR_INVALID_CONTEXT && b && b->ctx && sim_context_error(b->ctx))
-        return sim_context_error(b->ctx);
-    if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_CONTEXT)
+    if (r != CUDA_ERROR_INVALID_CONTEXT)
         return r;
-    if (!p && r == CUDA_SUCCESS)
+    r = sim_capture_unsafe_call();
+    return r == CUDA_SUCCESS && b && b->ctx ? sim_context_error(b->ctx) : r;
+}
+
+SIM_API(cuMemFreeHost, (void *p), (p))
+{
+    struct sim_block *b = block_at(p, SIM_HOST);
+    CUresult r = giving_up(b);
+    if (r != CUDA_SUCCESS || !p) /* freeing nothing is no error */
         return r;
-    if (!b || b->kind != SIM_HOST || b->va != va)
+    if (!b)
         return CUDA_ERROR_INVALID_VALUE;
     sim_device_wait(-1);
-    b = sim_block_find(va);
-    if (!b || b->kind != SIM_HOST || b->va != va)
+    b = block_at(p, SIM_HOST);
+    if (!b)
         return CUDA_ERROR_INVALID_VALUE;
     sim_block_free(b);
     return CUDA_SUCCESS;
@@ -130,26 +141,20 @@ SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, si
 SIM_ALIAS(cuMemHostRegister, body_cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags),
           (p, size, flags))
 
+/* Of an address that begins no registration the driver tells whether it knows the memory there. */
 SIM_API(cuMemHostUnregister, (void *p), (p))
 {
-    struct sim_context *ctx;
-    CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
-    CUresult r = sim_current_unsafe(&ctx);
-    struct sim_block *b = p ? sim_block_find(va) : NULL;
-    if (r == CUDA_ERROR_INVALID_CONTEXT && b) { /* none is needed (measured on an H200) */
-        r = sim_capture_unsafe_call();
-        if (r == CUDA_SUCCESS && b->ctx)
-            r = sim_context_error(b->ctx);
-    }
+    struct sim_block *b = block_at(p, SIM_REGISTERED);
+    CUresult r = giving_up(b);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!b && p && !sim_va_reserved(va))
-        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    if (!b || b->kind != SIM_REGISTERED || b->va != va) /* inside of one, too (measured) */
-        return CUDA_ERROR_INVALID_VALUE;
+    if (!b)
+        return !p || sim_block_find((CUdeviceptr)(uintptr_t)p)
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     sim_device_wait(-1);
-    b = sim_block_find(va);
-    if (!b || b->kind != SIM_REGISTERED || b->va != va)
+    b = block_at(p, SIM_REGISTERED);
+    if (!b)
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     sim_block_free(b);
     return CUDA_SUCCESS;
