@@ -209,6 +209,60 @@ static void an_explicit_graph_follows_its_edges_and_can_be_updated(void **state)
     ok(cuStreamDestroy_v2(s));
 }
 
+/* Between two blocks: rows, or a line. */
+static CUDA_MEMCPY3D copy_of(CUdeviceptr dst, CUdeviceptr src, size_t rows)
+{
+    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = src,
+                           .srcPitch = 64,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = dst,
+                           .dstPitch = 64,
+                           .WidthInBytes = 16,
+                           .Height = rows,
+                           .Depth = 1};
+}
+
+/* The answers of a set and of an update to `then` in an executable graph of `now`. */
+static void changes(CUDA_MEMCPY3D now, CUDA_MEMCPY3D then, CUresult set, CUresult updated)
+{
+    CUcontext ctx;
+    CUgraph g, other;
+    CUgraphNode copy, same;
+    CUgraphExec e;
+    CUgraphExecUpdateResultInfo info;
+    ok(cuCtxGetCurrent(&ctx));
+    ok(cuGraphCreate(&g, 0));
+    ok(cuGraphCreate(&other, 0));
+    ok(cuGraphAddMemcpyNode(&copy, g, NULL, 0, &now, ctx));
+    ok(cuGraphAddMemcpyNode(&same, other, NULL, 0, &then, ctx));
+    ok(cuGraphInstantiateWithFlags(&e, g, 0));
+    refused(updated, cuGraphExecUpdate_v2(e, other, &info));
+    refused(set, cuGraphExecMemcpyNodeSetParams(e, copy, &then, ctx));
+    ok(cuGraphLaunch(e, NULL));
+    ok(cuCtxSynchronize());
+    ok(cuGraphExecDestroy(e));
+    ok(cuGraphDestroy(g));
+    ok(cuGraphDestroy(other));
+}
+
+/* Measured on an H200. */
+static void a_copy_of_rows_is_not_changed_in_an_executable_graph(void **state)
+{
+    const CUresult no = CUDA_ERROR_INVALID_VALUE, failed = CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    CUdeviceptr a, b;
+    (void)state;
+    ok(cuMemAlloc_v2(&a, 4096));
+    ok(cuMemAlloc_v2(&b, 4096));
+    changes(copy_of(a, b, 1), copy_of(b, a, 1), CUDA_SUCCESS, CUDA_SUCCESS);
+    changes(copy_of(a, b, 4), copy_of(b, a, 4), no, failed);
+    changes(copy_of(a, b, 4), copy_of(b, a, 1), no, failed);
+    changes(copy_of(a, b, 1), copy_of(a, b, 4), no, failed);
+    changes(copy_of(a, b, 4), copy_of(a, b, 4), no, CUDA_SUCCESS);
+    ok(cuMemFree_v2(a));
+    ok(cuMemFree_v2(b));
+}
+
 /* Measured on an H200: whatever lies at the addresses then. */
 static void a_copy_fails_once_the_registration_that_it_was_made_with_has_ended(void **state)
 {
@@ -248,6 +302,7 @@ int main(void)
         sim_test(the_legacy_stream_is_out_of_bounds_while_a_blocking_stream_captures),
         sim_test(captured_allocations_keep_their_address_and_live_within_a_launch),
         sim_test(an_explicit_graph_follows_its_edges_and_can_be_updated),
+        sim_test(a_copy_of_rows_is_not_changed_in_an_executable_graph),
         sim_test(a_copy_fails_once_the_registration_that_it_was_made_with_has_ended),
     };
     return sim_main(tests);

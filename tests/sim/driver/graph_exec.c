@@ -6,6 +6,7 @@
 #include "graph_work.h"
 #include "pool.h"
 #include <stdlib.h>
+#include <string.h>
 
 static struct sim_graph_exec *execs;
 
@@ -156,6 +157,18 @@ SIM_API_PTSZ(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
     return r != CUDA_SUCCESS || sim_graph_exec_of(exec) ? r : CUDA_ERROR_INVALID_VALUE;
 }
 
+static bool has_rows(const struct sim_work *w)
+{
+    return w->kind == SIM_WORK_COPY && (w->u.copy.shape.Height > 1 || w->u.copy.shape.Depth > 1);
+}
+
+/* Copies of several rows stay as they are in an executable graph: none is changed, and a line does
+ * not become one (measured). */
+static bool is_kept(const struct sim_work *now, const struct sim_work *then)
+{
+    return has_rows(now) || has_rows(then);
+}
+
 /* Same shape: the same kinds of nodes in the same order with the same dependencies. */
 static struct sim_node *difference(struct sim_graph *exec, struct sim_graph *g)
 {
@@ -163,6 +176,42 @@ static struct sim_node *difference(struct sim_graph *exec, struct sim_graph *g)
         if (i >= exec->count || exec->nodes[i]->work.kind != g->nodes[i]->work.kind ||
             exec->nodes[i]->dep_count != g->nodes[i]->dep_count)
             return g->nodes[i];
+    }
+    return NULL;
+}
+
+/* The nodes go on to be named by those of the graph that was instantiated. */
+static void take_origins(struct sim_graph *to, const struct sim_graph *from)
+{
+    for (size_t i = 0; i < to->count; i++) {
+        to->nodes[i]->origin = from->nodes[i]->origin;
+        for (size_t k = 0; sim_node_graph(to->nodes[i], k); k++)
+            take_origins(sim_node_graph(to->nodes[i], k), sim_node_graph(from->nodes[i], k));
+    }
+}
+
+static bool same_shape(struct sim_graph *a, struct sim_graph *b)
+{
+    bool same = a->count == b->count && !difference(a, b);
+    for (size_t i = 0; i < a->count && same; i++)
+        for (size_t k = 0; same && sim_node_graph(a->nodes[i], k); k++)
+            same = sim_node_graph(b->nodes[i], k) &&
+                   same_shape(sim_node_graph(a->nodes[i], k), sim_node_graph(b->nodes[i], k));
+    return same;
+}
+
+/* The first copy of rows that the update would change. */
+static struct sim_node *kept_copy(struct sim_graph *exec, struct sim_graph *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        struct sim_node *now = exec->nodes[i], *then = g->nodes[i], *kept = NULL;
+        const CUDA_MEMCPY3D *a = &now->work.u.copy.shape, *b = &then->work.u.copy.shape;
+        if (is_kept(&now->work, &then->work) && memcmp(a, b, sizeof *a) != 0)
+            return then;
+        for (size_t k = 0; !kept && sim_node_graph(now, k); k++)
+            kept = kept_copy(sim_node_graph(now, k), sim_node_graph(then, k));
+        if (kept)
+            return kept;
     }
     return NULL;
 }
@@ -178,12 +227,18 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
     struct sim_node *bad = difference(e->graph, g);
     *error_node = (CUgraphNode)bad;
     *result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
-    if (bad || e->graph->count != g->count) {
+    if (bad || !same_shape(e->graph, g)) {
         *result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    }
+    *error_node = (CUgraphNode)kept_copy(e->graph, g);
+    if (*error_node) {
+        *result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
     sim_device_wait(-1);
     struct sim_graph *fresh = sim_graph_clone(g);
+    take_origins(fresh, e->graph);
     sim_graph_free(e->graph);
     e->graph = fresh;
     return CUDA_SUCCESS;
@@ -215,7 +270,8 @@ static CUresult set(CUresult r, struct sim_work *work, CUgraphExec exec, CUgraph
     if (r != CUDA_SUCCESS)
         return r;
     sim_device_wait(-1);
-    return sim_node_set_work(e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL, work);
+    struct sim_node *n = e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL;
+    return sim_node_set_work(n && !is_kept(&n->work, work) ? n : NULL, work);
 }
 
 SIM_API(cuGraphExecKernelNodeSetParams_v2,
@@ -257,26 +313,6 @@ SIM_API(cuGraphExecHostNodeSetParams,
     struct sim_work work;
     return set(p ? sim_work_of_host(&work, p->fn, p->userData) : CUDA_ERROR_INVALID_VALUE, &work,
                exec, node);
-}
-
-/* The nodes go on to be named by those of the graph that was instantiated. */
-static void take_origins(struct sim_graph *to, const struct sim_graph *from)
-{
-    for (size_t i = 0; i < to->count; i++) {
-        to->nodes[i]->origin = from->nodes[i]->origin;
-        for (size_t k = 0; sim_node_graph(to->nodes[i], k); k++)
-            take_origins(sim_node_graph(to->nodes[i], k), sim_node_graph(from->nodes[i], k));
-    }
-}
-
-static bool same_shape(struct sim_graph *a, struct sim_graph *b)
-{
-    bool same = a->count == b->count && !difference(a, b);
-    for (size_t i = 0; i < a->count && same; i++)
-        for (size_t k = 0; same && sim_node_graph(a->nodes[i], k); k++)
-            same = sim_node_graph(b->nodes[i], k) &&
-                   same_shape(sim_node_graph(a->nodes[i], k), sim_node_graph(b->nodes[i], k));
-    return same;
 }
 
 SIM_API(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child),
