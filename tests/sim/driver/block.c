@@ -250,15 +250,18 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
     return CUDA_SUCCESS;
 }
 
+bool sim_has_peer(int device, int other)
+{
+    for (struct sim_context *ctx = sim_contexts; ctx; ctx = ctx->next)
+        if (ctx->alive && ctx->device == device && ctx->peer[other])
+            return true;
+    return false;
+}
+
 bool sim_reaches(const struct sim_block *b, int device)
 {
     bool on_device = b->kind == SIM_DEVICE || b->kind == SIM_GLOBAL;
-    if (!on_device || b->device == device)
-        return true;
-    for (struct sim_context *ctx = sim_contexts; ctx; ctx = ctx->next)
-        if (ctx->alive && ctx->device == device && ctx->peer[b->device])
-            return true;
-    return false;
+    return !on_device || b->device == device || sim_has_peer(device, b->device);
 }
 
 /* The block that an address without one shares a 2 MiB page of device memory with: the page is

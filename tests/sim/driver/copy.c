@@ -208,44 +208,77 @@ static int owner(const struct side *s, int device)
 }
 
 /* Mapped host memory of one side, and memory that device `other` has. The CPU copies what the
- * device that copies does not reach; what that reaches `other` has to reach, too. */
-static CUresult far_side(const struct sim_block *b, int device, int other, bool write)
+ * device that copies does not reach; what that reaches `other` has to reach, too, but for a source
+ * of a device that reaches `other`, and in a graph. */
+static CUresult far_side(const struct sim_block *b, int device, int other, bool write, bool node)
 {
     if (!b || (b->access[device] && b->access[other]))
         return CUDA_SUCCESS;
-    if (!b->access[SIM_CPU] || (b->access[device] && write))
+    if (!write && b->access[device] && (node || sim_has_peer(device, other)))
+        return CUDA_SUCCESS;
+    if (!b->access[SIM_CPU] || (b->access[device] && write && !node))
         sim_crash();
-    return b->access[device] ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+    return b->access[device] && !write ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
 }
 
-/* The same of a call that names both devices. */
-static CUresult far_named(const struct sim_block *a, const struct sim_block *b, int one, int two)
+/* The same of a call that names both devices: `far` is the target, where that is such memory, else
+ * the source, and `near` the other side. */
+static CUresult far_named(const struct sim_block *far, bool write, const struct side *near,
+                          int device, int one)
 {
-    bool far_src = a && !(a->access[one] && a->access[two]);
-    bool far_dst = b && !(b->access[one] && b->access[two]);
-    if ((far_src && !a->access[SIM_CPU]) || (far_dst && !b->access[SIM_CPU]) ||
-        (far_dst && !far_src))
+    if (near->place.kind == SIM_PINNED)
+        return write && !far->access[device] ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (near->place.kind == SIM_UNIFIED && far->access[device])
+        return CUDA_SUCCESS;
+    if (write)
         sim_crash();
-    return !far_src ? CUDA_SUCCESS : far_dst ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_FAILED;
+    if (near->place.kind == SIM_UNIFIED)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    return sim_has_peer(one, near->place.device) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_FAILED;
 }
 
 /* A copy between two devices' memory with mapped host memory that is not open to both of them ends
- * the process, or fails when it runs, or is refused (two H200s, tests/gpu/peer_facts.c). */
-static CUresult far_host(const CUDA_MEMCPY3D *c, int device, const struct side *src,
+ * the process, or fails when it runs, or is refused (two H200s, tests/gpu/far_facts.c). */
+static CUresult far_host(const struct sim_work *work, const struct side *src,
                          const struct side *dst)
 {
+    const CUDA_MEMCPY3D *c = &work->u.copy.shape;
     struct end from = source_end(c), to = target_end(c);
     const struct sim_block *a = mapped_host(&from), *b = mapped_host(&to);
-    if (c->reserved0 && c->reserved1)
-        return far_named(a, b, side_device(c->reserved0, device),
-                         side_device(c->reserved1, device));
-    CUresult r = far_side(a, device, owner(dst, device), false);
-    return r == CUDA_SUCCESS ? far_side(b, device, owner(src, device), true) : r;
+    int device = work->u.copy.device;
+    if (c->reserved0 && c->reserved1) {
+        int one = side_device(c->reserved0, device), two = side_device(c->reserved1, device);
+        bool far_src = a && !(a->access[one] && a->access[two]);
+        bool far_dst = b && !(b->access[one] && b->access[two]);
+        if ((far_src && !a->access[SIM_CPU]) || (far_dst && !b->access[SIM_CPU]))
+            sim_crash();
+        return far_dst   ? far_named(b, true, src, device, one)
+               : far_src ? far_named(a, false, dst, device, one)
+                         : CUDA_SUCCESS;
+    }
+    CUresult r = far_side(a, device, owner(dst, device), false, work->u.copy.node);
+    return r == CUDA_SUCCESS ? far_side(b, device, owner(src, device), true, work->u.copy.node) : r;
 }
 
 static bool is_empty(const CUDA_MEMCPY3D *c)
 {
     return c->WidthInBytes == 0 || c->Height == 0 || c->Depth == 0;
+}
+
+/* A graph is not instantiated that would copy from mapped host memory, open to the CPU, to another
+ * device that reaches neither that nor is reached. */
+bool sim_copy_refused(const struct sim_work *work)
+{
+    const CUDA_MEMCPY3D *c = &work->u.copy.shape;
+    int device = work->u.copy.device;
+    struct end from = source_end(c);
+    struct side src, dst;
+    const struct sim_block *a = mapped_host(&from);
+    if (!a || !a->access[device] || !a->access[SIM_CPU] || (c->reserved0 && c->reserved1) ||
+        is_empty(c) || find_sides(c, device, &src, &dst) != CUDA_SUCCESS)
+        return false;
+    int other = owner(&dst, device);
+    return !a->access[other] && !sim_has_peer(device, other);
 }
 
 /* A side that a call names as device memory, and of which the copy engine alone reads or writes a
@@ -346,7 +379,7 @@ CUresult sim_copy_run(struct sim_work *work)
     sim_relock();
     CUresult r = find_sides(c, work->u.copy.device, &src, &dst), far = CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
-        far = far_host(c, work->u.copy.device, &src, &dst);
+        far = far_host(work, &src, &dst);
     if (r == CUDA_SUCCESS && far == CUDA_SUCCESS)
         sim_traffic_copy(&src.place, &dst.place, work->u.copy.link, bytes_of(c));
     sim_unlock();
@@ -492,7 +525,7 @@ CUresult sim_copy_for(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy
         return sim_submit(stream, &work);
     if (crashes(shape, &src, &dst))
         sim_crash();
-    if (far_host(shape, work.u.copy.device, &src, &dst) == CUDA_ERROR_INVALID_VALUE)
+    if (far_host(&work, &src, &dst) == CUDA_ERROR_INVALID_VALUE)
         return CUDA_ERROR_INVALID_VALUE;
     sim_stream_ref(stream);
     if (caller_waits(mode, &src, &dst)) {

@@ -47,11 +47,15 @@ CUresult sim_copy_check(const CUDA_MEMCPY3D *shape, int device);
 /* Whether a driver crashes when it makes a copy, which it takes into a graph (measured). */
 bool sim_copy_crashes(const struct sim_work *work);
 
+/* Whether a driver refuses to instantiate a graph of a copy that it took into it (measured). */
+bool sim_copy_refused(const struct sim_work *work);
+
 /* Moves the bytes. Called without sim_lock. */
 CUresult sim_copy_run(struct sim_work *work);
 
 /* The same for sets. */
 CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *shape, int device);
+bool sim_set_refused(const struct sim_work *work);
 CUresult sim_set_run(struct sim_work *work);
 
 /* Counts one executed copy or set (`set` ignores the source) for SIM_COPIES. Called with sim_lock.

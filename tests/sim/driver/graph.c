@@ -117,7 +117,10 @@ static unsigned long long registered_at(CUdeviceptr va)
 
 void sim_node_remember(struct sim_work *w)
 {
-    for (int i = 0; i < 2 && w->kind == SIM_WORK_COPY; i++)
+    if (w->kind != SIM_WORK_COPY)
+        return;
+    w->u.copy.node = true;
+    for (int i = 0; i < 2; i++)
         w->u.copy.registered[i] = registered_at(copied(w, i));
 }
 

@@ -42,10 +42,26 @@ CUresult sim_graph_exec_run(struct sim_graph_exec *exec, struct sim_context *ctx
     return sim_graph_run(exec->graph, ctx);
 }
 
+/* Whether a graph has a node that a driver takes and then does not instantiate (measured). */
+static bool has_refused(const struct sim_graph *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        const struct sim_node *n = g->nodes[i];
+        const struct sim_graph *held;
+        if ((n->work.kind == SIM_WORK_COPY && sim_copy_refused(&n->work)) ||
+            (n->work.kind == SIM_WORK_SET && sim_set_refused(&n->work)))
+            return true;
+        for (size_t k = 0; (held = sim_node_graph(n, k)); k++)
+            if (has_refused(held))
+                return true;
+    }
+    return false;
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags)
 {
     struct sim_graph *g = sim_graph_of(graph);
-    if (!out || !g)
+    if (!out || !g || has_refused(g))
         return CUDA_ERROR_INVALID_VALUE;
     if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -154,6 +154,9 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
  * do, others once peer access is enabled. */
 bool sim_reaches(const struct sim_block *block, int device);
 
+/* Whether a live context of a device has peer access to another device. */
+bool sim_has_peer(int device, int other);
+
 /* Ordinal of the device whose kernel the calling thread runs, or -1. */
 extern __thread int sim_kernel_device;
 

@@ -18,6 +18,12 @@ static bool span_of(const CUDA_MEMSET_NODE_PARAMS *s, size_t *span, size_t *befo
            !__builtin_add_overflow(rows, row, span);
 }
 
+static bool is_out_of_reach(const CUDA_MEMSET_NODE_PARAMS *s, int device)
+{
+    const struct sim_block *b = sim_block_find(s->dst);
+    return b && !sim_reaches(b, device);
+}
+
 static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct sim_place *out)
 {
     size_t span, before;
@@ -26,8 +32,7 @@ static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct
     if (s->dst % s->elementSize ||
         (s->height > 1 && (s->pitch < s->width * s->elementSize || s->pitch % s->elementSize)))
         return CUDA_ERROR_INVALID_VALUE;
-    const struct sim_block *b = sim_block_find(s->dst);
-    if (b && !sim_reaches(b, device))
+    if (is_out_of_reach(s, device))
         return CUDA_ERROR_INVALID_VALUE;
     if (!span_of(s, &span, &before) ||
         sim_resolve(s->dst - before, span, device, true, false, out) != CUDA_SUCCESS)
@@ -45,6 +50,11 @@ CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *s, int device)
 {
     struct sim_place place;
     return is_empty(s) ? CUDA_SUCCESS : find_target(s, device, &place);
+}
+
+bool sim_set_refused(const struct sim_work *work)
+{
+    return is_out_of_reach(&work->u.set.shape, work->u.set.device);
 }
 
 /* Needs of a guarded fill. */
@@ -113,8 +123,8 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem
     if (is_empty(&work.u.set.shape))
         return CUDA_SUCCESS;
     const struct sim_block *block = sim_block_find(dst);
-    if (stream->capture && block && block->dormant)
-        return sim_submit(stream, &work); /* allocated by a node of the graph */
+    if (stream->capture && block && (block->dormant || !sim_reaches(block, work.u.set.device)))
+        return sim_submit(stream, &work); /* allocated by a node, or refused later (measured) */
     r = find_target(&work.u.set.shape, work.u.set.device, &place);
     if (r != CUDA_SUCCESS)
         return r;

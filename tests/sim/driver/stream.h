@@ -53,6 +53,7 @@ struct sim_work {
                               caller's, or NULL */
             int device;    /* whose rights count, but where contexts are named */
             int link;      /* whose link it takes to the host: the stream's */
+            bool node;     /* in a graph */
             unsigned long long registered[2]; /* of a node: BUFFER_ID of registered memory that it
                                                  copies from and to, or 0 */
         } copy;
