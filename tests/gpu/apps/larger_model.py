@@ -55,17 +55,19 @@ def generate(torch, model, chosen, device, wait, batch):
 
 
 def infer(torch, model, chosen, device, wait):
-    """Tokens for one and for 16, and the reading of prompts."""
-    prompts = torch.arange(16 * chosen.prompt, device=device).view(16, -1) % 8192
+    """Tokens for one and for a batch, and the reading of a batch of prompts."""
+    batch = chosen.batch
+    prompts = torch.arange(batch * chosen.prompt, device=device).view(batch, -1) % 8192
     with torch.no_grad():
         seconds, first = app.timed(
             1, wait, lambda _: model(prompts[:, :8], use_cache=False, logits_to_keep=1).logits)
         all_1, one, token_1 = generate(torch, model, chosen, device, wait, 1)
-        all_16, many, token_16 = generate(torch, model, chosen, device, wait, 16)
+        all_n, many, token_n = generate(torch, model, chosen, device, wait, batch)
         reading, logits = app.timed(
-            3, wait, lambda _: model(prompts, use_cache=False, logits_to_keep=1).logits)
-    return ([*seconds, all_1, all_16, *reading], (first.float(), one, many, logits.float()),
-            {"token_of_1": token_1, "token_of_16": token_16, "prompts": sorted(reading)[1]})
+            chosen.reads, wait, lambda _: model(prompts, use_cache=False, logits_to_keep=1).logits)
+    return ([*seconds, all_1, all_n, *reading], (first.float(), one, many, logits.float()),
+            {"token_of_1": token_1, f"token_of_{batch}": token_n,
+             "prompts": sorted(reading)[len(reading) // 2]})
 
 
 def adapters(torch, model, chosen, device):
@@ -101,8 +103,8 @@ def train(torch, model, chosen, device, wait):
 
 
 def main():
-    chosen = app.options(__doc__, layers=12, hidden=4096, tokens=16, prompt=256, steps=4, train=0,
-                         budget=0, pinned=0)
+    chosen = app.options(__doc__, layers=12, hidden=4096, tokens=16, batch=16, prompt=256, reads=3,
+                         steps=4, train=0, budget=0, pinned=0)
     accelerate, transformers = app.packages("accelerate", "transformers")
     torch, device = app.torch_for(chosen)
     model = random_model.llama(torch, transformers, chosen).requires_grad_(False)
