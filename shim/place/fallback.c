@@ -52,33 +52,58 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
     return result;
 }
 
-/* Blocks that are in both memories, and may leave the device. */
-struct splits {
+/* 2^32 divided by the golden ratio: multiples of it, modulo 2^32, part that range evenly. */
+#define SPREAD 2654435769u
+
+/* Blocks that may leave the device, in turn: those that are in both memories; weights whose host
+ * copy is there, the one used last first, which is due last in a sweep; and weights that no launch
+ * has used, each some blocks from the others that left.  So what has to come for launches in that
+ * order can come while they use what is there. */
+struct yielding {
     const struct zc_rule *of; /* Only those that count against its budget; NULL: all, */
     CUdevice device;          /* on a device. */
     uint64_t lacks;           /* So many bytes are to leave, */
     uint64_t bytes;           /* of so many on the device. */
-    struct zc_block *last;
+    bool weights;             /* Weights may leave, too. */
+    struct zc_block *next;    /* The one at the least turn. */
+    uint64_t turn;
 };
+
+/* 0: it may not leave. */
+static uint64_t turn_of(const struct zc_block *block, const struct zc_movable *m, bool weights)
+{
+    const struct zc_vmm *v = &m->vmm;
+    if (zc_block_spilled(block))
+        return zc_block_spilled(block) < block->size ? 1 : 0;
+    if (!weights || !zc_vmm_is_fetched(v) || !(v->va.reads || !m->last))
+        return 0;
+    return v->va.reads ? UINT64_MAX / 2 - m->last
+                       : UINT64_MAX / 2 + (uint32_t)((uint32_t)block->id * SPREAD);
+}
 
 static ZC_OWN struct {
     unsigned vain;   /* So many requests pass after one that none gave way to, with the lock; */
     unsigned passed; /* so many have.  Atomic. */
 } yields;
 
-static void find_split(struct zc_block *block, void *arg)
+static void find_yielding(struct zc_block *block, void *arg)
 {
-    struct splits *s = arg;
+    struct yielding *s = arg;
     const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
+    uint64_t turn = v ? turn_of(block, zc_movable(v), s->weights) : 0;
     uint64_t front = block->size - zc_block_spilled(block);
+    uint64_t needs = front < block->size && front > s->lacks ? s->lacks : front;
     bool counts = !s->of || ((block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0 &&
                              &zc_rules()->rules[block->rule] == s->of);
-    if (!v || !front || front == block->size || !counts || block->device != s->device ||
+    if (!turn || !counts || block->device != s->device ||
         __atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) ||
-        zc_limits_left(ZC_PLACE_MAPPED, block->device) < (front < s->lacks ? front : s->lacks))
+        (!v->va.reads && zc_limits_left(ZC_PLACE_MAPPED, block->device) < needs))
         return;
     s->bytes += front;
-    s->last = block;
+    if (s->next && turn > s->turn)
+        return;
+    s->next = block;
+    s->turn = turn;
 }
 
 /* One of them gives way to a request, as far as that needs, where all of them together give what it
@@ -87,19 +112,20 @@ static void find_split(struct zc_block *block, void *arg)
 static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, uint64_t left)
 {
     uint64_t lacks = bytes > left ? bytes - left : 1;
-    struct splits s = {.of = want && budget ? want->rule : NULL,
-                       .device = want ? want->device : 0,
-                       .lacks = want ? lacks : UINT64_MAX};
+    struct yielding s = {.of = want && budget ? want->rule : NULL,
+                         .device = want ? want->device : 0,
+                         .lacks = want ? lacks : UINT64_MAX,
+                         .weights = want && want->rule->spill == ZC_SPILL_FETCH};
     bool urgent = !want || !zc_place_hosts(want->rule);
     if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) || zc_life_closing() ||
         (!want && zc_real.cuCtxGetDevice(&s.device) != CUDA_SUCCESS) || !zc_driver_lock())
         return false;
     bool gave = false;
     if (__atomic_fetch_add(&yields.passed, 1, __ATOMIC_RELAXED) >= yields.vain || urgent) {
-        zc_block_each(find_split, &s);
-        uint64_t front = s.last ? s.last->size - zc_block_spilled(s.last) : 0;
+        zc_block_each(find_yielding, &s);
+        uint64_t front = s.turn == 1 ? s.next->size - zc_block_spilled(s.next) : 0;
         uint64_t keeps = !want ? front / 2 : front > lacks ? front - lacks : 0;
-        gave = s.last && s.bytes + left >= bytes && zc_migrate_away(s.last, keeps, WAIT_MS);
+        gave = s.next && s.bytes + left >= bytes && zc_migrate_away(s.next, keeps, WAIT_MS);
         __atomic_store_n(&yields.passed, 0, __ATOMIC_RELAXED);
         yields.vain = gave ? 0 : yields.vain < PASS_MOST ? 2 * yields.vain + 1 : PASS_MOST;
     }

@@ -37,7 +37,8 @@
 #define ORDER 4096u /* Uses of blocks that are remembered, */
 #define ALIKE 16u   /* and most of them that are compared once their order has changed. */
 #define SURE 8u     /* After so many in a known order a block comes ahead of its launch, */
-#define NEAR 64u    /* which is one of the next uses. */
+#define NEAR 128u   /* which is one of the next uses: the next one, or where what may leave */
+#define MANY 8u     /* is so much more another one, as a place taken early costs moves. */
 
 /* While no block is in host memory, only every so many launches are looked at. */
 #define SAMPLE 16u
@@ -71,6 +72,7 @@ static ZC_OWN struct moving {
     uint64_t before;         /* The mark of the launch before one that a block is fetched for. */
     unsigned cheap;          /* Blocks that left since one had host memory made, */
     unsigned dear;           /* and those that would have it made. */
+    uint64_t ahead[2];       /* The last blocks that came ahead of a launch, the last one first. */
     struct order order;
 } moving[ZC_DEVICES];
 static ZC_OWN uint64_t moving_devices; /* One bit for each that has had a context.  Atomic. */
@@ -302,7 +304,10 @@ struct search {
     uint64_t bytes;                     /* Of all that were found. */
     struct zc_block *farthest, *second; /* Those that are due last. */
     uint64_t farthest_due, second_due;
-    unsigned dear; /* Those that never left. */
+    unsigned dear;  /* Those that never left. */
+    bool ahead;     /* The block comes ahead of its launch, */
+    bool far;       /* and that is not the next one: of kernels that have ended one leaves, */
+    uint64_t ended; /* up to this mark. */
 };
 
 /* Nobody but libzc has part in the memory of a block, and no other device or context. */
@@ -328,9 +333,12 @@ static void look_at(struct zc_block *block, void *arg)
     if (zc_movable(v)->last > s->used || due < s->from)
         return;
     s->dear += !v->va.reads;
+    s->bytes += block->size;
+    if (s->far && !(v->va.reads && zc_movable(v)->mark <= s->ended))
+        return;
     if (v->va.reads && s->on->cheap < DEAR * s->on->dear)
         due *= DEAR;
-    s->bytes += block->size;
+    due *= block->size == s->for_block->size ? 4 : 3; /* They change places. */
     if (due > s->farthest_due) {
         s->second = s->farthest;
         s->second_due = s->farthest_due;
@@ -358,25 +366,26 @@ static bool has_ended(const struct zc_block *block)
 
 /* A fetched block may come while the kernels run that use the block that is due last: then of both
  * that are due last the one leaves whose kernels will have ended first. */
-static struct search find_leaver(const struct zc_block *block, uint64_t from)
+static void find_leaver(struct search *s, const struct zc_block *block)
 {
     /* The kernel of the launch before runs while one is fetched. */
     const struct moving *m = moving_of(block);
-    bool running = is_fetched(block) && !from && m->earlier;
-    struct search s = {.for_block = block, .on = m, .from = from};
-    s.used = running ? m->earlier : m->begun;
-    zc_block_each(look_at, &s);
-    if (running && !s.farthest) {
-        s.used = m->begun;
-        zc_block_each(look_at, &s);
+    bool running = is_fetched(block) && !s->from && m->earlier;
+    *s = (struct search){.for_block = block, .on = m, .from = s->from, .ahead = s->ahead};
+    s->far = s->ahead && s->from > 2;
+    s->ended = s->far ? zc_mark_ended(moving_device(m)) : 0;
+    s->used = running ? m->earlier : m->begun;
+    zc_block_each(look_at, s);
+    if (running && !s->farthest) {
+        s->used = m->begun;
+        zc_block_each(look_at, s);
     }
-    const struct zc_vmm *first = s.second ? zc_vmm_of(s.farthest) : NULL,
-                        *next = s.second ? zc_vmm_of(s.second) : NULL;
+    const struct zc_vmm *first = s->second ? zc_vmm_of(s->farthest) : NULL,
+                        *next = s->second ? zc_vmm_of(s->second) : NULL;
     if (is_fetched(block) && next && next->va.reads &&
-        s.second_due > s.farthest_due - s.farthest_due / 4 && !has_ended(s.farthest) &&
+        s->second_due > s->farthest_due - s->farthest_due / 16 * 4 && !has_ended(s->farthest) &&
         zc_movable(next)->mark < zc_movable(first)->mark)
-        s.farthest = s.second;
-    return s;
+        s->farthest = s->second;
 }
 
 /* Bytes that there is room for on the device. */
@@ -452,10 +461,11 @@ static bool wait_for(bool (*rests)(const struct zc_block *block, unsigned most_m
     return rested;
 }
 
-/* Nothing uses a block that is mapped nowhere. */
-static bool needs_rest(const struct zc_block *comes)
+/* Nothing uses a block that is mapped nowhere, and launches that name it one that is read-only. */
+static bool needs_rest(const struct zc_block *block)
 {
-    return !is_fetched(comes) || !zc_lazy_pending(zc_vmm_of(comes));
+    const struct zc_vmm *v = zc_vmm_of(block);
+    return !is_fetched(block) || !(v->va.reads || zc_lazy_pending(v));
 }
 
 /* With the driver lock: whether blocks may move now, in this context, and this one may. */
@@ -482,43 +492,48 @@ static bool begin_moves(const struct zc_block *block, unsigned most_ms)
     return true;
 }
 
-/* With the driver lock, after begin_moves(). */
-static void bring_in(struct zc_block *block, uint64_t from, const char *reason)
+/* With the driver lock, after begin_moves(): *s says what leaves first, if there is no room. */
+static void bring_in(struct zc_block *block, const char *reason, struct search *s)
 {
-    struct zc_block *leaves = NULL;
     bool rested = needs_rest(block);
-    while (!leaves && migrate_room(block) < block->size) {
-        const struct search s = find_leaver(block, from);
-        leaves = s.farthest;
-        moving_of(block)->dear = s.dear;
-        if (!leaves || (reason == later && !has_ended(leaves)) ||
-            !(rested || wait_for(use_ended, leaves)))
+    while (migrate_room(block) < block->size) {
+        if (!s->farthest || !may_move(s->farthest, zc_vmm_of(s->farthest)))
+            find_leaver(s, block);
+        struct zc_block *leaves = s->farthest;
+        moving_of(block)->dear = s->dear;
+        if (!leaves || (s->ahead && !has_ended(leaves)) || !(rested || wait_for(use_ended, leaves)))
             return;
-        if (zc_move_fits(leaves, block))
-            break;
-        if (!migrate_move(leaves, NULL, NULL))
+        bool fits = zc_move_fits(leaves, block);
+        if (!migrate_move(leaves, fits ? block : NULL, reason) || fits)
             return;
-        leaves = NULL;
+        s->farthest = NULL;
     }
-    migrate_move(leaves, block, reason);
+    migrate_move(NULL, block, reason);
 }
 
-static bool has_place(const struct zc_block *block, uint64_t from)
+/* Whether a block finds room on the device; *s says what leaves for it. */
+static bool has_place(const struct zc_block *block, struct search *s)
 {
     uint64_t free_bytes = migrate_room(block);
-    return free_bytes >= block->size || find_leaver(block, from).bytes >= block->size - free_bytes;
+    if (free_bytes >= block->size)
+        return true;
+    find_leaver(s, block);
+    if (s->ahead && (!s->farthest || !has_ended(s->farthest)))
+        return false;
+    return s->bytes >= (s->far ? MANY * block->size : block->size - free_bytes);
 }
 
 /* With the driver lock.  Returns the microseconds that moves have taken. */
 static uint64_t try_to(struct zc_block *block, uint64_t from, const char *reason)
 {
     uint64_t took = 0;
-    if (!may_now(block) || !has_place(block, from))
+    struct search s = {.from = from, .ahead = reason == later};
+    if (!may_now(block) || !has_place(block, &s))
         return 0;
     if (wait_for(begin_moves, block)) {
         uint64_t start = zc_ticks();
         if (may_move(block, zc_vmm_of(block)))
-            bring_in(block, from, reason);
+            bring_in(block, reason, &s);
         zc_move_end();
         took = zc_ticks_to_ns(zc_ticks() - start) / 1000;
     }
@@ -531,11 +546,13 @@ bool zc_migrate_away(struct zc_block *block, uint64_t keeps, unsigned most_ms)
 {
     if (!may_now(block))
         return false;
-    zc_movable(zc_vmm_of(block))->again = moving_of(block)->order.count + AGAIN;
+    if (zc_block_spilled(block))
+        zc_movable(zc_vmm_of(block))->again = moving_of(block)->order.count + AGAIN;
     if (!begin_moves(block, most_ms))
         return false;
     zc_movable(zc_vmm_of(block))->keeps = keeps;
-    bool left = may_move(block, zc_vmm_of(block)) && migrate_move(block, NULL, NULL);
+    bool left = may_move(block, zc_vmm_of(block)) &&
+                (needs_rest(block) || use_ended(block, most_ms)) && migrate_move(block, NULL, NULL);
     zc_move_end();
     return left;
 }
@@ -597,26 +614,44 @@ static void fetch(struct zc_block *block, struct named *n)
     count_wait(m, start);
 }
 
-/* The next block in the order begins to come, if one leaves whose kernels have ended: no other one
- * than if its launch fetched it, but the one of this launch. */
-static void fetch_ahead(const struct moving *m)
+/* The first block that a later launch lacks, and in *from the uses after that. */
+static struct zc_block *next_missing(const struct moving *m, uint64_t *from)
 {
-    struct zc_block *block = NULL;
     const struct order *o = &m->order;
-    uint64_t i = o->as;
-    while (o->sure >= SURE && !block && ++i < o->count && i <= o->as + NEAR) {
-        block = zc_block_find(use_at(o, i));
-        if (!is_fetched(block) || moving_of(block) != m ||
-            zc_movable(zc_vmm_of(block))->last > m->begun)
-            block = NULL;
+    for (uint64_t i = o->as; o->sure >= SURE && ++i < o->count && i <= o->as + NEAR;) {
+        struct zc_block *block = zc_block_find(use_at(o, i));
+        *from = i - o->as + 1;
+        if (is_fetched(block) && moving_of(block) == m && zc_block_spilled(block) &&
+            !needs_rest(block) && zc_movable(zc_vmm_of(block))->last <= m->begun &&
+            o->count >= zc_movable(zc_vmm_of(block))->again)
+            return block;
     }
-    if (!block || !zc_block_spilled(block) || needs_rest(block) ||
-        o->count < zc_movable(zc_vmm_of(block))->again)
+    return NULL;
+}
+
+/* The copy of a block to the device has not ended. */
+static bool under_way(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_move_of(block);
+    CUevent came = v ? zc_movable(v)->came : NULL;
+    return came && zc_real.cuEventQuery(came) == CUDA_ERROR_NOT_READY;
+}
+
+/* The next block in the order that is missing begins to come, if one leaves whose kernels have
+ * ended: no other one than if its launch fetched it, but the one of this launch.  A second one does
+ * while the first is on its way, no third: what leaves for them might be needed before. */
+static void fetch_ahead(struct moving *m)
+{
+    uint64_t from;
+    struct zc_block *block = next_missing(m, &from);
+    const struct zc_vmm *before = zc_move_of(zc_block_find(m->ahead[1]));
+    if (!block || (before && zc_movable(before)->came && under_way(zc_block_find(m->ahead[0]))))
         return;
-    uint64_t from = i - o->as + 1;
-    const struct zc_block *leaves = find_leaver(block, from).farthest;
-    if (migrate_room(block) >= block->size || (leaves && has_ended(leaves)))
-        try_to(block, from, later);
+    try_to(block, from, later);
+    if (zc_block_spilled(block))
+        return;
+    m->ahead[1] = m->ahead[0];
+    m->ahead[0] = block->base;
 }
 
 static void use_timed(struct named *n)

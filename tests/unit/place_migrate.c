@@ -187,7 +187,7 @@ static void a_block_that_is_due_last_leaves(void **state)
         mov[4].stays = i == 4;
         third.begun = i == 5 ? 4 : 5;
         mov[4].last = i == 6 ? 0 : 5;
-        struct search s = find_leaver(&blocks[5], i == 7 ? UINT32_MAX : 0);
+        struct search s = leaver(&blocks[5], i == 7 ? UINT32_MAX : 0);
         assert_ptr_equal(s.farthest, i < 7 ? &blocks[3] : &blocks[4]);
         assert_ptr_equal(s.second, i < 7 ? &blocks[2] : i == 7 ? NULL : &blocks[3]);
         assert_int_equal(s.bytes, (i < 7 ? 4 : i == 7 ? 1 : 5) * MIB);
@@ -199,7 +199,7 @@ static void a_block_that_is_due_last_leaves(void **state)
         mov[1].vmm.va.reads = i != 0;
         third.dear = 3;
         third.cheap = i == 1 ? 45 : 44;
-        struct search s = find_leaver(&blocks[5], 0);
+        struct search s = leaver(&blocks[5], 0);
         assert_ptr_equal(s.farthest, &blocks[i == 2 ? 1 : 4]);
         assert_ptr_equal(s.second, &blocks[i == 2 ? 4 : 3]);
         assert_int_equal(s.dear, i ? 4 : 5);
@@ -207,8 +207,8 @@ static void a_block_that_is_due_last_leaves(void **state)
     anew(NULL);
     use("EDCBA");
     third.begun = 5;
-    assert_ptr_equal(find_leaver(&blocks[5], 0).farthest, &blocks[0]);
-    assert_ptr_equal(find_leaver(&blocks[5], 0).second, &blocks[1]);
+    assert_ptr_equal(leaver(&blocks[5], 0).farthest, &blocks[0]);
+    assert_ptr_equal(leaver(&blocks[5], 0).second, &blocks[1]);
 }
 
 static void of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first(void **state)
@@ -226,14 +226,59 @@ static void of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first(void
         mov[3].vmm.va.reads = i != 2;
         mov[5].vmm.filled = i != 3;
         third.earlier = i == 4 ? 3 : 0; /* A launch before runs: what it uses does not leave. */
-        struct search s = find_leaver(&blocks[5], i == 5);
+        struct search s = leaver(&blocks[5], i == 5);
         assert_ptr_equal(s.farthest, &blocks[i == 4 ? 2 : i == 5 ? 3 : 4]);
     }
     third.earlier = 3;
-    assert_ptr_equal(find_leaver(&blocks[5], 1).farthest, &blocks[3]);
+    assert_ptr_equal(leaver(&blocks[5], 1).farthest, &blocks[3]);
     for (unsigned k = 0; k < 3; k++)
         blocks[k].flags = ZC_BLOCK_SPILLED;
-    assert_ptr_equal(find_leaver(&blocks[5], 0).farthest, &blocks[3]); /* There is no other. */
+    assert_ptr_equal(leaver(&blocks[5], 0).farthest, &blocks[3]); /* There is no other. */
+}
+
+static void a_block_of_its_size_leaves_where_another_is_due_little_later(void **state)
+{
+    (void)state;
+    for (unsigned size = 1; size <= 2; size++) {
+        anew(NULL);
+        use("ABCDEABCDE");
+        third.begun = 10;
+        blocks[3].size = blocks[2].size = blocks[5].size = size * MIB;
+        assert_ptr_equal(leaver(&blocks[5], 0).farthest, &blocks[size == 1 ? 4 : 3]);
+        blocks[3].size = MIB;
+        assert_ptr_equal(leaver(&blocks[5], 0).farthest, &blocks[4]);
+    }
+}
+
+/* Only what has ended leaves for a block that is not the next one, and eight times as much may. */
+static void a_block_comes_far_ahead_where_much_may_leave(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        anew(NULL);
+        for (unsigned k = 0; k < 6; k++) {
+            fetched(k, k == 5);
+            mov[k].mark = k + 1;
+            blocks[k].size = k < 5 ? 2 * MIB : MIB;
+        }
+        sweep();
+        has.pending = true;
+        has.passed = i == 0 ? 4 : 5; /* The last kernel runs. */
+        mov[4].vmm.va.reads = i != 1;
+        blocks[0].size = blocks[1].size = i == 2 ? 0 : 2 * MIB;
+        has.no_fit = i == 3;
+        for (unsigned k = 0; k < 5 && i == 4; k++)
+            mov[k].vmm.va.reads = false;
+        third.begun = i == 5 ? 4 : 5;
+        try_to(&blocks[5], i == 6 ? 2 : 3, i == 7 ? "now" : later);
+        const char *moves = strstr(trace, "move/");
+        if (i == 2 || i == 4)
+            assert_null(moves);
+        else if (i < 2 || i == 5)
+            assert_true(strncmp(moves, "move/3/5", 8) == 0);
+        else
+            assert_true(strncmp(moves, i == 3 ? "move/4/-1" : "move/4/5", 8) == 0);
+    }
 }
 
 static void a_block_comes_where_room_is_or_others_leave(void **state)
@@ -289,6 +334,9 @@ static void a_block_comes_where_room_is_or_others_leave(void **state)
     has.no_begin = has.told = true;
     mov[5].again = 0;
     try_to(&blocks[5], 0, later);
+    says(""); /* No other one has left before. */
+    has.room = MIB;
+    try_to(&blocks[5], 0, later);
     says("begin-rest ");
     assert_int_equal(mov[5].again, 0);
 }
@@ -300,9 +348,19 @@ static void a_block_leaves_once_the_gpu_rests_in_time(void **state)
     assert_true(zc_migrate_away(&blocks[0], 5, 9));
     assert_int_equal(mov[0].keeps, 5);
     says("begin-rest move/0/-1 log/0/host/others are used before it/2000/0/0 end ");
-    assert_true(has.ms == 9 && known.idle_at[3] == 0 && mov[0].again == 64);
+    assert_true(has.ms == 9 && known.idle_at[3] == 0 && mov[0].again == 0);
+    anew(NULL);
+    fetched(0, false);
+    has.passed = 7;
+    mov[0].mark = 8;
+    assert_false(zc_migrate_away(&blocks[0], 0, 9)); /* A kernel may read it. */
+    says("begin end ");
+    mov[0].mark = 7;
+    assert_true(zc_migrate_away(&blocks[0], 0, 9));
+    says("begin move/0/-1 log/0/host/others are used before it/2000/0/0 end ");
     for (unsigned i = 0; i < 4; i++) {
         anew(NULL);
+        blocks[0].flags = ZC_BLOCK_SPILLED; /* In both memories. */
         has.capture = i == 0;
         mov[0].stays = i == 1;
         has.no_begin = i == 2;
@@ -395,6 +453,8 @@ int main(void)
         TEST(a_block_moves_that_is_libzcs_alone),
         TEST(a_block_that_is_due_last_leaves),
         TEST(of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first),
+        TEST(a_block_of_its_size_leaves_where_another_is_due_little_later),
+        TEST(a_block_comes_far_ahead_where_much_may_leave),
         TEST(a_block_comes_where_room_is_or_others_leave),
         TEST(a_block_leaves_once_the_gpu_rests_in_time),
         TEST(other_links_carry_moves_where_the_policy_has_some),

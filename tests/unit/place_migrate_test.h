@@ -44,7 +44,7 @@ static struct {
     bool locked_out, capture, closing, awaits, leaving, no_begin, no_fit, no_move, whole, again;
     zc_move_carry carried; /* With the last move. */
     bool told, unknown, marks_pend, no_rest, late, pending, no_words, here, held, drained, dear;
-    bool no_memory;
+    bool no_memory, coming;
     unsigned held_locks, ms, words;
     uint64_t now, room, mark, passed, cost, took; /* The time in nanoseconds; what a wait takes. */
     uint64_t word[8];
@@ -121,10 +121,12 @@ static bool fake_move(struct zc_block *leaves, struct zc_block *comes, zc_move_c
         return false;
     if (leaves) {
         leaves->flags |= ZC_BLOCK_SPILLED;
+        mov[no(leaves)].vmm.va.reads = false;
         has.room += leaves->size;
     }
     if (comes) {
         comes->flags &= (uint16_t)~ZC_BLOCK_SPILLED;
+        mov[no(comes)].vmm.va.reads = mov[no(comes)].vmm.filled;
         has.room -= comes->size;
     }
     return true;
@@ -238,6 +240,12 @@ static CUresult get_current(CUcontext *context)
     return has.current;
 }
 
+static CUresult fake_query(CUevent event)
+{
+    said("query/%u", (unsigned)(uintptr_t)event);
+    return has.coming ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
 static void blocks_anew(void)
 {
     memset(&has, 0, sizeof(has));
@@ -267,6 +275,7 @@ static void blocks_anew(void)
     real_without_driver();
     zc_real.cuCtxGetCurrent = get_current;
     zc_real.cuCtxGetDevice = fake_device;
+    zc_real.cuEventQuery = fake_query;
 }
 
 static _Alignas(64) char fresh[40000]; /* For a device. */
@@ -306,6 +315,7 @@ static _Alignas(64) char fresh[40000]; /* For a device. */
 #define zc_context_device(context, device) ((void)(context), fake_device(device))
 #define zc_arena_get(bytes) (has.no_memory ? NULL : memset(fresh, 0, bytes))
 #define zc_mark_passed fake_passed
+#define zc_mark_ended(device) ((void)(device), has.passed)
 #define zc_mark_launch(device, context) ((void)(device), (void)(context), has.mark)
 #define zc_rules() (&rule_set)
 #define zc_room_left(rule, device, counted)                                                        \
@@ -328,6 +338,13 @@ static _Alignas(64) char fresh[40000]; /* For a device. */
 #define zc_leaving(context) ((void)(context), has.leaving)
 
 #include "../../shim/place/migrate.c"
+
+static struct search leaver(const struct zc_block *block, uint64_t from)
+{
+    struct search s = {.from = from};
+    find_leaver(&s, block);
+    return s;
+}
 #include "../../shim/place/rates.c"
 
 #define third moving[3]
@@ -351,7 +368,7 @@ static void fetched(unsigned i, bool spilled)
 {
     mov[i].vmm.rule = &rules[1];
     mov[i].vmm.filled = true;
-    mov[i].vmm.va.reads = true;
+    mov[i].vmm.va.reads = !spilled;
     counts.fetched++;
     blocks[i].flags = spilled ? ZC_BLOCK_SPILLED : 0;
 }
