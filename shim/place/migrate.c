@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
 #include "base/message.h"
@@ -19,6 +18,7 @@
 #include "ledger/rules.h"
 #include "log/lines.h"
 #include "memory/regret.h"
+#include "place/order.h"
 #include "place/rates.h"
 #include "place/room.h"
 #include "vmm/lazy.h"
@@ -34,11 +34,9 @@
  * these once. */
 #define WAIT_MS 5000u
 
-#define ORDER 4096u /* Uses of blocks that are remembered, */
-#define ALIKE 16u   /* and most of them that are compared once their order has changed. */
-#define SURE 8u     /* After so many in a known order a block comes ahead of its launch, */
-#define NEAR 128u   /* which is one of the next uses: the next one, or where what may leave */
-#define MANY 8u     /* is so much more another one, as a place taken early costs moves. */
+#define SURE 8u   /* After so many uses in a known order a block comes ahead of its launch, */
+#define NEAR 128u /* which is one of the next uses: the next one, or where what may leave */
+#define MANY 8u   /* is so much more another one, as a place taken early costs moves. */
 
 /* While no block is in host memory, only every so many launches are looked at. */
 #define SAMPLE 16u
@@ -52,15 +50,6 @@
  */
 #define DEAR 15
 
-/* Launches name blocks in an order that comes again: each use is one more of an earlier one, and
- * what followed that will follow.  With the driver lock. */
-struct order {
-    uint64_t *used; /* The addresses of blocks, ORDER of them, */
-    uint64_t count; /* so many since the start, the last one is the count-th. */
-    uint64_t as;    /* The use that this one is as; 0: as none. */
-    unsigned sure;  /* So many uses up to this one are as those up to that one. */
-};
-
 static ZC_OWN struct moving {
     CUcontext context;       /* The context whose blocks move, that of the first one.  Atomic. */
     uint64_t begun, earlier; /* Uses before this launch, and before the one before it. */
@@ -73,7 +62,7 @@ static ZC_OWN struct moving {
     unsigned cheap;          /* Blocks that left since one had host memory made, */
     unsigned dear;           /* and those that would have it made. */
     uint64_t ahead[2];       /* The last blocks that came ahead of a launch, the last one first. */
-    struct order order;
+    struct zc_order order;
 } moving[ZC_DEVICES];
 static ZC_OWN uint64_t moving_devices; /* One bit for each that has had a context.  Atomic. */
 
@@ -244,57 +233,6 @@ void zc_migrate_note(struct zc_launch_graph *graph, const struct zc_launch *kern
     graph->kernels = graph->kernels * 31 + (uintptr_t)kernel->function;
 }
 
-static uint64_t use_at(const struct order *o, uint64_t i)
-{
-    return o->used[i % ORDER];
-}
-
-/* So many of the last uses are those up to the i-th. */
-static unsigned alike(const struct order *o, uint64_t i)
-{
-    unsigned n = 0;
-    while (n < ALIKE && n < i && use_at(o, i - n) == use_at(o, o->count - n))
-        n++;
-    return n;
-}
-
-/* Once the order has changed, it goes on as behind the use that most before it are like those
- * before this one, of these the last; where a block is new, as it did. */
-static void note_use(struct order *o, const struct zc_block *block)
-{
-    if (!o->used && !(o->used = zc_arena_get(ORDER * sizeof(*o->used))))
-        return;
-    uint64_t oldest = o->count > ORDER - ALIKE ? o->count - (ORDER - ALIKE) + 1 : 0;
-    o->used[++o->count % ORDER] = block->base;
-    zc_movable(zc_vmm_of(block))->last = o->count;
-    o->as = o->as > oldest ? o->as : 0;
-    bool follows = o->as && use_at(o, o->as + 1) == block->base;
-    o->as += follows;
-    o->sure = follows ? o->sure + 1 : 0;
-    for (uint64_t i = o->count - 1; !follows && i > oldest && o->sure < ALIKE; i--)
-        if (alike(o, i) > o->sure) {
-            o->sure = alike(o, i);
-            o->as = i;
-        }
-}
-
-/* Uses until that of a block, if all goes on as before; one that is not in that order has its turn
- * last.  Before there is one the last used has, as in a sweep. */
-static uint64_t due_in(const struct order *o, const struct zc_block *block)
-{
-    struct zc_movable *m = zc_movable(zc_vmm_of(block));
-    uint64_t since = o->count - m->last;
-    if (!o->as)
-        return UINT32_MAX - since;
-    if (o->as < m->from || o->as >= m->due) {
-        m->from = o->as;
-        m->due = o->as + 1;
-    }
-    while (m->due <= o->count && use_at(o, m->due) != block->base)
-        m->due++;
-    return m->due <= o->count ? m->due - o->as : since;
-}
-
 /* A search for blocks that may leave the device for another one. */
 struct search {
     const struct zc_block *for_block;
@@ -329,7 +267,7 @@ static void look_at(struct zc_block *block, void *arg)
     if (!v || moving_of(block) != s->on || block->rule != s->for_block->rule ||
         zc_block_spilled(block) || !zc_movable(v)->last || !may_move(block, v))
         return;
-    uint64_t due = due_in(&s->on->order, block);
+    uint64_t due = zc_order_due(&s->on->order, block);
     if (zc_movable(v)->last > s->used || due < s->from)
         return;
     s->dear += !v->va.reads;
@@ -572,7 +510,7 @@ static void come_first(struct zc_block *block, struct zc_rate *r, uint64_t bytes
 static void consider(struct zc_block *block, struct zc_rate *r, uint64_t bytes)
 {
     struct zc_movable *used = zc_movable(zc_vmm_of(block));
-    const struct order *o = &moving_of(block)->order;
+    const struct zc_order *o = &moving_of(block)->order;
     if (o->count < used->again)
         return;
     uint64_t lost = zc_rate_loss(r, block->size);
@@ -585,7 +523,7 @@ static void consider(struct zc_block *block, struct zc_rate *r, uint64_t bytes)
     if (lost > cost + cost / 4)
         try_to(block, 2, "a kernel reads it more than once");
     else if (owes && o->as)
-        try_to(block, 2 * due_in(o, block), "kernels used it for long");
+        try_to(block, 2 * zc_order_due(o, block), "kernels used it for long");
 }
 
 static bool untimed(const void *kernel)
@@ -617,9 +555,9 @@ static void fetch(struct zc_block *block, struct named *n)
 /* The first block that a later launch lacks, and in *from the uses after that. */
 static struct zc_block *next_missing(const struct moving *m, uint64_t *from)
 {
-    const struct order *o = &m->order;
+    const struct zc_order *o = &m->order;
     for (uint64_t i = o->as; o->sure >= SURE && ++i < o->count && i <= o->as + NEAR;) {
-        struct zc_block *block = zc_block_find(use_at(o, i));
+        struct zc_block *block = zc_block_find(zc_order_at(o, i));
         *from = i - o->as + 1;
         if (is_fetched(block) && moving_of(block) == m && zc_block_spilled(block) &&
             !needs_rest(block) && zc_movable(zc_vmm_of(block))->last <= m->begun &&
@@ -678,7 +616,7 @@ static void use_named(struct named *n)
     m->earlier = again ? m->earlier : m->begun;
     m->begun = again ? m->begun : m->order.count;
     for (unsigned i = 0; i < n->count && !again; i++)
-        note_use(&m->order, n->of[i]);
+        zc_order_note(&m->order, n->of[i]);
     for (unsigned i = 0; i < n->count; i++)
         if (may_fetch(n->of[i]))
             fetch(n->of[i], n);

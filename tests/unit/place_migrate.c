@@ -84,7 +84,7 @@ static void launches_add_up_to_the_time_that_the_gpu_is_busy(void **state)
 static void use(const char *names)
 {
     for (; *names; names++)
-        note_use(&third.order, &blocks[*names - 'A']);
+        zc_order_note(&third.order, &blocks[*names - 'A']);
 }
 
 static void an_order_of_uses_that_comes_again_is_known(void **state)
@@ -92,20 +92,20 @@ static void an_order_of_uses_that_comes_again_is_known(void **state)
     (void)state;
     use("ABC");
     assert_true(third.order.as == 0 && third.order.sure == 0 && third.order.count == 3);
-    assert_int_equal(due_in(&third.order, &blocks[0]),
+    assert_int_equal(zc_order_due(&third.order, &blocks[0]),
                      UINT32_MAX - 2); /* The last used is due last. */
-    assert_int_equal(due_in(&third.order, &blocks[2]), UINT32_MAX);
+    assert_int_equal(zc_order_due(&third.order, &blocks[2]), UINT32_MAX);
     use("A");
     assert_true(third.order.as == 1 && third.order.sure == 1);
     use("B");
     assert_true(third.order.as == 2 && third.order.sure == 2);
-    assert_int_equal(due_in(&third.order, &blocks[2]), 1);
-    assert_int_equal(due_in(&third.order, &blocks[0]), 2);
-    assert_int_equal(due_in(&third.order, &blocks[1]), 3);
-    assert_int_equal(due_in(&third.order, &blocks[3]), 5); /* It has no turn. */
+    assert_int_equal(zc_order_due(&third.order, &blocks[2]), 1);
+    assert_int_equal(zc_order_due(&third.order, &blocks[0]), 2);
+    assert_int_equal(zc_order_due(&third.order, &blocks[1]), 3);
+    assert_int_equal(zc_order_due(&third.order, &blocks[3]), 5); /* It has no turn. */
     use("C");
-    assert_int_equal(due_in(&third.order, &blocks[2]), 3);
-    assert_int_equal(due_in(&third.order, &blocks[0]), 1);
+    assert_int_equal(zc_order_due(&third.order, &blocks[2]), 3);
+    assert_int_equal(zc_order_due(&third.order, &blocks[0]), 1);
     assert_int_equal(mov[0].last, 4);
     use("D"); /* A new one: no order before is like this. */
     assert_true(third.order.as == 3 && third.order.sure == 0);
@@ -125,7 +125,7 @@ static void no_more_uses_are_compared_than_are_remembered(void **state)
     (void)state;
     for (unsigned i = 0; i < 3; i++) {
         anew(NULL);
-        third.order.count = ORDER - ALIKE + 5; /* Of these the first six are too old. */
+        third.order.count = ZC_ORDER - ALIKE + 5; /* Of these the first six are too old. */
         third.order.used[6 + i] = AT(0);
         third.order.as = i == 2 ? 0 : 6 + i - 1;
         if (i < 2)
@@ -135,7 +135,7 @@ static void no_more_uses_are_compared_than_are_remembered(void **state)
     }
     for (unsigned i = 0; i < 2; i++) {
         anew(NULL);
-        third.order.count = ORDER - ALIKE + 5;
+        third.order.count = ZC_ORDER - ALIKE + 5;
         third.order.used[7 + i] = AT(0);
         third.order.as = 6 + i; /* It goes on where it may still be compared. */
         third.order.sure = 40;

@@ -5,7 +5,7 @@
 static void use(const char *names)
 {
     for (; *names; names++)
-        note_use(&third.order, &blocks[*names - 'A']);
+        zc_order_note(&third.order, &blocks[*names - 'A']);
 }
 
 /* Uses 1 to 5 were those of blocks 0 to 4; the last used is due last. */

@@ -345,10 +345,11 @@ static struct search leaver(const struct zc_block *block, uint64_t from)
     find_leaver(&s, block);
     return s;
 }
+#include "../../shim/place/order.c"
 #include "../../shim/place/rates.c"
 
 #define third moving[3]
-static uint64_t orders[2][ORDER]; /* Of devices 3 and 4. */
+static uint64_t orders[2][ZC_ORDER]; /* Of devices 3 and 4. */
 
 static int anew(void **state)
 {
