@@ -21,6 +21,7 @@
 #include "place/order.h"
 #include "place/rates.h"
 #include "place/room.h"
+#include "vmm/access.h"
 #include "vmm/lazy.h"
 #include "vmm/move.h"
 
@@ -56,7 +57,8 @@ static ZC_OWN struct moving {
     uint32_t seen;           /* Launches while no block was in host memory, */
     bool unmarked;           /* of which some may run that have no marks. */
     bool impatient;          /* A launch has waited in vain for the GPU to rest. */
-    bool elsewhere;          /* Another context uses the GPU. */
+    bool elsewhere, rest;    /* Another context uses the GPU; all others rest, which has ended */
+    uint64_t ended;          /* so many copies by streams of other devices. */
     uint64_t waited;         /* Ticks that launches have waited since the last move. */
     uint64_t before;         /* The mark of the launch before one that a block is fetched for. */
     unsigned cheap;          /* Blocks that left since one had host memory made, */
@@ -248,6 +250,17 @@ struct search {
     uint64_t ended; /* up to this mark. */
 };
 
+/* No other device uses a block.  `asks`: that is asked anew; nothing waits for their work. */
+static bool is_apart(const struct zc_vmm *v, bool asks)
+{
+    struct moving *m = &moving[v->va.device];
+    bool open = zc_access_others(&v->va);
+    if (asks)
+        m->rest = (open || __atomic_load_n(&zc_vmm_counts.far, __ATOMIC_ACQUIRE) > m->ended) &&
+                  zc_stream_others_rest(v->va.context, 0);
+    return m->rest || (!open && __atomic_load_n(&zc_movable(v)->far, __ATOMIC_ACQUIRE) <= m->ended);
+}
+
 /* Nobody but libzc has part in the memory of a block, and no other device or context. */
 static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
 {
@@ -257,7 +270,7 @@ static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
            (!v->lazy || zc_vmm_may_fetch(v)) &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
-           v->va.context == moving_context(m) && v->va.devices == UINT64_C(1) << v->va.device;
+           v->va.context == moving_context(m) && is_apart(v, false);
 }
 
 static void look_at(struct zc_block *block, void *arg)
@@ -413,7 +426,7 @@ static bool may_now(const struct zc_block *block)
     return !zc_await_any() && !zc_capture_any() &&
            zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
            current == zc_vmm_of(block)->va.context && !zc_leaving(current) &&
-           may_move(block, zc_vmm_of(block));
+           is_apart(zc_vmm_of(block), true) && may_move(block, zc_vmm_of(block));
 }
 
 /* As zc_move_begin().  Others may have begun to use the block until it has returned. */
@@ -425,6 +438,8 @@ static bool begin_moves(const struct zc_block *block, unsigned most_ms)
         return false;
     if (rest)
         __atomic_store_n(&m->unmarked, false, __ATOMIC_RELAXED);
+    if (is_apart(zc_vmm_of(block), true) && m->rest)
+        m->ended = __atomic_load_n(&zc_vmm_counts.far, __ATOMIC_ACQUIRE);
     if (!is_fetched(block))
         zc_rate_rests(moving_device(m));
     return true;
@@ -673,6 +688,7 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills)
     __atomic_fetch_add(&zc_vmm_counts.away, 1, __ATOMIC_SEQ_CST); /* Launches wait for the lock. */
     CUstreamCaptureMode before = zc_capture_relax();
     if (v->va.reads && !zc_life_closing() && zc_launch_drain_briefly() &&
+        (!zc_access_others(&v->va) || zc_stream_others_rest(v->va.context, 0)) &&
         wait_for(use_ended, block))
         migrate_move(block, NULL, NULL);
     if (v->va.reads)
@@ -684,8 +700,7 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills)
 }
 
 /* The device whose blocks may be moved for a call, as it is made in their context; or NULL.
- * Another one of that device might use them unseen; kernels of other devices don't reach what
- * moves. */
+ * Another one of that device might use them unseen. */
 static struct moving *moving_for(CUstream stream, enum zc_flavour flavour)
 {
     CUdevice device = 0;
@@ -697,8 +712,7 @@ static struct moving *moving_for(CUstream stream, enum zc_flavour flavour)
 
 bool zc_migrate_meets(const struct zc_block *block, CUstream stream, enum zc_flavour flavour)
 {
-    const struct moving *m = moving_for(stream, flavour);
-    return m && m == moving_of(block);
+    return moving_for(stream, flavour) == moving_of(block);
 }
 
 static CUresult migrate_before_launch(const struct zc_launch *launch)

@@ -45,6 +45,6 @@ CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills);
 bool zc_migrate_away(struct zc_block *block, uint64_t keeps, unsigned most_ms);
 
 /* A copy of such a block is about to be made in a stream.  False if that is of another context,
- * whose work goes unnoticed: the block must stay (zc_move_never()), and if the context is of a
- * device with such blocks, all of that device do. */
+ * whose work goes unnoticed: the block must stay, and if the context is of a device with such
+ * blocks, all of that device do. */
 bool zc_migrate_meets(const struct zc_block *block, CUstream stream, enum zc_flavour flavour);

@@ -254,15 +254,26 @@ bool zc_sides_by_threads(struct zc_copy *c)
     return false;
 }
 
+/* A stream of another device makes a copy of a block, which moves again once that has ended. */
+static bool is_far(const struct zc_copy *c, struct zc_vmm *v)
+{
+    CUdevice device = 0;
+    if (zc_stream_device(c->stream, c->flavour, &device) != CUDA_SUCCESS || device == v->va.device)
+        return false;
+    uint64_t number = __atomic_add_fetch(&zc_vmm_counts.far, 1, __ATOMIC_ACQ_REL);
+    __atomic_store_n(&zc_movable(v)->far, number, __ATOMIC_RELEASE);
+    return true;
+}
+
 /* Work of other contexts goes unnoticed where blocks move, as do the launches of graphs.  The code
  * is that of a block which the driver maps nowhere. */
 static CUresult sides_stay(const struct zc_copy *c, struct zc_block *side, bool follows)
 {
-    const struct zc_vmm *v = zc_move_of(side);
+    struct zc_vmm *v = zc_move_of(side);
     if (!v)
         return CUDA_SUCCESS;
-    if (!zc_migrate_meets(side, c->stream, c->flavour) || zc_capture_holds(c->stream, c->flavour) ||
-        (zc_vmm_may_fetch(v) && !follows))
+    if (!(zc_migrate_meets(side, c->stream, c->flavour) || is_far(c, v)) ||
+        zc_capture_holds(c->stream, c->flavour) || (zc_vmm_may_fetch(v) && !follows))
         return zc_move_never(side, c->fn);
     bool fills = side == c->dst.block && c->shape != ZC_SHAPE_SET &&
                  (c->src.asked == ZC_KIND_PAGEABLE || c->src.asked == ZC_KIND_PINNED);

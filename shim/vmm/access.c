@@ -10,6 +10,7 @@
 
 static ZC_OWN struct {
     bool many;                   /* There may be more than one device.  Atomic. */
+    bool all;                    /* So may unknown calls.  Atomic. */
     uint64_t let_in[ZC_DEVICES]; /* By the device that has the memory: those with peer access.
                                   * Atomic. */
 } rights;
@@ -35,6 +36,12 @@ CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bo
     va->devices = let_in(va);
     DL_PREPEND2(zc_va_list, va, before, next);
     return CUDA_SUCCESS;
+}
+
+uint64_t zc_access_others(const struct zc_va *va)
+{
+    return (__atomic_load_n(&rights.all, __ATOMIC_RELAXED) ? va->devices : let_in(va)) &
+           ~zc_va_bit(va->device);
 }
 
 /* Opens an entered range to one more device.  With the lock. */
@@ -176,6 +183,7 @@ CUresult zc_access_open_all(void)
     CUresult result = zc_real.cuDeviceGetCount(&devices);
     if (result != CUDA_SUCCESS || !zc_va_lock())
         return result;
+    __atomic_store_n(&rights.all, true, __ATOMIC_RELAXED);
     for (struct zc_va *va = zc_va_list; va && result == CUDA_SUCCESS; va = va->next) {
         result = zc_va_open_host(va);
         for (int d = 0; d < devices && d < ZC_DEVICES && result == CUDA_SUCCESS; d++)

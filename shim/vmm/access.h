@@ -24,6 +24,9 @@ CUresult zc_access_reserve(struct zc_va *va, size_t span, size_t granularity, bo
  * that.  On failure returns the driver's code. */
 CUresult zc_access_enable(CUcontext peer);
 
+/* Other devices that may use a range whenever they like, one bit each: not only for a copy. */
+uint64_t zc_access_others(const struct zc_va *va);
+
 /* Opens a range to a device that makes copies, which need no peer access (CUDA Driver API,
  * cuMemcpy).  Returns the driver's code. */
 CUresult zc_access_let_copy(struct zc_va *va, int device);

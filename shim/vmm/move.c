@@ -258,6 +258,8 @@ static void put_behind(struct zc_vmm *v, const struct zc_backed *b)
 static CUresult unmap_inner(struct zc_vmm *v)
 {
     size_t guard = zc_vmm_guard(v);
+    ZC_VA_LOCKED;
+    v->va.devices = zc_va_bit(v->va.device) | zc_access_others(&v->va); /* No copy is under way. */
     return zc_va_unmap_part(&v->va, guard, guard + zc_vmm_own(v));
 }
 

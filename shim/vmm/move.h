@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks of `vmm` that are whole on the device or in host memory, behind the same addresses, and
- * move between both (spill = move).  A block moves while nothing runs on the GPU, no launch is on
- * its way to the driver, and no call that zc_move_enter() announced uses one.
+ * move between both (spill = move).  A block moves while nothing runs that may use it, no launch is
+ * on its way to the driver, and no call that zc_move_enter() announced uses one.
  */
 #pragma once
 

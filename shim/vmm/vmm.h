@@ -46,6 +46,7 @@ struct zc_movable {
     struct zc_vmm vmm;   /* Its first member. */
     struct zc_va *alias; /* Other addresses of its memory; or NULL. */
     bool stays;          /* A graph copies it: it moves no more.  Atomic. */
+    uint64_t far;        /* The last copy of it by a stream of another device.  Atomic. */
     size_t keeps;        /* Most bytes in front that stay on the device where it leaves. */
     /* spill = fetch: its host memory while it is on the device, which counts so many bytes; and the
      * mark of the last launch that named it (driver/marks.h).  With the driver lock. */
@@ -71,6 +72,7 @@ extern struct zc_vmm_counts {
     uint32_t spilled;   /* Those of them in host memory, */
     uint32_t fetched;   /* and of rules with `spill = fetch`; */
     uint32_t away;      /* those of the latter that launches must map. */
+    uint64_t far;       /* Copies of them that streams of other devices have made. */
     uint64_t below, to; /* All movable ones lie from UINT64_MAX - `below` on, up to `to`. */
 } zc_vmm_counts;
 

@@ -319,9 +319,9 @@ assert max(m["waited_ns"] for m in moves) > 50e6, moves' "$ZC_LOG"
     [[ $stderr == *'stays in host memory: cuMemMap refuses'* ]]
 }
 
-@test "blocks that another device reaches stay" {
+@test "blocks that another device reaches move only while that one rests" {
     SIM_DEVICES=2 scene 8M shared
-    [[ $output == *'swept: DDHH'* ]]
+    [[ $output == $'busy: DDHH\nat rest: HHDD\nleaks 0' ]]
 }
 
 @test "blocks stay once another context of their device uses one" {
@@ -338,9 +338,9 @@ assert max(m["waited_ns"] for m in moves) > 50e6, moves' "$ZC_LOG"
     [[ $output == $'busy: DDHH\nleaks 0' ]]
 }
 
-@test "a block stays once another device copies it" {
-    SIM_DEVICES=2 beside 10M peer_copy
-    [[ $output == $'copied: DHDH\nleaks 0' ]]
+@test "a block stays while another device copies it" {
+    SIM_DEVICES=2 beside 8M peer_copy
+    [[ $output == $'copying: DHDH\ncopied: HHDD\nleaks 0' ]]
 }
 
 @test "a kernel whose stream is destroyed ends before blocks move" {

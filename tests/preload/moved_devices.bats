@@ -74,18 +74,37 @@ for at in sorted(rows):
     [[ ${lines[0]} == 'one is busy: 0 HHDD 1 DDHH' ]]
 }
 
-@test "blocks that are fetched come to the device whose kernels read them" {
+@test "blocks that are fetched come to the device whose kernels read them, also once copied" {
     scene "${MOVE/move/fetch}8M" fetched
+    [[ ${lines[0]} == 'looks over the link: 0, 0' ]]
     run -0 moved_on
     [[ $output == '0 '[1-9]*' 8'$'\n1 '[1-9]*' 8' ]]
 }
 
-@test "what another device reaches, by kernels or copies, stays where it is" {
+@test "a block goes on moving once another device has copied it, whichever call that was" {
+    local i
+    scene "${MOVE}8M" copied
+    for ((i = 0; i < 10; i += 2)); do
+        [[ ${lines[i]} == 'cuMemcpy'*': 0 HHDD 1 HHDD' ]]
+        [[ ${lines[i + 1]} == 'back: 0 DDHH 1 DDHH' ]]
+    done
+    run -0 moved_on
+    [[ $output == '0 '[1-9]*' 8'$'\n1 '[1-9]*' 8' ]]
+    referee "${MOVE}8M" "$program" copied
+}
+
+@test "a block stays until copies by another device have ended, and moves whatever that does then" {
+    scene "${MOVE}8M" copied_late
+    [[ ${lines[0]} == 'copies wait: 0 DDHH 1 DDHH' && ${lines[1]} == 'copied: 0 HHDD 1 DDHH' ]]
+    [[ ${lines[2]} == 'busy again: 0 DDHH 1 DDHH' ]]
+}
+
+@test "what another device reaches, by kernels or copies, has every byte" {
     local way scene
     scene "${MOVE}8M" peers
-    [[ ${lines[0]} == 'apart: 0 HHDD 1 HHDD' && ${lines[1]} == 'open to device 1: 0 HHDD '* ]]
+    [[ ${lines[0]} == 'apart: 0 HHDD 1 HHDD' ]]
     for way in move fetch; do
-        for scene in peers far_copies; do
+        for scene in peers far_copies copied_meanwhile; do
             scene "${MOVE/move/$way}8M" $scene
         done
     done

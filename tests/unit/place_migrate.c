@@ -153,7 +153,7 @@ static void no_more_uses_are_compared_than_are_remembered(void **state)
 static void a_block_moves_that_is_libzcs_alone(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 14; i++) {
         anew(NULL);
         third.elsewhere = i == 0;
         blocks[0].flags = i == 1 ? ZC_BLOCK_QUARANTINED : i == 2 ? ZC_BLOCK_EXPORTED : 0;
@@ -162,8 +162,11 @@ static void a_block_moves_that_is_libzcs_alone(void **state)
         mov[0].stays = i == 4;
         blocks[0].state = i == 5 ? ZC_BLOCK_FREEING : ZC_BLOCK_LIVE;
         mov[0].vmm.va.context = i == 6 ? NULL : HOME;
-        mov[0].vmm.va.devices = i == 7 ? 3 << 3 : 1 << 3;
-        assert_int_equal(may_move(&blocks[0], &mov[0].vmm), i > 7);
+        mov[0].vmm.va.devices = i == 7 || i == 10 ? 3 << 3 : 1 << 3;
+        mov[0].far = i > 10 ? 5 : 0;
+        third.ended = i == 12 ? 5 : 4;
+        third.rest = i == 10 || i == 13;
+        assert_int_equal(may_move(&blocks[0], &mov[0].vmm), i > 7 && i != 11);
     }
 }
 
@@ -371,6 +374,35 @@ static void a_block_leaves_once_the_gpu_rests_in_time(void **state)
     }
 }
 
+static void other_devices_are_asked_where_they_may_use_a_block(void **state)
+{
+    (void)state;
+    assert_true(may_now(&blocks[0]) && begin_moves(&blocks[0], 9));
+    says("begin-rest ");
+    for (unsigned i = 0; i < 6; i++) {
+        anew(NULL);
+        bool busy = i % 2, shared = i / 2 == 1;
+        mov[0].vmm.va.devices = shared ? 3 << 3 : 1 << 3;
+        mov[0].far = i / 2 ? 0 : 2;
+        counts.far = shared ? 0 : 2;
+        has.others_work = busy;
+        assert_int_equal(may_now(&blocks[0]), !busy || i / 2 == 2);
+        assert_true(third.rest == !busy && third.ended == 0); /* A call may be on its way. */
+        assert_true(begin_moves(&blocks[0], 9));
+        assert_true(third.rest == !busy && third.ended == (busy ? 0 : counts.far));
+        says("others? begin-rest others? ");
+        has.others_work = true;
+        assert_int_equal(may_now(&blocks[0]), i != 1 && !shared);
+        says(busy || shared ? "others? " : ""); /* Copies that have ended are no reason. */
+        assert_false(third.rest);
+    }
+    anew(NULL);
+    counts.far = 1;
+    has.awaits = true;
+    assert_false(may_now(&blocks[0]));
+    says("");
+}
+
 static void other_links_carry_moves_where_the_policy_has_some(void **state)
 {
     (void)state;
@@ -457,6 +489,7 @@ int main(void)
         TEST(a_block_comes_far_ahead_where_much_may_leave),
         TEST(a_block_comes_where_room_is_or_others_leave),
         TEST(a_block_leaves_once_the_gpu_rests_in_time),
+        TEST(other_devices_are_asked_where_they_may_use_a_block),
         TEST(other_links_carry_moves_where_the_policy_has_some),
         TEST(a_launch_that_has_waited_in_vain_is_the_last_one_that_waits),
         TEST(a_block_that_is_mapped_nowhere_needs_no_rest),

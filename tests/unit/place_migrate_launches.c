@@ -330,10 +330,12 @@ static void a_copy_of_a_fetched_block_takes_it_to_host_memory(void **state)
     (void)state;
     assert_int_equal(zc_migrate_to_host(&blocks[0], ZC_FN_cuGraphLaunch, true), CUDA_SUCCESS);
     says("");
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 8; i++) {
         anew(NULL);
         fetched(0, false);
         mov[0].vmm.filled = false;
+        mov[0].vmm.va.devices = i > 5 ? 3 << 3 : 1 << 3;
+        has.others_work = i == 6;
         has.never = CUDA_ERROR_UNKNOWN;
         mov[0].vmm.va.reads = i != 0;
         has.closing = i == 1;
@@ -341,15 +343,20 @@ static void a_copy_of_a_fetched_block_takes_it_to_host_memory(void **state)
         mov[0].mark = i == 3;
         has.locked_out = i == 4;
         CUresult result = zc_migrate_to_host(&blocks[0], ZC_FN_cuGraphLaunch, i != 5);
-        assert_int_equal(result, i % 4 == 0 || i == 5 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+        assert_int_equal(result,
+                         i % 4 == 0 || i == 5 || i == 7 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
         says(i == 0   ? "relax restore "
              : i == 1 ? "relax never/0/1 restore "
              : i == 2 ? "relax drain never/0/1 restore "
              : i == 3 ? "relax drain never/0/1 restore "
              : i == 4 ? ""
-                      : "relax drain move/0/-1 log/0/host/others are used before it/2000/0/0 "
-                        "restore ");
-        assert_true(mov[0].vmm.filled == (i < 4) && counts.away == 0);
+             : i == 5 ? "relax drain move/0/-1 log/0/host/others are used before it/2000/0/0 "
+                        "restore "
+             : i == 6
+                 ? "relax drain others? never/0/1 restore "
+                 : "relax drain others? move/0/-1 log/0/host/others are used before it/2000/0/0 "
+                   "restore ");
+        assert_true(mov[0].vmm.filled == (i != 4 && i != 5) && counts.away == 0);
     }
 }
 

@@ -27,6 +27,7 @@
 #include "place/migrate.h"
 #include "place/room.h"
 #include "real_test.h"
+#include "vmm/access.h"
 #include "vmm/lazy.h"
 #include "vmm/move.h"
 
@@ -44,7 +45,7 @@ static struct {
     bool locked_out, capture, closing, awaits, leaving, no_begin, no_fit, no_move, whole, again;
     zc_move_carry carried; /* With the last move. */
     bool told, unknown, marks_pend, no_rest, late, pending, no_words, here, held, drained, dear;
-    bool no_memory, coming;
+    bool no_memory, coming, others_work;
     unsigned held_locks, ms, words;
     uint64_t now, room, mark, passed, cost, took; /* The time in nanoseconds; what a wait takes. */
     uint64_t word[8];
@@ -153,6 +154,13 @@ static bool fake_rests(CUcontext context, unsigned ms)
     has.now += has.took;
     said("rests?");
     return !has.no_rest;
+}
+
+static bool fake_others_rest(CUcontext but, unsigned ms)
+{
+    assert_true(but == HOME && ms == 0);
+    said("others?");
+    return !has.others_work;
 }
 
 static bool fake_passed(int device, uint64_t mark, unsigned ms)
@@ -307,6 +315,8 @@ static _Alignas(64) char fresh[40000]; /* For a device. */
 #define zc_message fake_message
 #define zc_message_first(code) ((void)(code), !has.told)
 #define zc_stream_rests_in fake_rests
+#define zc_stream_others_rest fake_others_rest
+#define zc_access_others(va) ((va)->devices & ~(UINT64_C(1) << (va)->device))
 #define zc_stream_rest_known() (!has.unknown)
 #define zc_stream_context(stream, flavour)                                                         \
     ((void)(stream), (void)(flavour), has.here ? has.home : NULL)

@@ -138,6 +138,7 @@ static int anew(void **state)
     (void)state;
     memset(&has, 0, sizeof(has));
     memset(ext, 0, sizeof(ext));
+    zc_vmm_counts.far = 0;
     memset(rules, 0, sizeof(rules));
     memset(movable, 0, sizeof(movable));
     has.hides = has.meets = true;
@@ -533,6 +534,17 @@ static void blocks_that_move_are_held_while_they_are_copied(void **state)
     zc_sides_open(&copy);
     expect("never0 never1 batch ");
     has.captured = has.meets = false;
+    zc_sides_open(&copy);
+    expect("never0 never1 batch ");
+    assert_true(movable[0].far == 0 && zc_vmm_counts.far == 0);
+    movable[0].vmm.va.device = 3; /* The stream is of another one, 0. */
+    zc_sides_open(&copy);
+    expect("home0 never1 batch ");
+    movable[1].vmm.va.device = 3;
+    zc_sides_open(&copy);
+    expect("home0 home1 batch ");
+    assert_true(movable[0].far == 2 && movable[1].far == 3 && zc_vmm_counts.far == 3);
+    zc_real.cuCtxGetDevice = no_device;
     zc_sides_open(&copy);
     expect("never0 never1 batch ");
     has.meets = true;

@@ -286,6 +286,8 @@ static void peer_access_opens_the_blocks_of_a_device(void **state)
     has.on = 2;
     assert_int_equal(zc_access_enable(CONTEXT(0)), CUDA_SUCCESS);
     expect("0+4 3+4 ");
+    assert_int_equal(zc_access_others(&vmm[0].va), 6);
+    assert_int_equal(zc_access_others(&vmm[1].va), 0);
     assert_int_equal(zc_access_enable(CONTEXT(1)), CUDA_SUCCESS);
     expect("1+4 ");
     reaches(7, 6, 4, 7);
@@ -561,6 +563,7 @@ static void all_blocks_are_opened_to_all_devices(void **state)
     assert_int_equal(zc_access_open_all(), CUDA_SUCCESS);
     expect("cpu0 0+2 0+4 cpu1 1+1 1+4 cpu2 2+1 2+2 cpu3 3+2 3+4 ");
     reaches(7, 7, 7, 7);
+    assert_int_equal(zc_access_others(&vmm[1].va), 5); /* From then on. */
     anew(NULL);
     has.devices = ZC_DEVICES + 2;
     has.open_host = CUDA_ERROR_UNKNOWN;

@@ -178,8 +178,11 @@ static void a_block_leaves_the_device_and_comes_back(void **state)
     for (unsigned guard = 0; guard < 2; guard++) {
         anew(NULL);
         make("D", 0, 4 * MIB, guard);
+        has.others = 1;
+        mov[0].vmm.va.devices = 1 | 2 | 1 << DEVICE; /* Device 1 has made a copy. */
         assert_true(zc_move(&blocks[0], NULL, NULL, &why));
         assert_true(is_host(0) && !mov[0].vmm.lazy);
+        assert_int_equal(mov[0].vmm.va.devices, 1 | 1 << DEVICE);
         assert_balanced(1, 4 * MIB);
         assert_int_equal(has.copies, 2); /* Pieces of 2 MiB, at least. */
         assert_int_equal(has.out_bytes, 4 * MIB);

@@ -69,6 +69,7 @@ static struct {
     unsigned rests, drains, waits, woken, diagnosed, opened, dropped_copies;
     uint32_t *ends_move; /* Which the mover sets to 0 before it leaves the lock. */
     size_t attached;
+    uint64_t others; /* Devices with lasting access. */
 } has;
 
 static struct zc_rule rules[3];
@@ -549,6 +550,7 @@ static void fake_wake(const uint32_t *word);
 #define zc_ticks() (++has.now)
 #define zc_vmm_handle fake_handle
 #define zc_access_reserve fake_reserve
+#define zc_access_others(va) ((void)(va), has.others)
 #define zc_va_map fake_map
 #define zc_va_unmap_part fake_unmap_part
 #define zc_va_drop fake_drop

@@ -624,17 +624,23 @@ static void for_ever(void)
     end();
 }
 
-/* Another device reaches the blocks. */
+/* Another device reaches the blocks, and has work, which might use them, and then none. */
 static void shared(void)
 {
+    struct gate gate;
     CUcontext home = start_gpu(0), other = start_gpu(1);
     CHECK(cuCtxEnablePeerAccess(home, 0));
+    gate_close_by_kernel(&gate, NULL);
     CHECK(cuCtxSetCurrent(home));
     make(4);
     sweep(0, 4, 4, 5, 20000);
-    show("swept");
-    CHECK(cuCtxSynchronize());
-    CHECK(cuCtxSetCurrent(other));
+    show("busy");
+    gate_open(&gate);
+    CHECK((cuCtxSetCurrent(other), cuCtxSynchronize()));
+    CHECK(cuCtxSetCurrent(home));
+    sweep(2, 4, 4, 5, 20000);
+    show("at rest");
+    CHECK((cuCtxSynchronize(), cuCtxSetCurrent(other)));
     check_all();
     CHECK(cuCtxSetCurrent(home));
     end();

@@ -357,13 +357,15 @@ static void peer_copy(void)
     CHECK(cuCtxSetCurrent(home));
     sweep(2, 4, 4, 5, 20000);
     CHECK(cuCtxSynchronize());
-    show("copied");
+    show("copying");
     gate_open(&gate);
     CHECK(cuCtxSetCurrent(other));
     CHECK(cuStreamSynchronize(s));
     CHECK(cuStreamDestroy(s));
     CHECK(cuMemFree(theirs));
     CHECK(cuCtxSetCurrent(home));
+    sweep(2, 4, 4, 5, 20000);
+    show("copied");
     CHECK(cuMemcpyDtoH(out, blocks[0], BLOCK));
     EXPECT(all_are(out, 99, MIB));
     CHECK(cuMemsetD8(blocks[0], value[0], MIB));

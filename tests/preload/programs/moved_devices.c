@@ -19,7 +19,7 @@ static struct gpu {
     unsigned char value[BLOCKS];
 } gpus[GPUS];
 
-static atomic_uint wrong;
+static atomic_uint wrong, afar; /* Looks that saw other bytes; and looks over the link. */
 
 static bool hosted(CUdeviceptr p)
 {
@@ -50,6 +50,8 @@ static int look_grid(void *const *args, const struct sim_launch *launch)
     if (!p || !sim_gpu_pointer(at + BLOCK - 1))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     wrong += !all_are(p, *(const unsigned char *)args[1], BLOCK);
+    afar += hosted(at);
+    sim_kernel_takes(hosted(at) ? 1000000 : 5);
     return 0;
 }
 
@@ -129,6 +131,12 @@ static void begin_all(void)
 {
     for (struct gpu *g = gpus; g < gpus + GPUS; g++)
         begin(g);
+}
+
+static void settle(void)
+{
+    for (struct gpu *g = gpus; g < gpus + GPUS; g++)
+        CHECK((cuCtxSetCurrent(g->context), cuCtxSynchronize()));
 }
 
 /* One thread goes from device to device, whose phases differ. */
@@ -227,17 +235,156 @@ static void fetched(void)
         for (unsigned i = 0; i < BLOCKS; i++)
             for (struct gpu *g = gpus; g < gpus + GPUS; g++)
                 look_at(g, g, i);
-    for (struct gpu *g = gpus; g < gpus + GPUS; g++)
-        CHECK((cuCtxSetCurrent(g->context), cuCtxSynchronize()));
     /* Without peer access only copies reach another device. */
     for (unsigned i = 0; i < BLOCKS; i++) {
+        settle();
         CHECK(cuMemcpyPeer(gpus[0].block[i], gpus[0].context, gpus[1].block[(i + 1) % BLOCKS],
                            gpus[1].context, BLOCK));
         gpus[0].value[i] = gpus[1].value[(i + 1) % BLOCKS];
         look_at(&gpus[0], &gpus[0], i);
         look_at(&gpus[1], &gpus[1], i);
     }
+    settle();
+    printf("looks over the link: %u,", afar);
+    for (unsigned t = 0; t < 4; t++)
+        for (unsigned i = 0; i < BLOCKS; i++)
+            for (struct gpu *g = gpus; g < gpus + GPUS; g++)
+                look_at(g, g, i);
+    settle();
+    printf(" %u\n", afar);
     free(in);
+    finish();
+}
+
+enum way { AT_ONCE, IN_ORDER, BY_ADDRESS, AS_BOX, AS_BATCH, WAYS };
+static const char *const ways[WAYS] = {"cuMemcpyPeer", "cuMemcpyPeerAsync", "cuMemcpyDtoDAsync",
+                                       "cuMemcpy3DPeerAsync", "cuMemcpyBatchAsync"};
+
+/* Copies a block of one device to one of the other, through a stream of device 1. */
+static void copy_over(enum way way, struct gpu *to, struct gpu *from, unsigned i, CUstream s)
+{
+    CUdeviceptr *dst = &to->block[i], *src = &from->block[i];
+    size_t bytes = BLOCK, first = 0;
+    CUmemcpyAttributes order = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    const CUDA_MEMCPY3D_PEER box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                    .srcDevice = *src,
+                                    .srcContext = from->context,
+                                    .srcPitch = BLOCK,
+                                    .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                    .dstDevice = *dst,
+                                    .dstContext = to->context,
+                                    .dstPitch = BLOCK,
+                                    .WidthInBytes = BLOCK,
+                                    .Height = 1,
+                                    .Depth = 1};
+    if (way == AT_ONCE)
+        CHECK(cuMemcpyPeer(*dst, to->context, *src, from->context, BLOCK));
+    else if (way == IN_ORDER)
+        CHECK(cuMemcpyPeerAsync(*dst, to->context, *src, from->context, BLOCK, s));
+    else if (way == BY_ADDRESS)
+        CHECK(cuMemcpyDtoDAsync(*dst, *src, BLOCK, s));
+    else if (way == AS_BOX)
+        CHECK(cuMemcpy3DPeerAsync(&box, s));
+    else
+        CHECK(cuMemcpyBatchAsync(dst, src, &bytes, 1, &order, &first, 1, s));
+    to->value[i] = from->value[i];
+}
+
+/* Copies between devices of blocks in host memory, which then move as before. */
+static void copied(void)
+{
+    CUstream s;
+    begin_all();
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING)); /* Of device 1. */
+    for (enum way way = 0; way < WAYS; way++) {
+        settle();
+        copy_over(way, &gpus[way % GPUS], &gpus[(way + 1) % GPUS], 2, s);
+        for (unsigned from = 2; from <= 2; from -= 2) {
+            for (int d = 0; d < GPUS; d++) {
+                settle();
+                sweep(&gpus[d], from, from + 2, 3);
+            }
+            show(from ? ways[way] : "back");
+        }
+    }
+    CHECK(cuStreamDestroy(s));
+    finish();
+}
+
+static atomic_bool over;
+
+static void *look_on(void *arg)
+{
+    (void)arg;
+    while (!over) {
+        for (unsigned i = 0; i < BLOCKS; i++)
+            look_at(&gpus[0], &gpus[0], i);
+        CHECK(cuCtxSynchronize());
+        usleep(1000);
+    }
+    return NULL;
+}
+
+/* One thread copies blocks that another one's kernels read on their device meanwhile. */
+static void copied_meanwhile(void)
+{
+    CUstream s;
+    pthread_t thread;
+    unsigned char *in = malloc(BLOCK);
+    begin_all();
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING)); /* Of device 1. */
+    CHECK(cuCtxSetCurrent(gpus[0].context));
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        memset(in, ++gpus[0].value[i], BLOCK);
+        CHECK(cuMemcpyHtoD(gpus[0].block[i], in, BLOCK));
+    }
+    EXPECT(!pthread_create(&thread, NULL, look_on, NULL));
+    for (unsigned t = 0; t < 60; t++) {
+        CHECK(cuCtxSetCurrent(gpus[t / 4 % GPUS].context));
+        copy_over(t % 3   ? IN_ORDER
+                  : t % 2 ? AS_BOX
+                          : BY_ADDRESS,
+                  &gpus[1], &gpus[0], t % BLOCKS, s);
+        CHECK(cuStreamSynchronize(s));
+        if (t % 5 == 0)
+            look_at(&gpus[1], &gpus[1], t % BLOCKS);
+        CHECK(cuCtxSynchronize());
+        usleep(1000);
+    }
+    over = true;
+    EXPECT(!pthread_join(thread, NULL));
+    CHECK(cuCtxSetCurrent(gpus[1].context));
+    CHECK(cuStreamDestroy(s));
+    free(in);
+    finish();
+}
+
+/* Device 1 copies all blocks of device 0 but one once other work ends, and then has some again. */
+static void copied_late(void)
+{
+    struct gate gate;
+    CUstream s;
+    begin_all();
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING)); /* Of device 1. */
+    settle();
+    CHECK(cuCtxSetCurrent(gpus[1].context));
+    gate_close_by_kernel(&gate, s);
+    for (unsigned i = 0; i < 2; i++)
+        copy_over(IN_ORDER, &gpus[1], &gpus[0], i, s);
+    copy_over(IN_ORDER, &gpus[0], &gpus[1], 2, s);
+    sweep(&gpus[0], 3, 4, 3);
+    show("copies wait");
+    gate_open(&gate);
+    settle();
+    sweep(&gpus[0], 2, 4, 3);
+    show("copied");
+    settle();
+    gate_close_by_kernel(&gate, s);
+    sweep(&gpus[0], 0, 2, 3);
+    show("busy again");
+    gate_open(&gate);
+    CHECK(cuCtxSetCurrent(gpus[1].context));
+    CHECK(cuStreamDestroy(s));
     finish();
 }
 
@@ -337,8 +484,9 @@ static void beside(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"phases", phases}, {"threads", threads},       {"processes", processes},
-        {"busy", busy},     {"fetched", fetched},       {"peers", peers},
-        {"gone", gone},     {"far_copies", far_copies}, {"beside", beside}};
+        {"phases", phases}, {"threads", threads},         {"processes", processes},
+        {"busy", busy},     {"fetched", fetched},         {"peers", peers},
+        {"gone", gone},     {"far_copies", far_copies},   {"beside", beside},
+        {"copied", copied}, {"copied_late", copied_late}, {"copied_meanwhile", copied_meanwhile}};
     return RUN_SCENARIO(all, argc, argv);
 }
