@@ -374,8 +374,10 @@ static bool migrate_move(struct zc_block *leaves, struct zc_block *comes, const 
     const struct zc_block *stays = comes ? comes : leaves;
     struct moving *m = moving_of(stays);
     uint64_t start = zc_ticks(), before = leaves ? zc_block_spilled(leaves) : 0;
-    if (leaves)
+    if (leaves) {
         m->cheap = zc_vmm_of(leaves)->va.reads ? m->cheap + 1 : 0;
+        m->order.there = 0;
+    }
     bool by_links = zc_rules()->links > ZC_LINKS_OWN;
     bool moved = zc_move(leaves, comes, by_links ? zc_links_copy : NULL, &why);
     uint64_t each = (zc_ticks() - start) / (leaves && comes ? 2 : 1);
@@ -567,17 +569,29 @@ static void fetch(struct zc_block *block, struct named *n)
     count_wait(m, start);
 }
 
-/* The first block that a later launch lacks, and in *from the uses after that. */
-static struct zc_block *next_missing(const struct moving *m, uint64_t *from)
+/* The live block of an earlier use: with the driver lock it stays that. */
+static struct zc_block *live_at(uint64_t address)
 {
-    const struct zc_order *o = &m->order;
-    for (uint64_t i = o->as; o->sure >= SURE && ++i < o->count && i <= o->as + NEAR;) {
-        struct zc_block *block = zc_block_find(zc_order_at(o, i));
+    struct zc_block *block = zc_block_find(address);
+    bool live = block && __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE;
+    return live ? block : NULL;
+}
+
+/* The first block that a later launch lacks, and in *from the uses after that. */
+static struct zc_block *next_missing(struct moving *m, uint64_t *from)
+{
+    struct zc_order *o = &m->order;
+    bool there = true;
+    uint64_t i = o->there > o->as ? o->there : o->as;
+    while (o->sure >= SURE && ++i < o->count && i <= o->as + NEAR) {
+        struct zc_block *block = live_at(zc_order_at(o, i));
         *from = i - o->as + 1;
-        if (is_fetched(block) && moving_of(block) == m && zc_block_spilled(block) &&
-            !needs_rest(block) && zc_movable(zc_vmm_of(block))->last <= m->begun &&
+        bool lacks = is_fetched(block) && moving_of(block) == m && zc_block_spilled(block);
+        if (lacks && !needs_rest(block) && zc_movable(zc_vmm_of(block))->last <= m->begun &&
             o->count >= zc_movable(zc_vmm_of(block))->again)
             return block;
+        there = there && !lacks;
+        o->there = there ? i : o->there;
     }
     return NULL;
 }
@@ -597,8 +611,8 @@ static void fetch_ahead(struct moving *m)
 {
     uint64_t from;
     struct zc_block *block = next_missing(m, &from);
-    const struct zc_vmm *before = zc_move_of(zc_block_find(m->ahead[1]));
-    if (!block || (before && zc_movable(before)->came && under_way(zc_block_find(m->ahead[0]))))
+    const struct zc_vmm *before = zc_move_of(live_at(m->ahead[1]));
+    if (!block || (before && zc_movable(before)->came && under_way(live_at(m->ahead[0]))))
         return;
     try_to(block, from, later);
     if (zc_block_spilled(block))

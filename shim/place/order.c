@@ -27,6 +27,7 @@ void zc_order_note(struct zc_order *o, const struct zc_block *block)
     o->as = o->as > oldest ? o->as : 0;
     bool follows = o->as && zc_order_at(o, o->as + 1) == block->base;
     o->as += follows;
+    o->there = follows ? o->there : 0;
     o->sure = follows ? o->sure + 1 : 0;
     for (uint64_t i = o->count - 1; !follows && i > oldest && o->sure < ALIKE; i--)
         if (alike(o, i) > o->sure) {

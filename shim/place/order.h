@@ -13,6 +13,7 @@ struct zc_order {
     uint64_t count; /* so many since the start, the last one is the count-th. */
     uint64_t as;    /* The use that this one is as; 0: as none. */
     unsigned sure;  /* So many uses up to this one are as those up to that one. */
+    uint64_t there; /* Those behind that one up to this one lack no block. */
 };
 
 /* The address of the block that the i-th use had. */

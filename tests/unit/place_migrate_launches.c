@@ -306,7 +306,7 @@ static void at_most_two_blocks_come_that_no_launch_has_used(void **state)
 static void the_first_block_that_is_missing_comes_ahead(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         anew(NULL);
         for (unsigned k = 0; k < 6; k++)
             fetched(k, k > 2);
@@ -315,6 +315,7 @@ static void the_first_block_that_is_missing_comes_ahead(void **state)
         has.pending = true;
         has.room = MIB;
         mov[3].again = i == 2 ? third.order.count + 1 : 0;
+        blocks[3].state = i == 3 ? ZC_BLOCK_FREEING : ZC_BLOCK_LIVE;
         trace[0] = 0;
         fetch_ahead(&third);
         const char *comes = i == 0 ? "log/3/device" : i == 1 ? NULL : "log/4/device";
@@ -322,6 +323,30 @@ static void the_first_block_that_is_missing_comes_ahead(void **state)
             assert_non_null(strstr(trace, comes));
         else
             says("");
+    }
+}
+
+/* Until the order changes, or a block leaves. */
+static void uses_that_lack_no_block_are_looked_up_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) { /* 3: one that can't come is looked for again. */
+        anew(NULL);
+        for (unsigned k = 0; k < 6; k++)
+            fetched(k, i == 3 && k == 3);
+        use("ABCDEFABCDEFABCDEF");
+        has.pending = true;
+        mov[3].again = 99;
+        uint64_t from;
+        third.begun = third.order.count;
+        assert_null(next_missing(&third, &from));
+        if (i == 1)
+            assert_true(zc_migrate_away(&blocks[1], 0, 9));
+        if (i == 2)
+            use("DEFABCDE");
+        has.finds = 0;
+        assert_ptr_equal(next_missing(&third, &from), i == 1 ? &blocks[1] : NULL);
+        assert_int_equal(has.finds, i == 2 ? 8 : i ? 2 : 0);
     }
 }
 
@@ -491,6 +516,7 @@ int main(void)
         TEST(the_next_block_comes_ahead_of_its_launch),
         TEST(at_most_two_blocks_come_that_no_launch_has_used),
         TEST(the_first_block_that_is_missing_comes_ahead),
+        TEST(uses_that_lack_no_block_are_looked_up_once),
         TEST(a_copy_of_a_fetched_block_takes_it_to_host_memory),
         TEST(each_device_has_an_order_of_its_own),
         TEST(only_blocks_of_a_device_make_room_there),

@@ -46,7 +46,7 @@ static struct {
     zc_move_carry carried; /* With the last move. */
     bool told, unknown, marks_pend, no_rest, late, pending, no_words, here, held, drained, dear;
     bool no_memory, coming, others_work;
-    unsigned held_locks, ms, words;
+    unsigned held_locks, ms, words, finds;
     uint64_t now, room, mark, passed, cost, took; /* The time in nanoseconds; what a wait takes. */
     uint64_t word[8];
     CUresult never, attach, current;
@@ -88,6 +88,7 @@ static bool fake_take(void)
 
 static struct zc_block *fake_find(uint64_t address)
 {
+    has.finds++;
     for (unsigned i = 0; i < BLOCKS; i++)
         if (blocks[i].size && address - AT(i) < blocks[i].size)
             return &blocks[i];
