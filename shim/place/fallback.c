@@ -56,9 +56,9 @@ static CUresult make_at(const struct zc_place *place, const struct zc_want *want
 #define SPREAD 2654435769u
 
 /* Blocks that may leave the device, in turn: those that are in both memories; weights whose host
- * copy is there, the one used last first, which is due last in a sweep; and weights that no launch
- * has used, each some blocks from the others that left.  So what has to come for launches in that
- * order can come while they use what is there. */
+ * copy is there, the one that is due last first; and weights that no launch has used, each some
+ * blocks from the others that left.  So what has to come for launches in that order can come while
+ * they use what is there. */
 struct yielding {
     const struct zc_rule *of; /* Only those that count against its budget; NULL: all, */
     CUdevice device;          /* on a device. */
@@ -73,11 +73,12 @@ struct yielding {
 static uint64_t turn_of(const struct zc_block *block, const struct zc_movable *m, bool weights)
 {
     const struct zc_vmm *v = &m->vmm;
+    uint64_t due = zc_migrate_due(block);
     if (zc_block_spilled(block))
-        return zc_block_spilled(block) < block->size ? 1 : 0;
-    if (!weights || !zc_vmm_is_fetched(v) || !(v->va.reads || !m->last))
+        return due && zc_block_spilled(block) < block->size ? 1 : 0;
+    if (!due || !weights || !zc_vmm_is_fetched(v) || !(v->va.reads || !m->last))
         return 0;
-    return v->va.reads ? UINT64_MAX / 2 - m->last
+    return v->va.reads ? UINT64_MAX / 2 - due
                        : UINT64_MAX / 2 + (uint32_t)((uint32_t)block->id * SPREAD);
 }
 
@@ -96,7 +97,6 @@ static void find_yielding(struct zc_block *block, void *arg)
     bool counts = !s->of || ((block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0 &&
                              &zc_rules()->rules[block->rule] == s->of);
     if (!turn || !counts || block->device != s->device ||
-        __atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) ||
         (!v->va.reads && zc_limits_left(ZC_PLACE_MAPPED, block->device) < needs))
         return;
     s->bytes += front;

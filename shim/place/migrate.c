@@ -273,6 +273,11 @@ static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
            v->va.context == moving_context(m) && is_apart(v, false);
 }
 
+uint64_t zc_migrate_due(const struct zc_block *block)
+{
+    return may_move(block, zc_vmm_of(block)) ? zc_order_due(&moving_of(block)->order, block) : 0;
+}
+
 static void look_at(struct zc_block *block, void *arg)
 {
     struct search *s = arg;

@@ -40,6 +40,10 @@ void zc_migrate_kept(enum zc_fn fn, CUdeviceptr address, const CUtensorMap *map)
  * written where it is, or stays.  As above. */
 CUresult zc_migrate_to_host(struct zc_block *block, enum zc_fn fn, bool fills);
 
+/* Uses by launches until that of a block that moves, if all goes on as before; 0: it may not move.
+ * With the driver lock. */
+uint64_t zc_migrate_due(const struct zc_block *block);
+
 /* A block that moves leaves the device but for at most `keeps` bytes of what it has in both
  * memories, if the GPU rests within `most_ms`.  With the driver lock. */
 bool zc_migrate_away(struct zc_block *block, uint64_t keeps, unsigned most_ms);

@@ -33,3 +33,8 @@ budget = $2" 300 "$program" "$1"
     scene beside 16M
     [[ $output == $'DDDDDDDD\n'* ]]
 }
+
+@test "of weights that come again the one that is due last makes room for a block" {
+    scene between 16M
+    [[ $output == $'late: 0\n'* ]]
+}

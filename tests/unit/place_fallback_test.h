@@ -73,6 +73,7 @@ static struct {
     unsigned looks, away;     /* Searches, and blocks that were asked to leave, */
     unsigned waits;
     uint64_t keeps; /* So much of the device. */
+    uint64_t due;
     bool refuses, locked, elsewhere;
     CUdevice current;
 } both = {.host_left = UINT64_MAX, .current = 3};
@@ -126,6 +127,12 @@ static uint64_t fake_limits_left(enum zc_place_id place, int device)
 static struct zc_vmm *fake_move_of(const struct zc_block *block)
 {
     return block == &both.block ? &both.record.vmm : NULL;
+}
+
+static uint64_t fake_due(const struct zc_block *block)
+{
+    assert_non_null(block);
+    return both.due;
 }
 
 static struct zc_policy two_rules;
@@ -216,6 +223,7 @@ static const struct zc_place fake_mapped, fake_managed, fake_vmm, fake_pinned, f
 #define zc_limits_left fake_limits_left
 #define zc_migrate_watch fake_watch
 #define zc_migrate_away fake_away
+#define zc_migrate_due fake_due
 #define zc_block_each fake_each
 #define zc_move_of fake_move_of
 #define zc_rules fake_rules

@@ -19,7 +19,7 @@ static void a_request_without_host_memory_is_looked_for_each_time(void **state)
                                    .behind = 2u << ZC_BLOCK_BEHIND_BITS,
                                    .device = 3,
                                    .place = ZC_PLACE_VMM};
-    both.record.stays = false;
+    both.due = 1;
     both.host_left = UINT64_MAX;
     both.refuses = true;
     both.waits = 500;
@@ -89,7 +89,7 @@ static void a_block_gives_way_where_that_helps(void **state)
             both.block.flags |= ZC_BLOCK_SPILLED;
             both.block.behind = (uint32_t)of[i].front << ZC_BLOCK_BEHIND_BITS;
         }
-        both.record.stays = of[i].stays;
+        both.due = !of[i].stays;
         both.left = of[i].left * unit;
         both.host_left = of[i].host_left * unit;
         yields.vain = 0;
@@ -101,26 +101,27 @@ static void a_block_gives_way_where_that_helps(void **state)
     }
 }
 
-/* Those in both memories, weights with a host copy, the last used first, and unused ones. */
+/* Those in both memories, weights with a host copy, the one due last first, and unused ones. */
 static void weights_leave_in_turn(void **state)
 {
     const struct zc_rule fetch = {.spill = ZC_SPILL_FETCH};
     struct zc_movable m = {.vmm = {.moves = true, .rule = &fetch}};
     struct zc_block b = {.size = 9 * ZC_BLOCK_UNIT, .id = 7, .place = ZC_PLACE_VMM};
     (void)state;
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 8; i++) {
+        both.due = i != 5 && i != 7; /* A block that is being freed may not move. */
         m.vmm.filled = i > 0;
         m.last = (i == 2);
-        b.flags = i > 2 ? ZC_BLOCK_SPILLED : 0;
+        b.flags = i > 2 && i < 7 ? ZC_BLOCK_SPILLED : 0;
         b.behind = i > 3 ? 3u << ZC_BLOCK_BEHIND_BITS : 0;
-        assert_int_equal(turn_of(&b, &m, i != 1), i > 3);
+        assert_int_equal(turn_of(&b, &m, i != 1), i == 4 || i == 6);
     }
-    b.flags = 0;
+    both.due = 1;
     uint64_t unused = turn_of(&b, &m, true);
     m.vmm.va.reads = true;
     m.last = 5;
     uint64_t before = turn_of(&b, &m, true);
-    m.last = 6;
+    both.due++;
     assert_true(1 < turn_of(&b, &m, true) && turn_of(&b, &m, true) < before && before < unused);
     m.vmm.va.reads = false;
     m.last = 0;
@@ -138,6 +139,7 @@ static void weights_give_way_whole(void **state)
     struct zc_rule rules[] = {{.spill = ZC_SPILL_FETCH}, {.spill = ZC_SPILL_MOVE}};
     (void)state;
     two_rules.rules = rules;
+    both.due = 1;
     for (unsigned i = 0; i < 5; i++) {
         both.record = (struct zc_movable){.vmm = {.moves = true, .rule = rules, .filled = true}};
         both.record.vmm.va.reads = i < 2;

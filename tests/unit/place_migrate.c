@@ -284,6 +284,22 @@ static void a_block_comes_far_ahead_where_much_may_leave(void **state)
     }
 }
 
+static void a_block_that_may_not_move_is_never_due(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        anew(NULL);
+        use("ABCABCAB");
+        mov[2].stays = i == 1;
+        blocks[2].state = i == 2 ? ZC_BLOCK_FREEING : ZC_BLOCK_LIVE;
+        third.elsewhere = i == 3;
+        assert_int_equal(zc_migrate_due(&blocks[2]), i == 0);
+    }
+    anew(NULL);
+    use("ABCABCAB");
+    assert_int_equal(zc_migrate_due(&blocks[1]), 3);
+}
+
 static void a_block_comes_where_room_is_or_others_leave(void **state)
 {
     static const char a[] = "begin-rest move/-1/0 log/0/device/why/2000/0/0 end ";
@@ -487,6 +503,7 @@ int main(void)
         TEST(of_two_that_are_due_last_the_one_leaves_whose_kernels_end_first),
         TEST(a_block_of_its_size_leaves_where_another_is_due_little_later),
         TEST(a_block_comes_far_ahead_where_much_may_leave),
+        TEST(a_block_that_may_not_move_is_never_due),
         TEST(a_block_comes_where_room_is_or_others_leave),
         TEST(a_block_leaves_once_the_gpu_rests_in_time),
         TEST(other_devices_are_asked_where_they_may_use_a_block),

@@ -54,9 +54,27 @@ static void beside(void)
     finish();
 }
 
+/* Between two kernels that read a block memory is made, for which another one leaves. */
+static void between(void)
+{
+    unsigned late = 0;
+    load(8);
+    for (unsigned t = 0; t < 8; t++)
+        for (unsigned i = 0; i < 8; i++) {
+            CUdeviceptr made;
+            look(i, NULL);
+            CHECK(cuMemAlloc(&made, BLOCK));
+            late += t > 3 && (hosted(blocks[i]) || hosted(made));
+            look(i, NULL);
+            CHECK(cuMemFree(made));
+        }
+    printf("late: %u\n", late);
+    finish();
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"spread", spread}, {"next_two", next_two}, {"beside", beside}};
+        {"spread", spread}, {"next_two", next_two}, {"beside", beside}, {"between", between}};
     return RUN_SCENARIO(all, argc, argv);
 }
