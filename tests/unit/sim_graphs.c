@@ -258,7 +258,7 @@ static void a_copy_of_rows_is_not_changed_in_an_executable_graph(void **state)
     changes(copy_of(a, b, 4), copy_of(b, a, 4), no, failed);
     changes(copy_of(a, b, 4), copy_of(b, a, 1), no, failed);
     changes(copy_of(a, b, 1), copy_of(a, b, 4), no, failed);
-    changes(copy_of(a, b, 4), copy_of(a, b, 4), no, CUDA_SUCCESS);
+    changes(copy_of(a, b, 4), copy_of(a, b, 4), CUDA_SUCCESS, CUDA_SUCCESS);
     ok(cuMemFree_v2(a));
     ok(cuMemFree_v2(b));
 }

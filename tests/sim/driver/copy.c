@@ -265,6 +265,52 @@ static bool is_empty(const CUDA_MEMCPY3D *c)
     return c->WidthInBytes == 0 || c->Height == 0 || c->Depth == 0;
 }
 
+enum operand { HOST_OPERAND, ARRAY_OPERAND, OF_CONTEXT, OF_NONE };
+
+/* Pools' memory and mappings are of no context. */
+static enum operand operand_of(const struct end *e)
+{
+    const struct sim_block *b = sim_block_find(e->base);
+    if (e->type == CU_MEMORYTYPE_ARRAY)
+        return ARRAY_OPERAND;
+    if (e->type == CU_MEMORYTYPE_HOST || !b)
+        return HOST_OPERAND;
+    return b->kind == SIM_POOLED || b->kind == SIM_VMM ? OF_NONE : OF_CONTEXT;
+}
+
+static bool on_device(const struct side *s)
+{
+    return s->place.kind == SIM_ON_DEVICE || s->place.kind == SIM_IN_ARRAY;
+}
+
+void sim_copy_remember(struct sim_work *work)
+{
+    const CUDA_MEMCPY3D *c = &work->u.copy.shape;
+    struct end from = source_end(c), to = target_end(c);
+    struct side src, dst;
+    work->u.copy.node = true;
+    work->u.copy.operand[0] = (unsigned char)operand_of(&to);
+    work->u.copy.operand[1] = (unsigned char)operand_of(&from);
+    work->u.copy.peer = !is_empty(c) &&
+                        find_sides(c, work->u.copy.device, &src, &dst) == CUDA_SUCCESS &&
+                        on_device(&src) && on_device(&dst) && src.place.device != dst.place.device;
+}
+
+static bool has_rows(const CUDA_MEMCPY3D *c)
+{
+    return c->Height > 1 || c->Depth > 1;
+}
+
+/* Rows stay as they are; a line goes between the same kinds of memory, and devices or not. */
+bool sim_copy_may_become(const struct sim_work *now, const struct sim_work *then)
+{
+    const CUDA_MEMCPY3D *a = &now->u.copy.shape, *b = &then->u.copy.shape;
+    if (memcmp(a, b, sizeof *a) == 0)
+        return true;
+    return !has_rows(a) && !has_rows(b) && now->u.copy.peer == then->u.copy.peer &&
+           memcmp(now->u.copy.operand, then->u.copy.operand, 2) == 0;
+}
+
 /* A graph is not instantiated that would copy from mapped host memory, open to the CPU, to another
  * device that reaches neither that nor is reached. */
 bool sim_copy_refused(const struct sim_work *work)

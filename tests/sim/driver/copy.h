@@ -50,12 +50,19 @@ bool sim_copy_crashes(const struct sim_work *work);
 /* Whether a driver refuses to instantiate a graph of a copy that it took into it (measured). */
 bool sim_copy_refused(const struct sim_work *work);
 
+/* Notes what a node copies, which may be freed before it is changed. */
+void sim_copy_remember(struct sim_work *work);
+
+/* Whether a driver lets a node of an executable graph copy something else (measured). */
+bool sim_copy_may_become(const struct sim_work *now, const struct sim_work *then);
+
 /* Moves the bytes. Called without sim_lock. */
 CUresult sim_copy_run(struct sim_work *work);
 
 /* The same for sets. */
 CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *shape, int device);
 bool sim_set_refused(const struct sim_work *work);
+bool sim_set_may_become(const struct sim_work *now, const struct sim_work *then);
 CUresult sim_set_run(struct sim_work *work);
 
 /* Counts one executed copy or set (`set` ignores the source) for SIM_COPIES. Called with sim_lock.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Graphs as data: nodes, dependencies, clones, destruction. */
 #include "graph.h"
+#include "copy.h"
 #include "pool.h"
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +120,7 @@ void sim_node_remember(struct sim_work *w)
 {
     if (w->kind != SIM_WORK_COPY)
         return;
-    w->u.copy.node = true;
+    sim_copy_remember(w);
     for (int i = 0; i < 2; i++)
         w->u.copy.registered[i] = registered_at(copied(w, i));
 }

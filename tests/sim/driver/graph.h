@@ -101,6 +101,9 @@ struct sim_node *sim_node_clone_in(struct sim_graph *clone, const struct sim_nod
 /* The executable graph of a handle, or NULL. */
 struct sim_graph_exec *sim_graph_exec_of(CUgraphExec handle);
 
+/* Gives the clone of a node in an executable graph other work, if a driver lets it have that. */
+CUresult sim_exec_set(CUgraphExec exec, CUgraphNode node, struct sim_work *work);
+
 /* True where `node` depends on `on`, directly or not. */
 bool sim_node_depends(const struct sim_node *node, const struct sim_node *on);
 

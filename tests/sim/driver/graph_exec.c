@@ -6,7 +6,6 @@
 #include "graph_work.h"
 #include "pool.h"
 #include <stdlib.h>
-#include <string.h>
 
 static struct sim_graph_exec *execs;
 
@@ -173,16 +172,12 @@ SIM_API_PTSZ(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
     return r != CUDA_SUCCESS || sim_graph_exec_of(exec) ? r : CUDA_ERROR_INVALID_VALUE;
 }
 
-static bool has_rows(const struct sim_work *w)
+/* Whether a node of an executable graph may do other work (an H200, tests/gpu/change_facts.c). */
+static bool may_become(const struct sim_work *now, const struct sim_work *then)
 {
-    return w->kind == SIM_WORK_COPY && (w->u.copy.shape.Height > 1 || w->u.copy.shape.Depth > 1);
-}
-
-/* Copies of several rows stay as they are in an executable graph: none is changed, and a line does
- * not become one (measured). */
-static bool is_kept(const struct sim_work *now, const struct sim_work *then)
-{
-    return has_rows(now) || has_rows(then);
+    return now->kind == SIM_WORK_COPY  ? sim_copy_may_become(now, then)
+           : now->kind == SIM_WORK_SET ? sim_set_may_become(now, then)
+                                       : true;
 }
 
 /* Same shape: the same kinds of nodes in the same order with the same dependencies. */
@@ -216,16 +211,15 @@ static bool same_shape(struct sim_graph *a, struct sim_graph *b)
     return same;
 }
 
-/* The first copy of rows that the update would change. */
-static struct sim_node *kept_copy(struct sim_graph *exec, struct sim_graph *g)
+/* The first node that the update would change to what it may not become. */
+static struct sim_node *kept_node(struct sim_graph *exec, struct sim_graph *g)
 {
     for (size_t i = 0; i < g->count; i++) {
         struct sim_node *now = exec->nodes[i], *then = g->nodes[i], *kept = NULL;
-        const CUDA_MEMCPY3D *a = &now->work.u.copy.shape, *b = &then->work.u.copy.shape;
-        if (is_kept(&now->work, &then->work) && memcmp(a, b, sizeof *a) != 0)
+        if (!may_become(&now->work, &then->work))
             return then;
         for (size_t k = 0; !kept && sim_node_graph(now, k); k++)
-            kept = kept_copy(sim_node_graph(now, k), sim_node_graph(then, k));
+            kept = kept_node(sim_node_graph(now, k), sim_node_graph(then, k));
         if (kept)
             return kept;
     }
@@ -247,7 +241,7 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
         *result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
         return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
-    *error_node = (CUgraphNode)kept_copy(e->graph, g);
+    *error_node = (CUgraphNode)kept_node(e->graph, g);
     if (*error_node) {
         *result = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
@@ -279,15 +273,20 @@ SIM_API(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdat
     return update(exec, graph, &info->errorNode, &info->result);
 }
 
-/* Sets the clone of `node` in an executable graph, with work that was built with result `r`. */
-static CUresult set(CUresult r, struct sim_work *work, CUgraphExec exec, CUgraphNode node)
+CUresult sim_exec_set(CUgraphExec exec, CUgraphNode node, struct sim_work *work)
 {
     struct sim_graph_exec *e = sim_graph_exec_of(exec);
-    if (r != CUDA_SUCCESS)
-        return r;
-    sim_device_wait(-1);
     struct sim_node *n = e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL;
-    return sim_node_set_work(n && !is_kept(&n->work, work) ? n : NULL, work);
+    sim_device_wait(-1); /* launched work keeps its arguments */
+    sim_node_remember(work);
+    bool may = n && n->work.kind == work->kind && may_become(&n->work, work);
+    return sim_node_set_work(may ? n : NULL, work);
+}
+
+/* The same with work that was built with result `r`. */
+static CUresult set(CUresult r, struct sim_work *work, CUgraphExec exec, CUgraphNode node)
+{
+    return r == CUDA_SUCCESS ? sim_exec_set(exec, node, work) : r;
 }
 
 SIM_API(cuGraphExecKernelNodeSetParams_v2,

@@ -179,8 +179,5 @@ SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     if (!n || !p || (int)n->work.kind != (int)p->type || p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = work_of(&work, p);
-    if (r != CUDA_SUCCESS)
-        return r;
-    sim_device_wait(-1); /* Launched work keeps its arguments. */
-    return sim_node_set_work(n, &work);
+    return r == CUDA_SUCCESS ? sim_exec_set(exec, node, &work) : r;
 }

@@ -21,7 +21,7 @@ static bool span_of(const CUDA_MEMSET_NODE_PARAMS *s, size_t *span, size_t *befo
 static bool is_out_of_reach(const CUDA_MEMSET_NODE_PARAMS *s, int device)
 {
     const struct sim_block *b = sim_block_find(s->dst);
-    return b && !sim_reaches(b, device);
+    return b && (!sim_reaches(b, device) || (b->kind == SIM_VMM && !b->access[device]));
 }
 
 static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct sim_place *out)
@@ -55,6 +55,14 @@ CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *s, int device)
 bool sim_set_refused(const struct sim_work *work)
 {
     return is_out_of_reach(&work->u.set.shape, work->u.set.device);
+}
+
+/* A line may become any other one; rows stay as many and as wide. */
+bool sim_set_may_become(const struct sim_work *now, const struct sim_work *then)
+{
+    const CUDA_MEMSET_NODE_PARAMS *a = &now->u.set.shape, *b = &then->u.set.shape;
+    bool same = a->height == b->height && a->width == b->width && a->elementSize == b->elementSize;
+    return same || (a->height == 1 && b->height == 1);
 }
 
 /* Needs of a guarded fill. */
@@ -123,7 +131,7 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem
     if (is_empty(&work.u.set.shape))
         return CUDA_SUCCESS;
     const struct sim_block *block = sim_block_find(dst);
-    if (stream->capture && block && (block->dormant || !sim_reaches(block, work.u.set.device)))
+    if (stream->capture && block && (block->dormant || sim_set_refused(&work)))
         return sim_submit(stream, &work); /* allocated by a node, or refused later (measured) */
     r = find_target(&work.u.set.shape, work.u.set.device, &place);
     if (r != CUDA_SUCCESS)

@@ -53,9 +53,11 @@ struct sim_work {
                               caller's, or NULL */
             int device;    /* whose rights count, but where contexts are named */
             int link;      /* whose link it takes to the host: the stream's */
-            bool node;     /* in a graph */
-            unsigned long long registered[2]; /* of a node: BUFFER_ID of registered memory that it
-                                                 copies from and to, or 0 */
+            bool node;     /* in a graph; then: */
+            unsigned char operand[2];         /* what it copies to and from (copy.c) */
+            bool peer;                        /* between two devices' memory */
+            unsigned long long registered[2]; /* BUFFER_ID of registered memory that it copies from
+                                                 and to, or 0 */
         } copy;
         struct {
             CUDA_MEMSET_NODE_PARAMS shape; /* destination, value, extent */
