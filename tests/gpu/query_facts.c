@@ -178,6 +178,119 @@ static void ids_of_mappings(void)
     compare("id of other memory there", first, id_of(at));
 }
 
+/* The answer of one call for several attributes, and of which it wrote a value. */
+static void ask_list(const char *name, unsigned count, const int *which, CUdeviceptr pointer)
+{
+    enum { ALL = sizeof(pointer_attributes) / sizeof(pointer_attributes[0]) };
+    CUpointer_attribute attributes[ALL];
+    unsigned long long value[ALL][2], untouched[2];
+    void *data[ALL];
+
+    memset(value, 0x77, sizeof(value));
+    memset(untouched, 0x77, sizeof(untouched));
+    for (unsigned i = 0; i < count; i++) {
+        attributes[i] = pointer_attributes[which[i]].attribute;
+        data[i] = value[i];
+    }
+    printf("list of %s:", name);
+    for (unsigned i = 0; i < count; i++)
+        printf(" %s", pointer_attributes[which[i]].name);
+    printf(": %s", code(cuPointerGetAttributes(count, attributes, data, pointer)));
+    for (unsigned i = 0; i < count; i++)
+        printf(memcmp(value[i], untouched, sizeof(untouched)) ? ", written" : ", not");
+    printf("\n");
+}
+
+/* Each attribute alone, and behind and before each of a few others. */
+static void ask_lists(const char *name, CUdeviceptr pointer)
+{
+    static const int few[] = {1, 2, 3, 8, 10, 11};
+    const int count = (int)(sizeof(pointer_attributes) / sizeof(pointer_attributes[0]));
+
+    for (int i = 0; i < count; i++)
+        ask_list(name, 1, &i, pointer);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < 6; k++)
+            ask_list(name, 2, (int[]){few[i], few[k]}, pointer);
+    ask_list(name, 6, few, pointer);
+    ask_list(name, 4, few, pointer);
+}
+
+static void lists(void)
+{
+    static char memory[2 * PART];
+    CUdeviceptr block = 0, pooled = 0, managed = 0;
+    void *pinned = NULL;
+
+    say("blocks", cuMemAlloc(&block, PART) | cuMemAllocAsync(&pooled, PART, stream) |
+                      cuMemAllocManaged(&managed, PART, CU_MEM_ATTACH_GLOBAL) |
+                      cuMemHostAlloc(&pinned, PART, 0));
+    ask_lists("a block", block);
+    ask_lists("the inside of a block", block + 100);
+    ask_lists("a pool's block", pooled);
+    ask_lists("managed memory", managed);
+    ask_lists("a mapping", at + PART);
+    ask_lists("pinned memory", (CUdeviceptr)pinned);
+    ask_lists("pageable memory", (CUdeviceptr)memory);
+    say("registered", cuMemHostRegister(memory, PART, 0));
+    ask_lists("registered memory", (CUdeviceptr)memory);
+    ask_lists("the inside of registered memory", (CUdeviceptr)memory + 100);
+    ask_lists("behind registered memory", (CUdeviceptr)memory + PART);
+    say("unregistered", cuMemHostUnregister(memory));
+    say("registered for all contexts",
+        cuMemHostRegister(memory, PART,
+                          CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
+    ask_lists("memory registered for all contexts", (CUdeviceptr)memory);
+    say("unregistered", cuMemHostUnregister(memory));
+}
+
+/* Ends of registrations that there are not. */
+static void unregister_wrongly(const char *state, CUdeviceptr block)
+{
+    const struct {
+        const char *name;
+        CUdeviceptr at;
+    } where[] = {{"NULL", 0},
+                 {"before a block", block - 1},
+                 {"a block", block},
+                 {"inside a block", block + 1},
+                 {"behind a block", block + 4 * PART},
+                 {"reserved addresses", at + 4 * PART},
+                 {"just before a mapping", at + PART - 1},
+                 {"a mapping", at + PART},
+                 {"inside a mapping", at + PART + 1},
+                 {"pageable memory", (CUdeviceptr)&context}};
+
+    for (size_t i = 0; i < sizeof(where) / sizeof(where[0]); i++) {
+        printf("%s, %s unregistered: ", state, where[i].name);
+        printf("%s\n", code(cuMemHostUnregister((void *)where[i].at)));
+        printf("%s, %s freed as pinned: ", state, where[i].name);
+        printf("%s\n", code(cuMemFreeHost((void *)where[i].at)));
+    }
+}
+
+/* The block had neighbours, so that nothing is beside it. */
+static void frees(void)
+{
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr block = 0, before = 0, behind = 0;
+
+    say("reserved", cuMemAddressReserve(&at, 8 * PART, 0, 0, 0));
+    handle = created();
+    map(at + PART, handle);
+    say("blocks", cuMemAlloc(&before, 4 * PART) | cuMemAlloc(&block, 4 * PART) |
+                      cuMemAlloc(&behind, 4 * PART));
+    say("freed", cuMemFree(before) | cuMemFree(behind));
+    unregister_wrongly("with a context", block);
+    say("where a block was freed", cuMemHostUnregister((void *)before));
+    say("context popped", cuCtxPopCurrent(&context));
+    unregister_wrongly("without a context", block);
+    say("inside a block without a context", cuMemFree(block + 1));
+    say("where a block was freed without a context", cuMemHostUnregister((void *)before));
+    say("nothing without a context", cuMemFree(0));
+    say("context pushed", cuCtxPushCurrent(context));
+}
+
 int main(void)
 {
     int file = memfd_create("facts", MFD_CLOEXEC);
@@ -196,5 +309,7 @@ int main(void)
     ids_of_blocks();
     ids_of_host_memory();
     ids_of_mappings();
+    lists();
+    frees();
     return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -202,7 +202,7 @@ SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
 }
 
 /* An unknown pointer is no error here: its attributes are 0, its ordinal CU_DEVICE_INVALID (-2),
- * its host address itself (measured). */
+ * its host address itself. Of tokens a list does not ask (measured). */
 SIM_API(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr),
         (count, attributes, data, ptr))
@@ -214,18 +214,20 @@ SIM_API(cuPointerGetAttributes,
     if (!attributes || !data)
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_block *b = sim_block_find(ptr);
+    for (unsigned i = 0; i < count; i++)
+        if (attribute_size(attributes[i]) == 0 || attributes[i] == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+            return CUDA_ERROR_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
         size_t size = attribute_size(attributes[i]);
         int none = CU_DEVICE_INVALID;
-        if (size == 0)
-            return CUDA_ERROR_INVALID_VALUE;
         if (b)
             get(data[i], attributes[i], b, ptr, ctx->device);
         else if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
             memcpy(data[i], &none, sizeof none);
         else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
             memcpy(data[i], &ptr, sizeof ptr);
-        else
+        else if (attributes[i] != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
+                 attributes[i] != CU_POINTER_ATTRIBUTE_RANGE_SIZE)
             memset(data[i], 0, size);
     }
     return CUDA_SUCCESS;
