@@ -137,13 +137,14 @@ static CUresult before_node(struct zc_copy *c, const struct zc_entry *entry,
     return zc_copy_before_node(c);
 }
 
-/* After the driver has answered for a node in an executable graph. */
+/* After the driver has answered for a node in an executable graph, which copies no other rows. */
 static CUresult graph_replaced(struct zc_copy *c, CUgraphExec exec, CUgraphNode node,
                                CUresult result)
 {
     struct zc_graph_nodes changed = {.count = 0};
+    bool rows = c->shape == ZC_SHAPE_STRIDED && (c->extent[1] | c->extent[2]) > 1;
     if (result != CUDA_SUCCESS)
-        return is_stranger(exec, node) ? result : zc_copy_after_node(c, result);
+        return rows || is_stranger(exec, node) ? result : zc_copy_after_node(c, result);
     if (c->shape != ZC_SHAPE_NONE && c->on) {
         zc_graph_add(&changed, node, c);
         graph_change(exec, &changed);

@@ -129,6 +129,36 @@ static void wrong_nodes(CUdeviceptr d)
     CHECK(cuGraphDestroy(other));
 }
 
+/* Copies of rows in an executable graph, which no call changes in any memory. */
+static void wrong_changes(CUdeviceptr d)
+{
+    CUDA_MEMCPY3D copy = line(CU_MEMORYTYPE_HOST, (CUdeviceptr)host, CU_MEMORYTYPE_DEVICE, d);
+    CUgraph graph;
+    CUgraphNode lines, rows;
+    CUgraphExec exec;
+    CUcontext context;
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuGraphAddMemcpyNode(&lines, graph, NULL, 0, &copy, context));
+    copy.WidthInBytes = copy.Height = 2;
+    copy.srcPitch = copy.dstPitch = 4;
+    CHECK(cuGraphAddMemcpyNode(&rows, graph, NULL, 0, &copy, context));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    SHOW(cuGraphExecMemcpyNodeSetParams(exec, rows, &copy, context));
+    copy.WidthInBytes = 3;
+    SHOW(cuGraphExecMemcpyNodeSetParams(exec, rows, &copy, context));
+    SHOW(cuGraphExecMemcpyNodeSetParams(exec, lines, &copy, context));
+#if CUDA_VERSION >= 13000
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+    any.memcpy.copyParams = copy;
+    any.memcpy.copyCtx = context;
+    SHOW(cuGraphExecNodeSetParams(exec, rows, &any));
+#endif
+    SHOW(cuGraphLaunch(exec, NULL));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+}
+
 /* Lists with a good element that are wrong in something else. */
 static void wrong_lists(CUdeviceptr d)
 {
@@ -190,6 +220,7 @@ static void wrong(CUdeviceptr d, size_t size)
     SHOW(cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, context));
     CHECK(cuGraphDestroy(graph));
     wrong_nodes(d);
+    wrong_changes(d);
     wrong_lists(d);
     values(d + 1);
     SHOW(cuStreamWriteValue32(NULL, d, 1, 0x70));
