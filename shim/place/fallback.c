@@ -23,6 +23,10 @@
 #define PASS_MOST 63u
 #define WAIT_MS 500u
 
+/* Weights leave for a request of at least such a part of them: to bring them again takes as long as
+ * so many kernels that use its memory over the link. */
+#define LEAST_PART 16u
+
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
     [ZC_PLACE_VMM] = &zc_place_vmm,       [ZC_PLACE_PINNED] = &zc_place_pinned,
@@ -64,19 +68,19 @@ struct yielding {
     CUdevice device;          /* on a device. */
     uint64_t lacks;           /* So many bytes are to leave, */
     uint64_t bytes;           /* of so many on the device. */
-    bool weights;             /* Weights may leave, too. */
+    uint64_t weights;         /* Weights of at most so many bytes may leave, too. */
     struct zc_block *next;    /* The one at the least turn. */
     uint64_t turn;
 };
 
 /* 0: it may not leave. */
-static uint64_t turn_of(const struct zc_block *block, const struct zc_movable *m, bool weights)
+static uint64_t turn_of(const struct zc_block *block, const struct zc_movable *m, uint64_t weights)
 {
     const struct zc_vmm *v = &m->vmm;
     uint64_t due = zc_migrate_due(block);
     if (zc_block_spilled(block))
         return due && zc_block_spilled(block) < block->size ? 1 : 0;
-    if (!due || !weights || !zc_vmm_is_fetched(v) || !(v->va.reads || !m->last))
+    if (!due || block->size > weights || !zc_vmm_is_fetched(v) || !(v->va.reads || !m->last))
         return 0;
     return v->va.reads ? UINT64_MAX / 2 - due
                        : UINT64_MAX / 2 + (uint32_t)((uint32_t)block->id * SPREAD);
@@ -114,8 +118,9 @@ static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, ui
     uint64_t lacks = bytes > left ? bytes - left : 1;
     struct yielding s = {.of = want && budget ? want->rule : NULL,
                          .device = want ? want->device : 0,
-                         .lacks = want ? lacks : UINT64_MAX,
-                         .weights = want && want->rule->spill == ZC_SPILL_FETCH};
+                         .lacks = want ? lacks : UINT64_MAX};
+    if (want && want->rule->spill == ZC_SPILL_FETCH)
+        s.weights = LEAST_PART * want->size;
     bool urgent = !want || !zc_place_hosts(want->rule);
     if (!__atomic_load_n(&zc_vmm_counts.spilled, __ATOMIC_RELAXED) || zc_life_closing() ||
         (!want && zc_real.cuCtxGetDevice(&s.device) != CUDA_SUCCESS) || !zc_driver_lock())

@@ -16,7 +16,7 @@ place = vmm
 spill = fetch
 chunk = 2M
 budget = $2" 300 "$program" "$1"
-    [[ $output == *$'wrong: 0\nleaks 0' ]]
+    [[ $output == *$'wrong: 0\n'*'leaks 0' ]]
 }
 
 @test "of weights that are filled one after the other those in host memory lie between others" {
@@ -37,4 +37,11 @@ budget = $2" 300 "$program" "$1"
 @test "of weights that come again the one that is due last makes room for a block" {
     scene between 16M
     [[ $output == $'late: 0\n'* ]]
+}
+
+@test "no weights leave for a block that is much smaller" {
+    BLOCK_MIB=32 scene small 64M
+    [[ $output == *$'made: D\n'* ]]
+    BLOCK_MIB=34 scene small 68M
+    [[ $output == *$'made: H\n'* ]]
 }

@@ -114,20 +114,20 @@ static void weights_leave_in_turn(void **state)
         m.last = (i == 2);
         b.flags = i > 2 && i < 7 ? ZC_BLOCK_SPILLED : 0;
         b.behind = i > 3 ? 3u << ZC_BLOCK_BEHIND_BITS : 0;
-        assert_int_equal(turn_of(&b, &m, i != 1), i == 4 || i == 6);
+        assert_int_equal(turn_of(&b, &m, i == 1 ? b.size - 1 : b.size), i == 4 || i == 6);
     }
     both.due = 1;
-    uint64_t unused = turn_of(&b, &m, true);
+    uint64_t unused = turn_of(&b, &m, b.size);
     m.vmm.va.reads = true;
     m.last = 5;
-    uint64_t before = turn_of(&b, &m, true);
+    uint64_t before = turn_of(&b, &m, b.size);
     both.due++;
-    assert_true(1 < turn_of(&b, &m, true) && turn_of(&b, &m, true) < before && before < unused);
+    assert_true(1 < turn_of(&b, &m, b.size) && turn_of(&b, &m, b.size) < before && before < unused);
     m.vmm.va.reads = false;
     m.last = 0;
     for (unsigned at = 0, least = 0; at < 64; at++) { /* A quarter: one of each three to five. */
         b.id = 100 + at;
-        if (turn_of(&b, &m, true) - UINT64_MAX / 2 >= 1u << 30)
+        if (turn_of(&b, &m, b.size) - UINT64_MAX / 2 >= 1u << 30)
             continue;
         assert_true(at - least <= 5 && (!least || at - least >= 3));
         least = at;
@@ -140,18 +140,20 @@ static void weights_give_way_whole(void **state)
     (void)state;
     two_rules.rules = rules;
     both.due = 1;
-    for (unsigned i = 0; i < 5; i++) {
+    for (unsigned i = 0; i < 7; i++) {
         both.record = (struct zc_movable){.vmm = {.moves = true, .rule = rules, .filled = true}};
-        both.record.vmm.va.reads = i < 2;
-        both.record.last = i < 2;
+        both.record.vmm.va.reads = i < 2 || i > 4;
+        both.record.last = i < 2 || i > 4;
         both.block = (struct zc_block){.size = 9000, .device = 3, .place = ZC_PLACE_VMM};
+        both.block.size = i < 5 ? 9000 : i == 5 ? 16 * 5000 : 16 * 5000 + 1;
         both.block.flags = ZC_BLOCK_BUDGET;
         both.block.rule = (i == 4);
         both.left = both.keeps = 0;
         both.host_left = i == 2 ? 8999 : i == 3 ? 9000 : 0;
         yields.vain = 0;
-        assert_int_equal(give_budget(rules, i == 1 ? 9001 : 5000), i == 0 || i == 3);
-        assert_true(both.away == (i == 0 || i == 3) && both.keeps == 0);
+        bool leaves = i == 0 || i == 3 || i == 5;
+        assert_int_equal(give_budget(rules, i == 1 ? 9001 : 5000), leaves);
+        assert_true(both.away == leaves && both.keeps == 0);
     }
     both.record = (struct zc_movable){.vmm = {.moves = true}};
 }

@@ -72,9 +72,25 @@ static void between(void)
     finish();
 }
 
+/* None that is much larger leaves for a block. */
+static void small(void)
+{
+    CUdeviceptr made;
+    load(4);
+    look_through(0, 4, 4);
+    CHECK(cuMemAlloc(&made, 2 * MIB));
+    printf("made: %c\n", hosted(made) ? 'H' : 'D');
+    look_through(0, 4, 1);
+    CHECK(cuMemFree(made));
+    finish();
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"spread", spread}, {"next_two", next_two}, {"beside", beside}, {"between", between}};
+    static const struct scenario all[] = {{"spread", spread},
+                                          {"next_two", next_two},
+                                          {"beside", beside},
+                                          {"between", between},
+                                          {"small", small}};
     return RUN_SCENARIO(all, argc, argv);
 }
