@@ -148,13 +148,13 @@ rule_for_large() {
     echo 'budget = 16M' >>"$BATS_TEST_TMPDIR/policy.conf"
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	780 0 1 Launch
-	1760 0 1 Launch 16 MiB
+	1860 0 1 Launch 16 MiB
 	630 0 2 Launch in another context
 	END
     sed -i 's/spill = move/spill = fetch/' "$BATS_TEST_TMPDIR/policy.conf"
     within_bounds "$BATS_TEST_TMPDIR/policy.conf" Launch <<-'END'
 	780 0 1 Launch
-	1700 0 5 Launch 16 MiB
+	1790 0 5 Launch 16 MiB
 	930 0 2 Launch in another context
 	END
     rm "$BATS_TEST_TMPDIR/policy.conf"
