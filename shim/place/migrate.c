@@ -609,9 +609,9 @@ static bool under_way(const struct zc_block *block)
     return came && zc_real.cuEventQuery(came) == CUDA_ERROR_NOT_READY;
 }
 
-/* The next block in the order that is missing begins to come, if one leaves whose kernels have
- * ended: no other one than if its launch fetched it, but the one of this launch.  A second one does
- * while the first is on its way, no third: what leaves for them might be needed before. */
+/* The first block that is missing in the order begins to come, if another one leaves whose kernels
+ * have ended.  A second one does while the first is on its way, unless one that came before waits
+ * for its launch: what leaves for them might be needed before. */
 static void fetch_ahead(struct moving *m)
 {
     uint64_t from;
