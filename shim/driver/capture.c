@@ -23,8 +23,7 @@ bool zc_capture_asks(CUstream stream, enum zc_flavour flavour)
 CUstreamCaptureMode zc_capture_relax(void)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (zc_capture_any())
-        zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+    zc_real.cuThreadExchangeStreamCaptureMode(&mode);
     return mode;
 }
 

@@ -23,9 +23,9 @@ static inline bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
 }
 
 /*
- * Allows the calling thread to wait and to query while another stream captures, which a capture in
- * global mode forbids otherwise (CUDA Driver API, cuThreadExchangeStreamCaptureMode).  Returns the
- * argument for zc_capture_restore().
+ * Allows the calling thread to wait and to query while another stream captures, or begins to, which
+ * a capture in global mode forbids otherwise (CUDA Driver API, cuThreadExchangeStreamCaptureMode).
+ * Returns the argument for zc_capture_restore().
  */
 CUstreamCaptureMode zc_capture_relax(void);
 void zc_capture_restore(CUstreamCaptureMode before);

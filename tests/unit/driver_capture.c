@@ -130,6 +130,30 @@ static void a_capture_to_a_graphics_context_ends_whatever_the_result_is(void **s
     assert_int_equal(zc_captures, 0);
 }
 
+static CUstreamCaptureMode thread_mode;
+
+static CUresult CUDAAPI exchange(CUstreamCaptureMode *mode)
+{
+    CUstreamCaptureMode before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
+
+/* Another thread's capture may begin before the thread has waited. */
+static void a_thread_that_waits_is_relaxed_whether_or_not_any_captures(void **state)
+{
+    (void)state;
+    zc_real.cuThreadExchangeStreamCaptureMode = exchange;
+    for (int i = 0; i < 3; i++) {
+        thread_mode = (CUstreamCaptureMode)i;
+        CUstreamCaptureMode before = zc_capture_relax();
+        assert_int_equal(thread_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+        zc_capture_restore(before);
+        assert_int_equal(thread_mode, i);
+    }
+}
+
 static void *give_back(void *unused)
 {
     zc_release_begin();
@@ -178,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup(each_capture_counts_from_its_beginning_to_its_end, setup),
         cmocka_unit_test_setup(a_capture_ends_with_its_stream_where_no_other_goes_on, setup),
         cmocka_unit_test_setup(a_capture_to_a_graphics_context_ends_whatever_the_result_is, setup),
+        cmocka_unit_test_setup(a_thread_that_waits_is_relaxed_whether_or_not_any_captures, setup),
         cmocka_unit_test_setup(the_end_of_a_capture_that_lacks_memory_is_not_made_again, setup),
     };
 

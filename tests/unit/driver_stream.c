@@ -445,7 +445,7 @@ static void a_context_is_waited_for_without_ending_a_capture(void **state)
         assert_int_equal(zc_stream_wait_context(context(1)), answer);
         says(" other");
         assert_int_equal(zc_stream_drain_context(context(1)), answer);
-        says(" wait 1");
+        says(" ( wait 1 )");
         zc_capture_begun(NULL);
         assert_int_equal(zc_stream_wait_context(context(0)), answer);
         zc_capture_ended(NULL);
