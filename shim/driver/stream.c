@@ -50,8 +50,9 @@ static bool is_independent(CUstream stream, enum zc_flavour flavour)
  * do not report the legacy stream's work. */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
 {
-    if (!zc_stream_here(stream, flavour))
-        return false; /* It synchronises with the legacy stream of another context. */
+    ZC_DRIVER_HELD mine = zc_driver_lock();
+    if (zc_capture_any() || !zc_stream_here(stream, flavour))
+        return false; /* The latter synchronises with the legacy stream of another context. */
     if (!is_independent(stream, flavour))
         stream = CU_STREAM_LEGACY;
     return ZC_FLAVOURED(flavour, cuStreamQuery)(stream) == CUDA_SUCCESS;
@@ -93,19 +94,10 @@ static CUresult wait_beside_capture(void)
     return zc_real.cuMemAlloc_v2(&block, 1) ?: zc_real.cuMemFree_v2(block);
 }
 
-CUresult zc_stream_wait_context(CUcontext context)
-{
-    bool pushed;
-    CUresult result = zc_context_push(context, &pushed);
-    if (result == CUDA_SUCCESS)
-        result = zc_capture_any() ? wait_beside_capture() : zc_real.cuCtxSynchronize();
-    zc_context_pop(pushed);
-    return result;
-}
-
 CUresult zc_stream_state(void)
 {
     CUcontext current = NULL;
+    ZC_DRIVER_HELD mine = zc_driver_lock();
     bool captures = zc_capture_any();
     CUresult result =
         captures ? zc_real.cuCtxGetCurrent(&current) : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
@@ -148,6 +140,31 @@ static CUevent mark_all(void)
         __atomic_store_n(&streams.silent, true, __ATOMIC_RELAXED);
     zc_real.cuEventDestroy_v2(event);
     return NULL;
+}
+
+/* cuCtxSynchronize also ends a capture that begins just then, and nothing may keep one from
+ * beginning as long as it waits.  An event's end none: it is recorded before any begins. */
+static CUresult wait_here(void)
+{
+    bool mine = zc_driver_lock(), captures = zc_capture_any();
+    CUevent event = mark_all();
+    zc_driver_leave(&mine);
+    if (!event)
+        return captures ? wait_beside_capture() : zc_real.cuCtxSynchronize();
+    CUstreamCaptureMode before = zc_capture_relax();
+    CUresult result = zc_stream_wait_mark(event);
+    zc_capture_restore(before);
+    return result;
+}
+
+CUresult zc_stream_wait_context(CUcontext context)
+{
+    bool pushed;
+    CUresult result = zc_context_push(context, &pushed);
+    if (result == CUDA_SUCCESS)
+        result = wait_here();
+    zc_context_pop(pushed);
+    return result;
 }
 
 /* True once the current context rests.  Each record may take room of the driver's as long as a

@@ -32,6 +32,18 @@ static void fake_nap(unsigned us)
     naps++;
 }
 
+static bool ends; /* Another thread's capture, once the lock is given back. */
+
+static void unlock(void)
+{
+    zc_driver_unlock();
+    if (ends)
+        zc_capture_ended(NULL);
+    ends = false;
+}
+
+#define zc_driver_unlock unlock
+#include "held_test.h"
 #define zc_ticks() (ticks += step)
 #define zc_ticks_to_ns(t) (t)
 #define zc_nap fake_nap
@@ -298,8 +310,17 @@ static const char *name_of(CUstream stream)
     return name;
 }
 
+/* Another thread's capture begins with the driver lock, and would be ended by what comes next. */
+static void no_capture_begins(void)
+{
+    bool could = zc_driver_lock();
+    zc_driver_leave(&could);
+    say(could ? " unsafe" : "");
+}
+
 static CUresult query_named(CUstream stream)
 {
+    no_capture_begins();
     say(" query ");
     say(name_of(stream));
     return answer;
@@ -321,6 +342,13 @@ static CUresult record_event(CUevent event, CUstream stream)
     say(name_of(stream));
     say(now == context(0) ? "" : " there");
     return recorded;
+}
+
+static CUresult record_named(CUcontext c, CUevent event)
+{
+    no_capture_begins();
+    say(c == context(0) ? " record" : " record there");
+    return record_context(c, event);
 }
 
 static CUresult wait_event(CUevent event)
@@ -377,6 +405,7 @@ static int begin_streams(void **state)
     zc_real.cuEventRecord = record_event;
     zc_real.cuEventRecord_ptsz = NULL;
     zc_real.cuEventSynchronize = wait_event;
+    zc_real.cuCtxRecordEvent = record_named;
     zc_real.cuCtxSynchronize = wait_context;
     zc_real.cuMemAlloc_v2 = alloc;
     zc_real.cuMemFree_v2 = free_block;
@@ -408,6 +437,11 @@ static void a_stream_is_idle_where_nothing_comes_before_its_work(void **state)
     answer = CUDA_ERROR_NOT_READY;
     assert_false(zc_stream_idle((CUstream)0x72, ZC_LEGACY));
     assert_false(zc_stream_idle((CUstream)0x70, ZC_LEGACY));
+    said[0] = '\0';
+    zc_capture_begun(NULL);
+    assert_false(zc_stream_idle((CUstream)0x72, ZC_LEGACY));
+    zc_capture_ended(NULL);
+    says(""); /* Nothing is asked. */
 }
 
 static void a_stream_is_waited_for_as_a_copy_in_it_would_wait(void **state)
@@ -441,15 +475,20 @@ static void a_context_is_waited_for_without_ending_a_capture(void **state)
     for (unsigned i = 0; i < 2; i++) {
         answer = i ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
         assert_int_equal(zc_stream_wait_context(context(0)), answer);
-        says(" context");
+        says(" record ( event )");
         assert_int_equal(zc_stream_wait_context(context(1)), answer);
-        says(" other");
+        says(" record there ( event )");
         assert_int_equal(zc_stream_drain_context(context(1)), answer);
         says(" ( wait 1 )");
         zc_capture_begun(NULL);
         assert_int_equal(zc_stream_wait_context(context(0)), answer);
         zc_capture_ended(NULL);
         says(" alloc free");
+        zc_capture_begun(NULL);
+        ends = true; /* The next one may begin at once. */
+        assert_int_equal(zc_stream_wait_context(context(0)), answer);
+        says(" alloc free");
+        assert_false(zc_capture_any());
     }
     recorded = CUDA_ERROR_OUT_OF_MEMORY;
     answer = CUDA_SUCCESS;
@@ -461,6 +500,21 @@ static void a_context_is_waited_for_without_ending_a_capture(void **state)
     assert_int_equal(zc_stream_wait_context(context(1)), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     assert_int_equal(zc_stream_drain_context(context(1)), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     says("");
+}
+
+/* Before CUDA 12.5, and where a kernel has failed. */
+static void a_context_that_records_no_event_is_waited_for_itself(void **state)
+{
+    (void)state;
+    recorded = answer = CUDA_ERROR_LAUNCH_FAILED;
+    assert_int_equal(zc_stream_wait_context(context(0)), CUDA_ERROR_LAUNCH_FAILED);
+    says(" record context");
+    recorded = CUDA_ERROR_NOT_SUPPORTED;
+    answer = CUDA_SUCCESS;
+    assert_int_equal(zc_stream_wait_context(context(1)), CUDA_SUCCESS);
+    says(" record there other");
+    assert_int_equal(zc_stream_wait_context(context(0)), CUDA_SUCCESS);
+    says(" context");
 }
 
 static void the_state_is_the_code_of_any_call(void **state)
@@ -544,6 +598,7 @@ int main(void)
         cmocka_unit_test_setup(a_stream_is_idle_where_nothing_comes_before_its_work, begin_streams),
         cmocka_unit_test_setup(a_stream_is_waited_for_as_a_copy_in_it_would_wait, begin_streams),
         cmocka_unit_test_setup(a_context_is_waited_for_without_ending_a_capture, begin_streams),
+        cmocka_unit_test_setup(a_context_that_records_no_event_is_waited_for_itself, begin_streams),
         cmocka_unit_test_setup(the_state_is_the_code_of_any_call, begin_streams),
         cmocka_unit_test_setup(waiting_for_rest_ends_when_its_time_is_over, begin),
         cmocka_unit_test_setup(calls_that_wait_in_vain_stop_waiting, begin),

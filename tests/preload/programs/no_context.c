@@ -201,7 +201,7 @@ static void refused(void)
 /* A free in another context than the block's, which can't be waited for. */
 static void refused_wait(void)
 {
-    static const char *const calls[] = {"cuCtxPushCurrent_v2", "cuCtxSynchronize"};
+    static const char *const calls[] = {"cuCtxPushCurrent_v2", "cuEventSynchronize"};
     CUcontext home = start_gpu(0), other = start_gpu(1);
     for (int i = 0; i < 2; i++) {
         CUdeviceptr d;
