@@ -13,6 +13,7 @@
 
 #include "copy/bypass.h"
 #include "copy/ring.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
 #include "memory/crew.h"
 #include "memory/workers.h"
@@ -247,6 +248,7 @@ bool zc_pipeline_run(const struct zc_pipeline *p)
         return false;
     job->p = *p;
     job->bytes = p->c->bytes;
+    CUstreamCaptureMode before = zc_capture_relax();
     size_t taken = take_slots(job, slots);
     job->open = p->in ? job->ring : 0;
     bool ready = taken && make_events(job);
@@ -256,6 +258,7 @@ bool zc_pipeline_run(const struct zc_pipeline *p)
         zc_real.cuEventDestroy_v2(job->event[i]);
     for (size_t i = 0; i < taken; i++)
         zc_ring_give(slots[i], NULL, NULL);
+    zc_capture_restore(before);
     bool done = ready && !job->unreachable;
     p->c->copies = done ? job->parts_sent : p->c->copies;
     zc_crew_put(&job->crew);

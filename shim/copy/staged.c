@@ -45,10 +45,12 @@ static bool is_splittable(const struct zc_copy *c)
 
 void zc_staged_send(struct zc_copy *c)
 {
+    CUstreamCaptureMode before = zc_capture_relax();
     c->copies = (c->bytes + ZC_RING_SLOT - 1) / ZC_RING_SLOT;
     for (size_t at = 0; at < c->bytes && c->result == CUDA_SUCCESS; at += ZC_RING_SLOT)
         c->result =
             staged_send_part(c, at, c->bytes - at < ZC_RING_SLOT ? c->bytes - at : ZC_RING_SLOT);
+    zc_capture_restore(before);
 }
 
 uint32_t zc_staged_facts(const struct zc_copy *c)

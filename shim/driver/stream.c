@@ -123,8 +123,7 @@ CUresult zc_stream_drain_context(CUcontext context)
 }
 
 /* An event behind the work of all streams of the current context, also of destroyed ones; none
- * beside a capture, which such a record would end, whatever the thread's capture mode (CUDA Driver
- * API). */
+ * beside a capture, which such a record would end in any mode of the thread (CUDA Driver API). */
 static CUevent mark_all(void)
 {
     CUcontext context = NULL;

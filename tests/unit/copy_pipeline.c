@@ -87,8 +87,20 @@ static CUresult CUDAAPI event_record(CUevent event, CUstream stream)
     return CUDA_SUCCESS;
 }
 
+static CUstreamCaptureMode mode; /* Of the thread. */
+
+static CUresult CUDAAPI exchange(CUstreamCaptureMode *other)
+{
+    CUstreamCaptureMode before = mode;
+    mode = *other;
+    *other = before;
+    return CUDA_SUCCESS;
+}
+
+/* A capture that another thread has begun would forbid the question. */
 static CUresult CUDAAPI event_query(CUevent event)
 {
+    assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_RELAXED);
     unsigned at = *(unsigned *)(void *)event;
     if (broken && at >= broken)
         return CUDA_ERROR_ECC_UNCORRECTABLE;
@@ -124,12 +136,6 @@ static char *memory(size_t n)
 
 #define MOST (75 * MIB + 1003) /* More than the ring holds. */
 static char *device, *host, *wanted;
-
-static CUresult CUDAAPI exchange(CUstreamCaptureMode *mode)
-{
-    (void)mode; /* The thread is in relaxed mode already. */
-    return CUDA_SUCCESS;
-}
 
 static int setup(void **state)
 {
