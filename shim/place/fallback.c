@@ -112,7 +112,7 @@ static void find_yielding(struct zc_block *block, void *arg)
 
 /* One of them gives way to a request, as far as that needs, where all of them together give what it
  * lacks beside `left`; NULL: half of it to any that the current device lacks memory for.  After
- * requests in vain ever more are let pass. */
+ * requests in vain ever more are let pass; NULL is none, as that of a block is made behind it. */
 static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, uint64_t left)
 {
     uint64_t lacks = bytes > left ? bytes - left : 1;
@@ -126,11 +126,14 @@ static bool give_way(const struct zc_want *want, bool budget, uint64_t bytes, ui
         (!want && zc_real.cuCtxGetDevice(&s.device) != CUDA_SUCCESS) || !zc_driver_lock())
         return false;
     bool gave = false;
-    if (__atomic_fetch_add(&yields.passed, 1, __ATOMIC_RELAXED) >= yields.vain || urgent) {
+    bool looks = __atomic_fetch_add(&yields.passed, 1, __ATOMIC_RELAXED) >= yields.vain || urgent;
+    if (looks) {
         zc_block_each(find_yielding, &s);
         uint64_t front = s.turn == 1 ? s.next->size - zc_block_spilled(s.next) : 0;
         uint64_t keeps = !want ? front / 2 : front > lacks ? front - lacks : 0;
         gave = s.next && s.bytes + left >= bytes && zc_migrate_away(s.next, keeps, WAIT_MS);
+    }
+    if (looks && (want || gave)) {
         __atomic_store_n(&yields.passed, 0, __ATOMIC_RELAXED);
         yields.vain = gave ? 0 : yields.vain < PASS_MOST ? 2 * yields.vain + 1 : PASS_MOST;
     }
@@ -197,6 +200,9 @@ static bool try_both(const struct zc_want *want, bool counted, struct zc_backing
     size_t beyond = zc_room_beyond(want->rule, want->device, counted, want->size);
     beyond = beyond && zc_migrate_watch() ? beyond : 0;
     CUresult result = try_place(&zc_place_vmm, want, beyond, counted, out, why);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && !beyond && want->rule->spill == ZC_SPILL_FETCH &&
+           give_way(want, false, want->size, zc_room_left(want->rule, want->device, counted)))
+        result = try_place(&zc_place_vmm, want, 0, counted, out, why);
     if (beyond && result == CUDA_SUCCESS) /* One that may give way at once. */
         __atomic_store_n(&yields.passed, PASS_MOST, __ATOMIC_RELAXED);
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;

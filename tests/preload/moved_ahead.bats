@@ -9,13 +9,13 @@ setup() {
     placed_by moved_ahead
 }
 
-# scene NAME BUDGET: runs a scene, whose kernels read what they must.
+# scene NAME [BUDGET]: runs a scene, whose kernels read what they must.
 scene() {
     run_moving "[rule all]
 place = vmm
 spill = fetch
 chunk = 2M
-budget = $2" 300 "$program" "$1"
+${2:+budget = $2}" 300 "$program" "$1"
     [[ $output == *$'wrong: 0\n'*'leaks 0' ]]
 }
 
@@ -44,4 +44,9 @@ budget = $2" 300 "$program" "$1"
     [[ $output == *$'made: D\n'* ]]
     BLOCK_MIB=34 scene small 68M
     [[ $output == *$'made: H\n'* ]]
+}
+
+@test "where a device is full weights leave as where a budget is" {
+    SIM_MEMORY_MIB=26 scene beside
+    [[ $output == $'DDDDDDDD\n'* ]]
 }

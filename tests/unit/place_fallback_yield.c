@@ -27,6 +27,9 @@ static void a_request_without_host_memory_is_looked_for_each_time(void **state)
     zc_real.cuCtxGetDevice = get_device;
     __atomic_store_n(&zc_vmm_counts.spilled, 1, __ATOMIC_RELAXED);
     yields.vain = 0;
+    yields.passed = 5;
+    assert_false(fallback_yield(ZC_PLACE_COUNT)); /* The request behind it is looked for. */
+    assert_true(yields.vain == 0 && yields.passed == 6 && both.away-- == 1);
     for (unsigned i = 0; i < 9; i++) {
         assert_false(give_way(&want, false, 1, 0));
         assert_int_equal(both.keeps, 2 * ZC_BLOCK_UNIT - 1);
