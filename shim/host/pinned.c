@@ -284,10 +284,13 @@ static bool not_here(CUresult result)
     return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_PERMITTED;
 }
 
-/* The caller has moved `pin` to MAKING. */
+/* For a copy, which ends no capture that another thread begins meanwhile.  The caller has moved
+ * `pin` to MAKING. */
 static bool pin_extent(struct zc_extent *e)
 {
+    CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = enrol(e);
+    zc_capture_restore(before);
     if (result != CUDA_SUCCESS && !not_here(result))
         pinned_refused(e, result);
     if (result == CUDA_SUCCESS && e->use == ZC_EXTENT_BLOCK)

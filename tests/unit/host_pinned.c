@@ -85,6 +85,17 @@ static void the_first_large_transfer_registers(void **state)
     zc_hostmem_put(p);
 }
 
+/* A copy of pageable memory does nothing that a capture of another thread's forbids. */
+static void a_copy_registers_in_relaxed_mode(void **state)
+{
+    (void)state;
+    void *p = host_get(64 * MIB);
+    assert_true(zc_pinned_use(extent_of(p), 4 * MIB));
+    assert_int_equal(registered_in, CU_STREAM_CAPTURE_MODE_RELAXED);
+    assert_int_equal(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    zc_hostmem_put(p);
+}
+
 static void many_small_transfers_register_too(void **state)
 {
     (void)state;
@@ -711,6 +722,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(refused_registrations_leave_room_for_others, fresh),
         cmocka_unit_test_setup(the_first_large_transfer_registers, fresh),
+        cmocka_unit_test_setup(a_copy_registers_in_relaxed_mode, fresh),
         cmocka_unit_test_setup(many_small_transfers_register_too, fresh),
         cmocka_unit_test_setup(a_refused_block_stays_pageable_for_good, fresh),
         cmocka_unit_test_setup(without_a_context_it_waits_for_one, fresh),

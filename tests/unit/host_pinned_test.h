@@ -37,8 +37,19 @@ static CUresult CUDAAPI get_current(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
+static CUstreamCaptureMode mode, registered_in; /* Of the thread, now and at the last one. */
+
+static CUresult CUDAAPI exchange(CUstreamCaptureMode *other)
+{
+    CUstreamCaptureMode before = mode;
+    mode = *other;
+    *other = before;
+    return CUDA_SUCCESS;
+}
+
 static CUresult CUDAAPI do_register(void *p, size_t bytes, unsigned flags)
 {
+    registered_in = mode;
     assert_int_equal((uintptr_t)p % ZC_HOST_UNIT, 0);
     assert_int_equal(bytes % 4096, 0);
     assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
@@ -84,12 +95,6 @@ static CUresult CUDAAPI pop(CUcontext *context)
 {
     *context = current;
     current = pushed_over;
-    return CUDA_SUCCESS;
-}
-
-static CUresult CUDAAPI exchange(CUstreamCaptureMode *mode)
-{
-    (void)mode; /* The thread is in relaxed mode already. */
     return CUDA_SUCCESS;
 }
 
