@@ -23,8 +23,7 @@ static __thread struct {
 
 static bool covers_driver(const struct zc_lock *lock, uint32_t others)
 {
-    return lock->rank <= ZC_RANK_ACCESS &&
-           !(others & (1u << ZC_RANK_DRIVER | 1u << ZC_RANK_ACCESS));
+    return lock->rank <= ZC_RANK_ACCESS && !(others & ((2u << ZC_RANK_ACCESS) - 1));
 }
 
 uint32_t zc_thread_id(void)

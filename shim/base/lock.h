@@ -8,6 +8,7 @@
 /* The order of locks, one rank each: a thread may only take a later one than those it holds. */
 enum zc_lock_rank {
     ZC_RANK_DRIVER, /* driver/lock.h.  Held while the driver is called. */
+    ZC_RANK_BEGIN,  /* Captures that begin.  Held while the driver is called. */
     ZC_RANK_ACCESS, /* Address ranges and their rights.  Held while the driver is called. */
     ZC_RANK_MARKS,  /* Marks behind launches.  Held while the driver is called. */
     ZC_RANK_GRAPH,  /* Tables of modules: of these only one is held at a time. */
@@ -29,7 +30,7 @@ enum zc_lock_rank {
     ZC_RANK_ARENA,   /* libzc's own memory. */
 };
 
-/* Except for the first three, no lock is held while libzc calls the driver, the loader or a libc
+/* Except for the first four, no lock is held while libzc calls the driver, the loader or a libc
  * function that may allocate. */
 struct zc_lock {
     uint32_t owner; /* See zc_word_lock(). */

@@ -2,11 +2,13 @@
 /* Counts the captures in progress. */
 #include "driver/capture.h"
 
+#include "base/lock.h"
 #include "base/own.h"
 #include "driver/call.h"
 #include "driver/launch.h"
 #include "driver/lock.h"
 
+static ZC_LOCK(begin_lock, ZC_RANK_BEGIN);
 ZC_OWN int zc_captures;
 /* The stream of the last capture that began while no other went on.  Atomic. */
 static ZC_OWN CUstream began_alone;
@@ -18,6 +20,17 @@ bool zc_capture_asks(CUstream stream, enum zc_flavour flavour)
      * on that stream as well. */
     return ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
            status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool zc_capture_bar(void)
+{
+    return zc_lock_take(&begin_lock);
+}
+
+void zc_capture_unbar(const bool *barred)
+{
+    if (*barred)
+        zc_lock_drop(&begin_lock);
 }
 
 CUstreamCaptureMode zc_capture_relax(void)
@@ -61,6 +74,7 @@ static bool goes_with(CUstream stream, enum zc_flavour flavour)
     {                                                                                              \
         CUresult result = zc_launch_before(entry->fn, entry->flavour, stream);                     \
         ZC_DRIVER_HELD mine = result == CUDA_SUCCESS && zc_driver_lock();                          \
+        ZC_CAPTURE_BARRED others = result == CUDA_SUCCESS && zc_capture_bar();                     \
         if (result == CUDA_SUCCESS)                                                                \
             result = real(__VA_ARGS__);                                                            \
         if (result == CUDA_SUCCESS)                                                                \

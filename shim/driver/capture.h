@@ -23,6 +23,17 @@ static inline bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
 }
 
 /*
+ * None begins meanwhile: for calls that would end one, and wait for nothing.  The holder of
+ * driver/lock.h, which bars them too, may wait for a kernel, and that for what the program does
+ * next.  Where the calling thread has a later lock (base/lock.h) it says false.
+ */
+bool zc_capture_bar(void);
+void zc_capture_unbar(const bool *barred);
+
+/* A bool that at the end of its block lets captures begin, if it says that they are barred. */
+#define ZC_CAPTURE_BARRED __attribute__((cleanup(zc_capture_unbar), unused)) bool
+
+/*
  * Allows the calling thread to wait and to query while another stream captures, or begins to, which
  * a capture in global mode forbids otherwise (CUDA Driver API, cuThreadExchangeStreamCaptureMode).
  * Returns the argument for zc_capture_restore().

@@ -50,7 +50,7 @@ static bool is_independent(CUstream stream, enum zc_flavour flavour)
  * do not report the legacy stream's work. */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
 {
-    ZC_DRIVER_HELD mine = zc_driver_lock();
+    ZC_CAPTURE_BARRED barred = zc_capture_bar();
     if (zc_capture_any() || !zc_stream_here(stream, flavour))
         return false; /* The latter synchronises with the legacy stream of another context. */
     if (!is_independent(stream, flavour))
@@ -97,7 +97,7 @@ static CUresult wait_beside_capture(void)
 CUresult zc_stream_state(void)
 {
     CUcontext current = NULL;
-    ZC_DRIVER_HELD mine = zc_driver_lock();
+    ZC_CAPTURE_BARRED barred = zc_capture_bar();
     bool captures = zc_capture_any();
     CUresult result =
         captures ? zc_real.cuCtxGetCurrent(&current) : zc_real.cuStreamQuery(CU_STREAM_LEGACY);
@@ -145,9 +145,9 @@ static CUevent mark_all(void)
  * beginning as long as it waits.  An event's end none: it is recorded before any begins. */
 static CUresult wait_here(void)
 {
-    bool mine = zc_driver_lock(), captures = zc_capture_any();
+    bool barred = zc_capture_bar(), captures = zc_capture_any();
     CUevent event = mark_all();
-    zc_driver_leave(&mine);
+    zc_capture_unbar(&barred);
     if (!event)
         return captures ? wait_beside_capture() : zc_real.cuCtxSynchronize();
     CUstreamCaptureMode before = zc_capture_relax();

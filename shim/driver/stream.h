@@ -7,7 +7,7 @@
 /*
  * True if a call put into the stream now would run at once: nothing is pending in it, nor in the
  * legacy stream if it synchronises with that.  In doubt false, as while any capture is in progress,
- * which cuStreamQuery would invalidate.  Takes driver/lock.h.
+ * which cuStreamQuery would invalidate.
  */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
 

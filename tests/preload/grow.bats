@@ -266,6 +266,17 @@ $growing"; do
     copied kernel_in_flight 0
 }
 
+@test "what a thread asks waits for no launch that waits for a kernel" {
+    local policy
+    for policy in 'place = device' "[rule small]
+size = 1M
+place = mapped
+[rule all]
+$growing"; do
+        run -0 under_policy "$policy" timeout 30 "$program" asked_meanwhile
+    done
+}
+
 @test "a launch does not wait for work that waits for the CPU" {
     for scenario in host_work_before host_work_behind callback_behind value_behind graph_behind; do
         everywhere "$scenario"

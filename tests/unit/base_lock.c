@@ -101,7 +101,7 @@ static bool cancellable(void)
     return now == PTHREAD_CANCEL_ENABLE;
 }
 
-/* Under the first two ranks the driver is called, which may have cancellation points. */
+/* Under the first ranks the driver is called, which may have cancellation points. */
 static void a_thread_that_may_call_the_driver_under_its_locks_is_not_cancelled(void **state)
 {
     struct zc_lock first = {0, ZC_RANK_DRIVER}, second = {0, ZC_RANK_ACCESS},

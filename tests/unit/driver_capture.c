@@ -29,6 +29,7 @@ static CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus *sta
 static CUresult CUDAAPI begin(CUstream stream, CUstreamCaptureMode mode)
 {
     (void)mode;
+    assert_false(zc_capture_bar()); /* The calling thread has. */
     if (*(char *)stream)
         return CUDA_ERROR_ILLEGAL_STATE;
     *(char *)stream = 1;

@@ -32,18 +32,17 @@ static void fake_nap(unsigned us)
     naps++;
 }
 
-static bool ends; /* Another thread's capture, once the lock is given back. */
+static bool ends; /* Another thread's capture, once captures may begin. */
 
-static void unlock(void)
+static void unbar(const bool *barred)
 {
-    zc_driver_unlock();
+    zc_capture_unbar(barred);
     if (ends)
         zc_capture_ended(NULL);
     ends = false;
 }
 
-#define zc_driver_unlock unlock
-#include "held_test.h"
+#define zc_capture_unbar unbar
 #define zc_ticks() (ticks += step)
 #define zc_ticks_to_ns(t) (t)
 #define zc_nap fake_nap
@@ -310,7 +309,7 @@ static const char *name_of(CUstream stream)
     return name;
 }
 
-/* Another thread's capture begins with the driver lock, and would be ended by what comes next. */
+/* Another thread's capture begins with both locks, and would be ended by what comes next. */
 static void no_capture_begins(void)
 {
     bool could = zc_driver_lock();

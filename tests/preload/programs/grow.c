@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* grow SCENARIO: programs that grow an array by allocating a larger one, copying, and freeing the
  * smaller.  Each checks its bytes; some print how often the driver was asked to copy or to map. */
+#include <pthread.h>
+
 #include "grow_scene.h"
 
 static unsigned long long copies(void)
@@ -473,6 +475,51 @@ static void kernel_in_flight(void)
     finish(to);
 }
 
+static atomic_bool waits_now; /* A launch waits for the copy, which waits for a kernel. */
+static struct gate kernels;
+static CUdeviceptr small;
+
+static void copy_begins(void)
+{
+    waits_now = true;
+}
+
+static void *ask_then_open(void *context)
+{
+    char own[4096] = {0};
+    unsigned kind;
+    CHECK(cuCtxSetCurrent(context));
+    while (!waits_now)
+        usleep(200);
+    CHECK(cuMemcpyHtoDAsync(small, own, sizeof(own), NULL));
+    EXPECT(cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)own) ==
+           CUDA_ERROR_INVALID_VALUE);
+    gate_open(&kernels);
+    return NULL;
+}
+
+/* The kernel ends once another thread has asked for what nobody waits for. */
+static void asked_meanwhile(void)
+{
+    pthread_t thread;
+    CUcontext context = start_gpu(0);
+    CHECK(cuMemAlloc(&small, MIB));
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    gate_close_by_kernel(&kernels, NULL);
+    to = make(8 * MIB);
+    pthread_create(&thread, NULL, ask_then_open, context);
+    CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, NULL));
+    sim_before("cuMemcpyDtoDAsync_v2", copy_begins);
+    fill(to + 4 * MIB, 3, 4 * MIB, NULL);
+    copy_begins();
+    pthread_join(thread, NULL);
+    has(to, 1, 4 * MIB);
+    CHECK(cuMemFree(from));
+    finish(to);
+}
+
 /* A thread that launches behind work which waits for the CPU goes on, and lets the work go on. */
 static void launch_then_open(struct gate *gate)
 {
@@ -649,6 +696,7 @@ int main(int argc, char **argv)
         {"older_blocks", older_blocks},
         {"copied_often", copied_often},
         {"kernel_in_flight", kernel_in_flight},
+        {"asked_meanwhile", asked_meanwhile},
         {"host_work_before", host_work_before},
         {"host_work_behind", host_work_behind},
         {"callback_behind", callback_behind},
