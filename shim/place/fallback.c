@@ -200,7 +200,10 @@ static bool try_both(const struct zc_want *want, bool counted, struct zc_backing
     size_t beyond = zc_room_beyond(want->rule, want->device, counted, want->size);
     beyond = beyond && zc_migrate_watch() ? beyond : 0;
     CUresult result = try_place(&zc_place_vmm, want, beyond, counted, out, why);
+    /* Launches of other threads may take what leaves, as long as they go on. */
+    uint64_t tries = want->size / zc_room_least(want->rule) + 1;
     while (result == CUDA_ERROR_OUT_OF_MEMORY && !beyond && want->rule->spill == ZC_SPILL_FETCH &&
+           tries-- &&
            give_way(want, false, want->size, zc_room_left(want->rule, want->device, counted)))
         result = try_place(&zc_place_vmm, want, 0, counted, out, why);
     if (beyond && result == CUDA_SUCCESS) /* One that may give way at once. */

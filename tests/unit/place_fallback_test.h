@@ -108,7 +108,7 @@ static uint64_t fake_least(const struct zc_rule *rule)
 
 static uint64_t fake_beyond(const struct zc_rule *rule, int device, bool counted, uint64_t bytes)
 {
-    assert_true(rule->spill == ZC_SPILL_MOVE && device == 3 && bytes == 5000);
+    assert_true(rule->spill >= ZC_SPILL_MOVE && device == 3 && bytes == 5000);
     return counted ? parted : 0;
 }
 
@@ -122,6 +122,12 @@ static uint64_t fake_limits_left(enum zc_place_id place, int device)
 {
     assert_int_equal(device, 3);
     return place == ZC_PLACE_MAPPED ? both.host_left : both.left;
+}
+
+static uint64_t fake_room_left(const struct zc_rule *rule, int device, bool counted)
+{
+    assert_true(rule && device == 3 && counted);
+    return both.left;
 }
 
 static struct zc_vmm *fake_move_of(const struct zc_block *block)
@@ -169,7 +175,7 @@ static bool fake_away(struct zc_block *block, uint64_t keeps, unsigned most_ms)
     both.away++;
     both.keeps = keeps;
     no_budget = both.refuses ? no_budget : 0;
-    return !both.refuses;
+    return !both.refuses && both.away < 100;
 }
 
 static bool fake_push(CUcontext context)
@@ -219,6 +225,7 @@ static const struct zc_place fake_mapped, fake_managed, fake_vmm, fake_pinned, f
 #define zc_limits_device_room fake_device_room
 #define zc_room_least fake_least
 #define zc_room_beyond fake_beyond
+#define zc_room_left fake_room_left
 #define zc_budget_left fake_budget_left
 #define zc_limits_left fake_limits_left
 #define zc_migrate_watch fake_watch

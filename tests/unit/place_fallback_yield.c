@@ -161,6 +161,34 @@ static void weights_give_way_whole(void **state)
     both.record = (struct zc_movable){.vmm = {.moves = true}};
 }
 
+/* Launches of other threads may bring back what leaves, again and again. */
+static void a_request_on_a_full_device_ends_though_others_take_what_leaves(void **state)
+{
+    struct zc_rule fetch = {.spill = ZC_SPILL_FETCH, .place = {.count = 1, .item = {ZC_PLACE_VMM}}};
+    const struct zc_want want = {.size = 5000,
+                                 .device = 3,
+                                 .context = (CUcontext)trace,
+                                 .rule = &fetch,
+                                 .api = ZC_API_cuMemAlloc};
+    char why[256];
+    unsigned index;
+    (void)state;
+    both.record = (struct zc_movable){.vmm = {.moves = true, .rule = &fetch, .filled = true}};
+    both.record.vmm.va.reads = true;
+    both.block = (struct zc_block){.size = 9000, .device = 3, .place = ZC_PLACE_VMM};
+    both.due = 1;
+    both.left = both.away = yields.vain = 0;
+    __atomic_store_n(&zc_vmm_counts.spilled, 1, __ATOMIC_RELAXED);
+    no_budget = 0;
+    too_full = BIT(V);
+    struct zc_backing *made = zc_place_try(&want, 0, &index, why, sizeof(why));
+    assert_int_equal(both.away, 2);
+    assert_int_equal(zc_spilled(made), 5000);
+    zc_place_release(made, false);
+    both.record = (struct zc_movable){.vmm = {.moves = true}};
+    too_full = 0;
+}
+
 /* Each look goes through all blocks, and may wait for the GPU. */
 static void after_requests_in_vain_ever_more_are_let_pass(void **state)
 {
@@ -192,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_block_gives_way_where_that_helps),
         cmocka_unit_test(weights_leave_in_turn),
         cmocka_unit_test(weights_give_way_whole),
+        cmocka_unit_test(a_request_on_a_full_device_ends_though_others_take_what_leaves),
         cmocka_unit_test(after_requests_in_vain_ever_more_are_let_pass),
         cmocka_unit_test(a_request_without_host_memory_is_looked_for_each_time),
     };
