@@ -51,18 +51,18 @@ static void forget_user(void)
 }
 
 /* Users increment the count, then check `moving`; the mover sets `moving`, then checks the
- * count. So one of them sees the other. */
+ * count. So one of them sees the other.  With the lock nothing moves. */
 bool zc_move_announce(void)
 {
-    for (;;) {
-        __atomic_fetch_add(&move.users, 1, __ATOMIC_SEQ_CST);
-        if (!__atomic_load_n(&move.moving, __ATOMIC_SEQ_CST))
-            return true;
-        forget_user();
-        if (!zc_driver_lock())
-            return false; /* A signal handler that interrupted the mover. */
-        zc_driver_unlock();
-    }
+    __atomic_fetch_add(&move.users, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&move.moving, __ATOMIC_SEQ_CST))
+        return true;
+    forget_user();
+    if (!zc_driver_lock())
+        return false; /* A signal handler that interrupted the mover. */
+    __atomic_fetch_add(&move.users, 1, __ATOMIC_SEQ_CST);
+    zc_driver_unlock();
+    return true;
 }
 
 void zc_move_leave(bool entered)

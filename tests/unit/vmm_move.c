@@ -688,6 +688,12 @@ static void a_call_that_uses_blocks_waits_for_the_mover(void **state)
     assert_int_equal(has.locked, 0);
     assert_int_equal(has.woken, 2);
     move.moving = 1;
+    has.locks = 0;
+    has.moves_again = 3; /* Each time it has the lock again. */
+    assert_true(zc_move_enter());
+    assert_true(has.locks == 1 && has.locked == 0 && move.users == 2 && move.moving == 1);
+    zc_move_leave(true);
+    has.ends_move = NULL;
     has.locked_out = true; /* A signal handler of the mover's thread. */
     assert_false(zc_move_enter());
     assert_int_equal(move.users, 1);

@@ -67,7 +67,8 @@ static struct {
     CUcontext current;
     int64_t mapped, vmm, kept, budget, spills;
     unsigned rests, drains, waits, woken, diagnosed, opened, dropped_copies;
-    uint32_t *ends_move; /* Which the mover sets to 0 before it leaves the lock. */
+    uint32_t *ends_move;         /* Which the mover sets to 0 before it leaves the lock. */
+    unsigned locks, moves_again; /* It was taken; the mover begins again as often. */
     size_t attached;
     uint64_t others; /* Devices with lasting access. */
 } has;
@@ -472,15 +473,17 @@ void fake_unlock(void)
 static bool fake_driver_lock(void)
 {
     has.locked += !has.locked_out;
+    has.locks++;
     if (has.ends_move)
         *has.ends_move = 0;
-    has.ends_move = NULL;
     return !has.locked_out;
 }
 
 static void fake_driver_unlock(void)
 {
     has.locked--;
+    if (has.ends_move && has.locks <= has.moves_again)
+        *has.ends_move = 1;
 }
 
 static CUstreamCaptureMode fake_relax(void)
