@@ -21,6 +21,11 @@
 #define WIDTH 512
 #define PITCH 1024
 #define ROWS 4
+#define LOST 78 /* an exit status: the context is of no more use */
+
+/* Of a part, shared by the processes that ask it one after the other: the questions answered. */
+static int *answered;
+static int asked;
 
 static void check(const char *what, CUresult result)
 {
@@ -160,6 +165,29 @@ static CUresult change(int way, CUgraphExec exec, CUgraphNode node, const struct
                       : cuGraphExecMemcpyNodeSetParams(exec, node, &to->copy, context);
 }
 
+static void ask_one(int way, const struct node *from, const struct node *to)
+{
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUgraph graph;
+    CUresult result = make_graph(&graph, from, &node);
+
+    if (result == CUDA_SUCCESS)
+        result = cuGraphInstantiate(&exec, graph, 0);
+    if (result != CUDA_SUCCESS) {
+        printf("not instantiated: %d\n", (int)result);
+        return;
+    }
+    printf("%d, ", (int)change(way, exec, node, to));
+    printf("launched %d, ", (int)cuGraphLaunch(exec, stream));
+    result = cuStreamSynchronize(stream);
+    printf("ran %d\n", (int)result);
+    if (result != CUDA_SUCCESS)
+        exit(LOST);
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+}
+
 /* Changes an executable graph in each way. */
 static void ask(const char *from_name, const struct node *from, const char *to_name,
                 const struct node *to)
@@ -167,23 +195,11 @@ static void ask(const char *from_name, const struct node *from, const char *to_n
     static const char *const ways[] = {"set", "set by its type", "updated"};
 
     for (int way = 0; way < 3; way++) {
-        CUgraphNode node;
-        CUgraphExec exec;
-        CUgraph graph;
-        CUresult result = make_graph(&graph, from, &node);
-
-        printf("%s, %s to %s: ", from_name, ways[way], to_name);
-        if (result == CUDA_SUCCESS)
-            result = cuGraphInstantiate(&exec, graph, 0);
-        if (result != CUDA_SUCCESS) {
-            printf("not instantiated: %d\n", (int)result);
+        if (asked++ < *answered)
             continue;
-        }
-        printf("%d, ", (int)change(way, exec, node, to));
-        printf("launched %d, ", (int)cuGraphLaunch(exec, stream));
-        printf("ran %d\n", (int)cuStreamSynchronize(stream));
-        CHECK(cuGraphExecDestroy(exec));
-        CHECK(cuGraphDestroy(graph));
+        ++*answered;
+        printf("%s, %s to %s: ", from_name, ways[way], to_name);
+        ask_one(way, from, to);
     }
 }
 
@@ -266,6 +282,30 @@ static void ask_kinds(void)
             }
 }
 
+/* Lines between host memory that changes its kind and what may not be device memory. */
+static void ask_hosts(void)
+{
+    static const int nears[][2] = {{POOLED, POOLED},   {MANAGED, MANAGED},
+                                   {MAPPING, MAPPING}, {PINNED_AS_DEVICE, PINNED_AS_DEVICE},
+                                   {ALLOC, MANAGED},   {MANAGED, ALLOC}};
+    enum { NEARS = sizeof(nears) / sizeof(nears[0]), HOSTS = KINDS - PINNED };
+
+    for (int n = 0; n < NEARS * 2; n++)
+        for (int i = 0; i < HOSTS * HOSTS; i++) {
+            const struct memory *near = &memories[nears[n / 2][0]],
+                                *other = &memories[nears[n / 2][1]];
+            const struct memory *host = &memories[PINNED + i / HOSTS];
+            const struct memory *then = &memories[PINNED + i % HOSTS];
+            struct node before = line(n % 2 ? near : host, n % 2 ? host : near, 0);
+            struct node after = line(n % 2 ? other : then, n % 2 ? then : other, 1);
+            char name[100], to[100];
+
+            snprintf(name, sizeof(name), "%s %s %s", near->name, n % 2 ? "from" : "to", host->name);
+            snprintf(to, sizeof(to), "%s and %s", other->name, then->name);
+            ask(name, &before, near == other ? then->name : to, &after);
+        }
+}
+
 static struct node set_of(CUdeviceptr dst, unsigned element, size_t width, size_t height)
 {
     return (struct node){.set = {.dst = dst,
@@ -309,24 +349,40 @@ static void ask_sets(void)
         }
 }
 
+/* In a process of its own; its exit status. */
+static int run(void (*part)(void))
+{
+    int status = 1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        start();
+        part();
+        exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 int main(void)
 {
-    static void (*const parts[])(void) = {ask_shapes, ask_kinds, ask_sets};
+    static void (*const parts[])(void) = {ask_shapes, ask_kinds, ask_sets, ask_hosts};
+    enum { PARTS = sizeof(parts) / sizeof(parts[0]) };
     int worst = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = 0; i < 3; i++) {
-        int status = 1;
-        pid_t child = fork();
+    answered = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (answered == MAP_FAILED)
+        return 1;
+    for (int i = 0; i < PARTS;) {
+        int status = run(parts[i]);
 
-        if (child == 0) {
-            start();
-            parts[i]();
-            exit(0);
-        }
-        waitpid(child, &status, 0);
+        if (status == LOST)
+            continue;
         if (status != 0)
-            worst = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+            worst = status;
+        *answered = 0;
+        i++;
     }
     return worst;
 }

@@ -230,13 +230,22 @@ shapes_and_questions_differ() {
         diff tests/gpu/change_facts.h200.txt -
 }
 
+@test "the simulated driver loses the copies of managed memory in graphs that a real one loses" {
+    local program
+    for program in managed chain; do
+        need_built "$ZC_BUILD/tests/gpu/${program}_facts" "$SIM/libcuda.so.1"
+        LD_LIBRARY_PATH=$SIM timeout 60 "$ZC_BUILD/tests/gpu/${program}_facts" |
+            diff "tests/gpu/${program}_facts.h200.txt" -
+    done
+}
+
 @test "the simulated driver answers of addresses and of the numbers of blocks as a real one" {
     diff <(shapes_and_questions_differ query_facts) /dev/null
 }
 
 @test "without a policy libzc changes nothing about them, nor about wrong shapes and questions" {
     local program
-    for program in graph shape query change; do
+    for program in graph shape query change managed chain; do
         program=$ZC_BUILD/tests/gpu/${program}_facts
         need_built "$program" "$SIM/libcuda.so.1"
         LD_LIBRARY_PATH=$SIM timeout 60 "$program" >"$BATS_TEST_TMPDIR/bare"

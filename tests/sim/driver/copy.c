@@ -265,16 +265,19 @@ static bool is_empty(const CUDA_MEMCPY3D *c)
     return c->WidthInBytes == 0 || c->Height == 0 || c->Depth == 0;
 }
 
-enum operand { HOST_OPERAND, ARRAY_OPERAND, OF_CONTEXT, OF_NONE };
+enum operand { HOST_OPERAND, LEFT_OPEN, ARRAY_OPERAND, OF_CONTEXT, OF_NONE };
 
-/* Pools' memory and mappings are of no context. */
-static enum operand operand_of(const struct end *e)
+/* Pools' memory and mappings are of no context. Host memory is of one kind where a copy leaves open
+ * what both sides are. */
+static enum operand operand_of(const struct end *e, const struct end *other)
 {
     const struct sim_block *b = sim_block_find(e->base);
+    bool open = e->type == CU_MEMORYTYPE_UNIFIED;
     if (e->type == CU_MEMORYTYPE_ARRAY)
         return ARRAY_OPERAND;
-    if (e->type == CU_MEMORYTYPE_HOST || !b)
-        return HOST_OPERAND;
+    if (e->type == CU_MEMORYTYPE_HOST || !b ||
+        (open && (b->kind == SIM_HOST || b->kind == SIM_REGISTERED)))
+        return open && other->type == CU_MEMORYTYPE_UNIFIED ? LEFT_OPEN : HOST_OPERAND;
     return b->kind == SIM_POOLED || b->kind == SIM_VMM ? OF_NONE : OF_CONTEXT;
 }
 
@@ -289,11 +292,26 @@ void sim_copy_remember(struct sim_work *work)
     struct end from = source_end(c), to = target_end(c);
     struct side src, dst;
     work->u.copy.node = true;
-    work->u.copy.operand[0] = (unsigned char)operand_of(&to);
-    work->u.copy.operand[1] = (unsigned char)operand_of(&from);
-    work->u.copy.peer = !is_empty(c) &&
-                        find_sides(c, work->u.copy.device, &src, &dst) == CUDA_SUCCESS &&
-                        on_device(&src) && on_device(&dst) && src.place.device != dst.place.device;
+    work->u.copy.operand[0] = (unsigned char)operand_of(&to, &from);
+    work->u.copy.operand[1] = (unsigned char)operand_of(&from, &to);
+    bool found = !is_empty(c) && find_sides(c, work->u.copy.device, &src, &dst) == CUDA_SUCCESS;
+    work->u.copy.peer =
+        found && on_device(&src) && on_device(&dst) && src.place.device != dst.place.device;
+}
+
+static bool between(const struct side *src, const struct side *dst, enum sim_traffic_kind a,
+                    enum sim_traffic_kind b)
+{
+    return (src->place.kind == a && dst->place.kind == b) ||
+           (src->place.kind == b && dst->place.kind == a);
+}
+
+bool sim_copy_frail(const struct sim_work *work)
+{
+    const CUDA_MEMCPY3D *c = &work->u.copy.shape;
+    struct side src, dst;
+    return !is_empty(c) && find_sides(c, work->u.copy.device, &src, &dst) == CUDA_SUCCESS &&
+           between(&src, &dst, SIM_PINNED, SIM_UNIFIED);
 }
 
 static bool has_rows(const CUDA_MEMCPY3D *c)
@@ -429,6 +447,9 @@ CUresult sim_copy_run(struct sim_work *work)
     if (r == CUDA_SUCCESS && far == CUDA_SUCCESS)
         sim_traffic_copy(&src.place, &dst.place, work->u.copy.link, bytes_of(c));
     sim_unlock();
+    if (r == CUDA_SUCCESS && work->u.copy.frail &&
+        (src.place.kind == SIM_PAGEABLE || dst.place.kind == SIM_PAGEABLE))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (r != CUDA_SUCCESS || src.astray || dst.astray)
         return CUDA_ERROR_ILLEGAL_ADDRESS; /* else it was right when it was queued: freed since */
     if (crashes(c, &src, &dst))

@@ -56,6 +56,10 @@ void sim_copy_remember(struct sim_work *work);
 /* Whether a driver lets a node of an executable graph copy something else (measured). */
 bool sim_copy_may_become(const struct sim_work *now, const struct sim_work *then);
 
+/* Whether a graph is instantiated with a copy between managed and pinned memory, which may become
+ * one of pageable memory, and then ends with 700 when it runs (an H200, chain_facts). */
+bool sim_copy_frail(const struct sim_work *work);
+
 /* Moves the bytes. Called without sim_lock. */
 CUresult sim_copy_run(struct sim_work *work);
 

@@ -57,6 +57,17 @@ static bool has_refused(const struct sim_graph *g)
     return false;
 }
 
+static void find_frail(struct sim_graph *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        struct sim_work *w = &g->nodes[i]->work;
+        if (w->kind == SIM_WORK_COPY)
+            w->u.copy.frail = sim_copy_frail(w);
+        for (size_t k = 0; sim_node_graph(g->nodes[i], k); k++)
+            find_frail(sim_node_graph(g->nodes[i], k));
+    }
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags)
 {
     struct sim_graph *g = sim_graph_of(graph);
@@ -66,6 +77,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags)
         return CUDA_ERROR_NOT_SUPPORTED;
     struct sim_graph_exec *e = calloc(1, sizeof *e);
     e->graph = sim_graph_clone(g);
+    find_frail(e->graph);
     e->refs = 1;
     e->flags = flags;
     e->next = execs;
@@ -191,13 +203,20 @@ static struct sim_node *difference(struct sim_graph *exec, struct sim_graph *g)
     return NULL;
 }
 
+static void go_on(const struct sim_work *now, struct sim_work *then)
+{
+    if (now->kind == SIM_WORK_COPY)
+        then->u.copy.frail = now->u.copy.frail;
+}
+
 /* The nodes go on to be named by those of the graph that was instantiated. */
-static void take_origins(struct sim_graph *to, const struct sim_graph *from)
+static void take_over(struct sim_graph *to, const struct sim_graph *from)
 {
     for (size_t i = 0; i < to->count; i++) {
         to->nodes[i]->origin = from->nodes[i]->origin;
+        go_on(&from->nodes[i]->work, &to->nodes[i]->work);
         for (size_t k = 0; sim_node_graph(to->nodes[i], k); k++)
-            take_origins(sim_node_graph(to->nodes[i], k), sim_node_graph(from->nodes[i], k));
+            take_over(sim_node_graph(to->nodes[i], k), sim_node_graph(from->nodes[i], k));
     }
 }
 
@@ -248,7 +267,7 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
     }
     sim_device_wait(-1);
     struct sim_graph *fresh = sim_graph_clone(g);
-    take_origins(fresh, e->graph);
+    take_over(fresh, e->graph);
     sim_graph_free(e->graph);
     e->graph = fresh;
     return CUDA_SUCCESS;
@@ -280,6 +299,8 @@ CUresult sim_exec_set(CUgraphExec exec, CUgraphNode node, struct sim_work *work)
     sim_device_wait(-1); /* launched work keeps its arguments */
     sim_node_remember(work);
     bool may = n && n->work.kind == work->kind && may_become(&n->work, work);
+    if (may)
+        go_on(&n->work, work);
     return sim_node_set_work(may ? n : NULL, work);
 }
 
@@ -340,7 +361,7 @@ SIM_API(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node,
         return CUDA_ERROR_INVALID_VALUE;
     sim_device_wait(-1);
     struct sim_graph *fresh = sim_graph_clone(g);
-    take_origins(fresh, n->work.u.child);
+    take_over(fresh, n->work.u.child);
     sim_graph_free(n->work.u.child);
     n->work.u.child = fresh;
     return CUDA_SUCCESS;

@@ -56,6 +56,7 @@ struct sim_work {
             bool node;     /* in a graph; then: */
             unsigned char operand[2];         /* what it copies to and from (copy.c) */
             bool peer;                        /* between two devices' memory */
+            bool frail;                       /* fails where it copies pageable memory */
             unsigned long long registered[2]; /* BUFFER_ID of registered memory that it copies from
                                                  and to, or 0 */
         } copy;
