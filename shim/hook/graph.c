@@ -214,24 +214,21 @@ static CUresult graph_added(struct zc_copy *c, const struct zc_entry *entry,
     return zc_copy_after_node(c, result);
 }
 
+/* A body of a call that adds a node, by the driver's arguments. */
+#define ADDED(edges, ...)                                                                          \
+    {                                                                                              \
+        const CUgraphNodeParams *p = node && graph ? params : NULL;                                \
+        const struct zc_behind at = {node, graph, dependencies, edges, count, context_of(p)};      \
+        return PREPARED(p, &at, graph_added(&c, entry, p, real(__VA_ARGS__)));                     \
+    }
+
 ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                          size_t count, CUgraphNodeParams *params))
-{
-    const CUgraphNodeParams *p = node && graph ? params : NULL;
-    const struct zc_behind behind = {node, graph, dependencies, NULL, count, context_of(p)};
-    return PREPARED(p, &behind,
-                    graph_added(&c, entry, p, real(node, graph, dependencies, count, params)));
-}
+ADDED(NULL, node, graph, dependencies, count, params)
 
 ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                             const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
-{
-    const CUgraphNodeParams *p = node && graph ? params : NULL;
-    const struct zc_behind behind = {node, graph, dependencies, edges, count, context_of(p)};
-    return PREPARED(
-        p, &behind,
-        graph_added(&c, entry, p, real(node, graph, dependencies, edges, count, params)));
-}
+ADDED(edges, node, graph, dependencies, edges, count, params)
 
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
