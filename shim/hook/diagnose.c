@@ -50,6 +50,19 @@ CUresult zc_diagnose_border(enum zc_fn fn, CUdeviceptr address, CUresult code)
                : zc_diagnose(fn, address, code);
 }
 
+CUresult zc_diagnose_frail(enum zc_fn fn, CUdeviceptr made, CUdeviceptr then, CUresult code)
+{
+    const struct zc_block *b = zc_block_find(made);
+    if (!b || b->rule < 0)
+        b = zc_block_find(then);
+    return !b || b->rule < 0
+               ? code
+               : name_rule(fn, b, code,
+                           ", where a copy in an executable graph can't change from pinned to "
+                           "pageable memory; instantiate it anew, or give that rule a narrower "
+                           "match");
+}
+
 /* Live blocks that a rule has in one of its places. */
 struct tally {
     int rule;

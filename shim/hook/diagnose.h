@@ -13,6 +13,10 @@ CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code);
 /* The same for a call about a range from `address` on that crosses a border (hook/parts.h). */
 CUresult zc_diagnose_border(enum zc_fn fn, CUdeviceptr address, CUresult code);
 
+/* The same for a copy in an executable graph that can't become one of pageable memory: because of
+ * the block that it was made with, or that it would copy. */
+CUresult zc_diagnose_frail(enum zc_fn fn, CUdeviceptr made, CUdeviceptr then, CUresult code);
+
 /* A call of `fn` reports that a kernel failed with an illegal address: names, once a process, the
  * rules that have placed blocks, and the blocks that kernels may only read. */
 void zc_diagnose_kernel(enum zc_fn fn);

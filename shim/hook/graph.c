@@ -19,12 +19,14 @@
 #include "driver/stream.h"
 #include "driver/unknown.h"
 #include "hook/copy.h"
+#include "hook/diagnose.h"
 #include "hook/request.h"
 #include "host/source.h"
 #include "ledger/rules.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "log/ranges.h"
+#include "memory/reclaim.h"
 #include "place/migrate.h"
 #include "place/sides.h"
 #include "place/verbs.h"
@@ -82,48 +84,82 @@ void zc_graph_note(CUgraphExec handle, CUgraph graph)
     zc_lock_drop(&lock);
 }
 
-static bool has_node(const struct zc_graph_nodes *nodes, CUgraphNode id)
+/* Copies what is known of an executable graph for the caller, so that nothing is called under the
+ * lock. */
+static void snapshot(CUgraphExec handle, struct zc_graph_nodes *out)
+{
+    struct exec *x = zc_life_on() ? open_exec(handle) : NULL;
+    out->copy = NULL;
+    out->count = out->cap = out->launch.count = 0;
+    out->awaits = out->unknown = false;
+    if (!x)
+        return;
+    const struct zc_graph_nodes *n = &x->nodes;
+    out->awaits = n->awaits;
+    out->unknown = n->unknown;
+    if (n->launch.count)
+        out->launch = n->launch;
+    if (n->count && (out->copy = zc_arena_get(n->count * sizeof(*n->copy))) != NULL) {
+        out->count = out->cap = n->count;
+        memcpy(out->copy, n->copy, n->count * sizeof(*n->copy));
+    }
+    zc_lock_drop(&lock);
+}
+
+static struct zc_graph_copy *find_node(const struct zc_graph_nodes *nodes, CUgraphNode id)
 {
     for (unsigned i = 0; i < nodes->count; i++)
         if (nodes->copy[i].id == id)
-            return true;
-    return false;
+            return &nodes->copy[i];
+    return NULL;
 }
 
-/* Takes out what the nodes did that are to do something else. */
-static void take_out(struct zc_graph_nodes *from, const struct zc_graph_nodes *changed)
-{
-    unsigned kept = 0;
-    for (unsigned i = 0; i < from->count; i++)
-        if (!has_node(changed, from->copy[i].id))
-            from->copy[kept++] = from->copy[i];
-    from->count = kept;
-}
-
-/* Notes that nodes of an executable graph were given other parameters.  `changed` is dropped. */
-static void graph_change(CUgraphExec handle, struct zc_graph_nodes *changed)
+/* Notes what nodes of an executable graph do now; with `whole` `to` gets what all did. */
+static void graph_change(CUgraphExec handle, struct zc_graph_nodes *to, bool whole)
 {
     struct exec *x = open_exec(handle);
-    if (x) {
-        take_out(&x->nodes, changed);
-        for (unsigned i = 0; i < changed->count; i++)
-            if (zc_arena_extend(&x->nodes.copy, &x->nodes.cap, x->nodes.count,
-                                sizeof(*x->nodes.copy), 8))
-                x->nodes.copy[x->nodes.count++] = changed->copy[i];
-        zc_lock_drop(&lock);
-    }
-    zc_graph_drop(changed);
-}
-
-/* True for a node that an executable graph does not have; changing one fails in any memory. */
-static bool is_stranger(CUgraphExec handle, CUgraphNode id)
-{
-    struct exec *x = open_exec(handle);
+    struct zc_graph_copy *n;
     if (!x)
-        return false;
-    bool stranger = !has_node(&x->nodes, id);
+        return;
+    struct zc_graph_nodes from = x->nodes;
+    for (unsigned i = 0; i < to->count && !whole; i++)
+        if ((n = find_node(&from, to->copy[i].id)) != NULL)
+            *n = to->copy[i];
+    if (whole) {
+        x->nodes = *to;
+        *to = from;
+    }
     zc_lock_drop(&lock);
-    return stranger;
+}
+
+/* Before nodes of an executable graph get what those of `to` do, or if `bad` is not NULL all, in
+ * their order: these go on to be named as they are.  The code for a change that a launch would fail
+ * after; *bad is the node to blame, for *reason. */
+static CUresult before_change(struct zc_copy *c, CUgraphExec handle, struct zc_graph_nodes *to,
+                              CUgraphNode *bad, CUgraphExecUpdateResult *reason)
+{
+    struct zc_graph_nodes from;
+    snapshot(handle, &from);
+    bool whole = bad && from.count == to->count;
+    for (unsigned i = 0; from.count && i < to->count && c->result == CUDA_SUCCESS; i++) {
+        struct zc_graph_copy *t = &to->copy[i];
+        const struct zc_graph_copy *f = whole ? &from.copy[i] : find_node(&from, t->id);
+        bool to_host = zc_flow_dst(t->real) == ZC_KIND_PAGEABLE;
+        if (f && f->frail && (to_host || zc_flow_src(t->real) == ZC_KIND_PAGEABLE)) {
+            c->result = zc_diagnose_frail(c->fn, f->frail, to_host ? t->src : t->dst,
+                                          bad ? CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
+                                              : CUDA_ERROR_INVALID_VALUE);
+            if (bad) {
+                *bad = t->id;
+                *reason = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+            }
+        }
+        c->answered |= !f || c->result != CUDA_SUCCESS; /* Other nodes fail in any memory. */
+        t->frail = f ? f->frail : 0;
+        t->id = f ? f->id : t->id;
+    }
+    zc_graph_drop(&from);
+    return c->result;
 }
 
 /* Prepares for the copy that a node will make; NULL: for a node that makes none.  The error for
@@ -137,32 +173,20 @@ static CUresult before_node(struct zc_copy *c, const struct zc_entry *entry,
     return zc_copy_before_node(c);
 }
 
-/* After the driver has answered for a node in an executable graph, which copies no other rows. */
-static CUresult graph_replaced(struct zc_copy *c, CUgraphExec exec, CUgraphNode node,
-                               CUresult result)
+/* Rows that are not the same fail in any memory. */
+static void read_set(struct zc_graph_nodes *to, CUgraphNode node, struct zc_copy *c)
 {
-    struct zc_graph_nodes changed = {.count = 0};
-    bool rows = c->shape == ZC_SHAPE_STRIDED && (c->extent[1] | c->extent[2]) > 1;
-    if (result != CUDA_SUCCESS)
-        return rows || is_stranger(exec, node) ? result : zc_copy_after_node(c, result);
-    if (c->shape != ZC_SHAPE_NONE && c->on) {
-        zc_graph_add(&changed, node, c);
-        graph_change(exec, &changed);
-    }
-    return result;
+    c->answered = c->shape == ZC_SHAPE_STRIDED && (c->extent[1] | c->extent[2]) > 1;
+    if (c->shape != ZC_SHAPE_NONE)
+        zc_graph_add(to, node, c);
 }
 
-/* Notes that a child graph of an executable graph is another one of the same shape. */
-static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child, CUresult result)
+/* A child graph of an executable graph becomes another one of the same shape. */
+static void read_child(struct zc_graph_nodes *to, CUgraphNode node, CUgraph child)
 {
-    struct zc_graph_nodes changed = {.count = 0};
     CUgraph named;
-    if (result == CUDA_SUCCESS && zc_life_on() &&
-        zc_real.cuGraphChildGraphNodeGetGraph(node, &named) == CUDA_SUCCESS) {
-        zc_graph_read(&changed, named, child);
-        graph_change(exec, &changed);
-    }
-    return result;
+    if (zc_real.cuGraphChildGraphNodeGetGraph(node, &named) == CUDA_SUCCESS)
+        zc_graph_read(to, named, child);
 }
 
 /* A call that gives a node parameters, unless these are refused; `...` is the rest of its answer,
@@ -174,27 +198,43 @@ static CUresult replaced_child(CUgraphExec exec, CUgraphNode node, CUgraph child
         refused_ == CUDA_SUCCESS && !c.made ? (__VA_ARGS__) : refused_;                            \
     })
 
-/* A body of a call for one type of nodes in executable graphs; `...` are the driver's arguments. */
-#define EXEC_SET(node_type, member, ...)                                                           \
+/* A call that changes nodes of an executable graph, see before_change(): `read` adds to `to` what
+ * they will do, and `...` is the driver's answer. */
+#define CHANGED(p, bad, reason, read, ...)                                                         \
+    PREPARED(p, NULL, __extension__({                                                              \
+                 struct zc_graph_nodes to = {.count = 0};                                          \
+                 if (zc_life_on())                                                                 \
+                     read;                                                                         \
+                 CUresult answer_ = before_change(&c, exec, &to, bad, reason);                     \
+                 if (answer_ == CUDA_SUCCESS)                                                      \
+                     answer_ = __VA_ARGS__;                                                        \
+                 if (answer_ == CUDA_SUCCESS)                                                      \
+                     graph_change(exec, &to, (bad) != NULL);                                       \
+                 zc_graph_drop(&to);                                                               \
+                 zc_copy_after_node(&c, answer_);                                                  \
+             }))
+
+/* A body of such a call for one type of nodes. */
+#define EXEC_SET(node_type, member)                                                                \
     {                                                                                              \
         CUgraphNodeParams any = {.type = node_type};                                               \
         if (params)                                                                                \
             memcpy(&any.member, params, sizeof(*params));                                          \
         const CUgraphNodeParams *p = params ? zc_describe_if(node, &any) : NULL;                   \
-        return PREPARED(p, NULL, graph_replaced(&c, exec, node, real(__VA_ARGS__)));               \
+        return CHANGED(p, NULL, NULL, read_set(&to, node, &c), real(exec, node, params, context)); \
     }
 
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
-EXEC_SET(CU_GRAPH_NODE_TYPE_MEMCPY, memcpy.copyParams, exec, node, params, context)
+EXEC_SET(CU_GRAPH_NODE_TYPE_MEMCPY, memcpy.copyParams)
 
 ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
                                          const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))
-EXEC_SET(CU_GRAPH_NODE_TYPE_MEMSET, memset, exec, node, params, context)
+EXEC_SET(CU_GRAPH_NODE_TYPE_MEMSET, memset)
 
 ZC_BODY(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child))
 {
-    return PREPARED(NULL, NULL, replaced_child(exec, node, child, real(exec, node, child)));
+    return CHANGED(NULL, NULL, NULL, read_child(&to, node, child), real(exec, node, child));
 }
 
 static CUcontext context_of(const CUgraphNodeParams *p)
@@ -236,9 +276,26 @@ ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     bool child = p && p->type == CU_GRAPH_NODE_TYPE_GRAPH;
     if (params && params->type == CU_GRAPH_NODE_TYPE_KERNEL)
         zc_migrate_keep_all(entry->fn);
-    return PREPARED(p, NULL,
-                    child ? replaced_child(exec, node, p->graph.graph, real(exec, node, params))
-                          : graph_replaced(&c, exec, node, real(exec, node, params)));
+    return CHANGED(p, NULL, NULL,
+                   child ? read_child(&to, node, p->graph.graph) : read_set(&to, node, &c),
+                   real(exec, node, params));
+}
+
+ZC_BODY(cuGraphExecUpdate,
+        (CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *update))
+{
+    CUgraphNode node;
+    CUgraphExecUpdateResult reason;
+    return CHANGED(NULL, error_node ?: &node, update ?: &reason, zc_graph_read(&to, graph, graph),
+                   ZC_RECLAIMING(real(exec, graph, error_node, update)));
+}
+
+ZC_BODY(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info))
+{
+    CUgraphExecUpdateResultInfo any = {.errorNode = NULL}, *out = info ?: &any;
+    out->errorFromNode = NULL;
+    return CHANGED(NULL, &out->errorNode, &out->result, zc_graph_read(&to, graph, graph),
+                   ZC_RECLAIMING(real(exec, graph, info)));
 }
 
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */
@@ -261,28 +318,6 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, uint32_t 
         call->src = n->src;
         zc_log_transfer(&t, call);
     }
-}
-
-/* Copies what is known of an executable graph for the caller, so that nothing is called under the
- * lock. */
-static void snapshot(CUgraphExec handle, struct zc_graph_nodes *out)
-{
-    struct exec *x = zc_life_on() ? open_exec(handle) : NULL;
-    out->copy = NULL;
-    out->count = out->cap = out->launch.count = 0;
-    out->awaits = out->unknown = false;
-    if (!x)
-        return;
-    const struct zc_graph_nodes *n = &x->nodes;
-    out->awaits = n->awaits;
-    out->unknown = n->unknown;
-    if (n->launch.count)
-        out->launch = n->launch;
-    if (n->count && (out->copy = zc_arena_get(n->count * sizeof(*n->copy))) != NULL) {
-        out->count = out->cap = n->count;
-        memcpy(out->copy, n->copy, n->count * sizeof(*n->copy));
-    }
-    zc_lock_drop(&lock);
 }
 
 /* Other blocks than when the graph was made may be at its addresses, and other pages behind those.

@@ -11,6 +11,7 @@ struct zc_graph_copy {
     CUdeviceptr dst, src; /* First addresses; 0 for arrays, and for the source of a set. */
     unsigned asked, real; /* Flows, as in struct zc_transfer. */
     uint64_t bytes;       /* That each launch moves or sets. */
+    CUdeviceptr frail;    /* If not 0 it fails where it copies pageable memory, because of this. */
 };
 
 /* The record of a graph.  Begins as zeros. */
@@ -32,6 +33,6 @@ void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *
 
 void zc_graph_drop(struct zc_graph_nodes *nodes);
 
-/* Records what a new or updated executable graph will copy; and forgets it. */
+/* Records what a new executable graph will copy; and forgets it. */
 void zc_graph_note(CUgraphExec exec, CUgraph graph);
 void zc_graph_forget(CUgraphExec exec);

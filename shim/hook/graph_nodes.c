@@ -25,6 +25,19 @@ static void put_off(struct reading *r, CUgraph named, CUgraph given)
         r->inner[r->count++] = (struct inner){named, given};
 }
 
+/* The block of libzc's that may be why a copy between managed and pinned memory can't become one of
+ * pageable memory, or 0: the driver takes such a change in an executable graph, and the next launch
+ * ends with error 700 (an H200, tests/gpu/change_facts.c). */
+static CUdeviceptr frail_by(const struct zc_copy *c)
+{
+    bool to_managed = c->dst.real == ZC_KIND_MANAGED;
+    const struct zc_operand *m = to_managed ? &c->dst : &c->src,
+                            *h = to_managed ? &c->src : &c->dst;
+    if (m->real != ZC_KIND_MANAGED || h->real != ZC_KIND_PINNED)
+        return 0;
+    return m->asked != ZC_KIND_MANAGED ? m->address : h->asked != ZC_KIND_PINNED ? h->address : 0;
+}
+
 void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *c)
 {
     struct zc_graph_copy n = {.id = id};
@@ -35,6 +48,7 @@ void zc_graph_add(struct zc_graph_nodes *nodes, CUgraphNode id, struct zc_copy *
     n.dst = c->dst.address;
     n.src = c->src.address;
     n.bytes = c->bytes;
+    n.frail = frail_by(c);
     if (zc_arena_extend(&nodes->copy, &nodes->cap, nodes->count, sizeof(n), 8))
         nodes->copy[nodes->count++] = n;
 }

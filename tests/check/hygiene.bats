@@ -142,6 +142,7 @@ refusals() {
     cat <<'END'
 batch_diagnose the driver refuses them; a message names the rule
 batch_leave that can't be divided: batches
+before_change changing a copy in an executable graph
 copy_refused the driver refuses them; a message names the rule
 cuMemFreeAsync a free that the driver refuses
 cuMemGetHandleForAddressRange cuMemGetHandleForAddressRange
@@ -165,7 +166,7 @@ END
         /^[a-zA-Z].*\(.*[^;]$/ && !/^ZC_/ {
             name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name)
         }
-        /^ .*(zc_refusal_count|zc_diagnose|zc_diagnose_border|zc_pinned_refuse)\(/ {
+        /^ .*(zc_refusal_count|zc_diagnose(_border|_frail)?|zc_pinned_refuse)\(/ {
             print name
         }' | sort -u | diff - <(refusals | cut -d ' ' -f 1 | sort) |
         no_findings "functions that refuse calls (<), and those of refusals() here (>):"

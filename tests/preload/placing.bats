@@ -195,6 +195,28 @@ place = ${places[(i + 1) % 4]}" timeout 30 "$unwaited" "$call"
     in_every_place "$ZC_BUILD/tests/preload/programs/threads"
 }
 
+@test "a copy of a managed block does not become one that a launch of its graph would lose" {
+    local facts=$PWD/$ZC_BUILD/tests/gpu/managed_facts bare=$BATS_TEST_TMPDIR/bare
+    local changed='^device (from|to) (pinned|registered), (set|updated) to pageable'
+    need_built "$facts"
+    timeout 60 "$facts" >"$bare"
+    run -0 --separate-stderr under_policy $'api = cudaMalloc\nplace = managed' timeout 60 "$facts"
+    diff <(grep -vE "$changed" "$bare") <(grep -vE "$changed" <<<"$output")
+    [[ $(grep -cE "$changed: 0 0 set 1 launch 0 ran 0\$" <<<"$output") -eq 4 ]]
+    [[ $(grep -cE "$changed: 0 0 updated 910 launch 0 ran 0\$" <<<"$output") -eq 4 ]]
+    [[ $(grep -c "in 'managed' by rule all (.*instantiate it anew" <<<"$stderr") -eq 8 ]]
+}
+
+@test "a copy that a graph was instantiated with decides what it becomes in a managed block" {
+    local facts=$PWD/$ZC_BUILD/tests/gpu/chain_facts
+    need_built "$facts"
+    run -0 --separate-stderr under_policy $'api = cudaMalloc\nplace = managed' timeout 60 "$facts"
+    [[ $(grep -c '^device .*ran 0$' <<<"$output") -eq 56 ]]
+    diff <(grep -E '^device (from|to) (gpg|ggg|.*made with g|captured g)' <<<"$output") \
+        <("$facts" | grep -E '^device (from|to) (gpg|ggg|.*made with g|captured g)')
+    [[ $(grep -cE '^device .* (g1|g910) ' <<<"$output") -eq 40 ]]
+}
+
 @test "requests that come while another thread reads the policy are placed as those after it" {
     local log=$BATS_TEST_TMPDIR/log.jsonl
     need_built "$ZC_BUILD/tests/preload/programs/threads"

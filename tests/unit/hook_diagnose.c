@@ -33,6 +33,14 @@ static struct zc_block *fake_placed(CUdeviceptr address)
     return address == AT && has.count ? &has.block[0] : NULL;
 }
 
+static struct zc_block *fake_find(uint64_t address)
+{
+    for (unsigned i = 0; i < has.count; i++)
+        if (address - has.block[i].base < has.block[i].size)
+            return &has.block[i];
+    return NULL;
+}
+
 static void fake_each(void (*visit)(struct zc_block *, void *), void *arg)
 {
     has.walks++;
@@ -68,6 +76,7 @@ static void fake_call(enum zc_launch_party party, zc_launch_fn fn)
 }
 
 #define zc_placed_at fake_placed
+#define zc_block_find fake_find
 #define zc_block_each fake_each
 #define zc_message fake_message
 #define zc_refusal_count fake_count
@@ -133,6 +142,29 @@ static void a_refused_call_names_the_rule_of_its_block(void **state)
     assert_int_equal(has.told, 1);
     zc_diagnose(ZC_FN_cuMemcpy, AT, CUDA_ERROR_INVALID_VALUE);
     assert_true(has.told == 2 && has.rule == &rules[0]);
+}
+
+static void a_copy_that_can_t_become_pageable_names_the_rule_of_one_of_its_blocks(void **state)
+{
+    (void)state;
+    assert_int_equal(zc_diagnose_frail(ZC_FN_cuMemcpy, AT, AT, CUDA_ERROR_INVALID_VALUE),
+                     CUDA_ERROR_INVALID_VALUE);
+    add(-1, ZC_PLACE_VMM, 4096);
+    zc_diagnose_frail(ZC_FN_cuMemcpy, AT, AT, CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(has.told, 0);
+    add(2, ZC_PLACE_VMM, 4096)->base = AT + 4096;
+    zc_diagnose_frail(ZC_FN_cuMemcpy, AT + 4096, 1, CUDA_ERROR_INVALID_VALUE);
+    zc_diagnose_frail(ZC_FN_cuMemcpy, 1, AT + 4096, CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(
+        zc_diagnose_frail(ZC_FN_cuMemcpy, AT, AT + 4096, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE),
+        CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    assert_true(has.told == 3 && has.refusals == 3);
+    assert_non_null(strstr(has.text, "refused cuMemcpy returned 910 for block 5 (4 KiB at"));
+    assert_non_null(strstr(has.text, "by rule r2 (p.conf:12), where a copy in an executable graph "
+                                     "can't change from pinned to pageable memory; instantiate "));
+    add(3, ZC_PLACE_VMM, 4096)->base = AT + 8192;
+    zc_diagnose_frail(ZC_FN_cuMemcpy, AT + 8192, AT + 4096, CUDA_ERROR_INVALID_VALUE);
+    assert_ptr_equal(has.rule, &rules[3]);
 }
 
 static void pinned_memory_is_named_only_across_a_border(void **state)
@@ -203,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_refused_call_names_the_rule_of_its_block),
+        TEST(a_copy_that_can_t_become_pageable_names_the_rule_of_one_of_its_blocks),
         TEST(pinned_memory_is_named_only_across_a_border),
         TEST(launches_are_watched_from_the_first_block_on),
         TEST(a_kernel_that_fails_names_the_rules_of_device_blocks_once),

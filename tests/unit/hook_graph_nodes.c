@@ -199,6 +199,30 @@ static void drop(struct zc_graph_nodes *nodes)
     assert_int_equal(has.live, 0);
 }
 
+static void
+copies_between_managed_and_pinned_memory_name_the_block_that_is_so_by_a_rule(void **state)
+{
+    static const struct {
+        enum zc_kind managed_asked, managed_real, host_asked, host_real;
+        CUdeviceptr frail;
+    } rows[] = {
+#define ROW(a, b, c, d, frail) {ZC_KIND_##a, ZC_KIND_##b, ZC_KIND_##c, ZC_KIND_##d, frail}
+        ROW(DEVICE, MANAGED, PINNED, PINNED, 1),   ROW(DEVICE, MANAGED, PAGEABLE, PAGEABLE, 0),
+        ROW(DEVICE, MANAGED, PAGEABLE, PINNED, 1), ROW(MANAGED, MANAGED, PAGEABLE, PINNED, 2),
+        ROW(MANAGED, MANAGED, PINNED, PINNED, 0),  ROW(DEVICE, DEVICE, PINNED, PINNED, 0),
+        ROW(DEVICE, MANAGED, DEVICE, MANAGED, 0),  ROW(DEVICE, MANAGED, PINNED, PAGEABLE, 0)};
+    (void)state;
+    for (unsigned i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        struct zc_copy c = {.shape = ZC_SHAPE_LINE};
+        struct zc_operand *managed = i % 2 ? &c.dst : &c.src, *host = i % 2 ? &c.src : &c.dst;
+        *managed = (struct zc_operand){
+            .address = 1, .asked = rows[i / 2].managed_asked, .real = rows[i / 2].managed_real};
+        *host = (struct zc_operand){
+            .address = 2, .asked = rows[i / 2].host_asked, .real = rows[i / 2].host_real};
+        assert_int_equal(frail_by(&c), rows[i / 2].frail);
+    }
+}
+
 static void copies_and_sets_are_described_by_their_nodes(void **state)
 {
     (void)state;
@@ -363,6 +387,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(copies_and_sets_are_described_by_their_nodes),
+        TEST(copies_between_managed_and_pinned_memory_name_the_block_that_is_so_by_a_rule),
         TEST(kernels_tell_their_arguments_where_blocks_move),
         TEST(nodes_that_hide_work_keep_blocks_where_they_are),
         TEST(nodes_have_the_names_of_one_graph_and_the_content_of_another),
