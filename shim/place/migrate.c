@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "base/own.h"
+#include "base/wait.h"
 #include "copy/links.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
@@ -38,6 +39,8 @@
 #define SURE 8u   /* After so many uses in a known order a block comes ahead of its launch, */
 #define NEAR 128u /* which is one of the next uses: the next one, or where what may leave */
 #define MANY 8u   /* is so much more another one, as a place taken early costs moves. */
+
+#define NAP_US 20u
 
 /* While no block is in host memory, only every so many launches are looked at. */
 #define SAMPLE 16u
@@ -517,15 +520,6 @@ bool zc_migrate_away(struct zc_block *block, uint64_t keeps, unsigned most_ms)
     return left;
 }
 
-/* A kernel may take so long with the block in host memory that it is not tried there first. */
-static void come_first(struct zc_block *block, struct zc_rate *r, uint64_t bytes, uint64_t cost)
-{
-    uint64_t time = zc_rate_scaled(r->time, bytes, r->bytes);
-    if (cost > LINK_LEAST * time || r->spent + cost > LINK_MOST * time)
-        return;
-    r->spent += try_to(block, 2, "a kernel may take long to read it there");
-}
-
 /* A block for which one launch loses more than the move takes may displace any that the next
  * launches do not use.  One that several launches have lost that much for may displace only blocks
  * that are used half as often, so that no two change places again and again. */
@@ -537,8 +531,10 @@ static void consider(struct zc_block *block, struct zc_rate *r, uint64_t bytes)
         return;
     uint64_t lost = zc_rate_loss(r, block->size);
     uint64_t cost = zc_regret_cost(block->size);
-    if (!r->time_of_them) {
-        come_first(block, r, bytes, cost);
+    if (!r->time_of_them) { /* It may take so long with the block there that it is not tried. */
+        uint64_t time = zc_rate_scaled(r->time, bytes, r->bytes);
+        if (cost <= LINK_LEAST * time && r->spent + cost <= LINK_MOST * time)
+            r->spent += try_to(block, 2, "a kernel may take long to read it there");
         return;
     }
     bool owes = zc_regret_owes(&used->owed, lost, block->size);
@@ -601,14 +597,6 @@ static struct zc_block *next_missing(struct moving *m, uint64_t *from)
     return NULL;
 }
 
-/* The copy of a block to the device has not ended. */
-static bool under_way(const struct zc_block *block)
-{
-    const struct zc_vmm *v = zc_move_of(block);
-    CUevent came = v ? zc_movable(v)->came : NULL;
-    return came && zc_real.cuEventQuery(came) == CUDA_ERROR_NOT_READY;
-}
-
 /* The first block that is missing in the order begins to come, if another one leaves whose kernels
  * have ended.  A second one does while the first is on its way, unless one that came before waits
  * for its launch: what leaves for them might be needed before. */
@@ -617,7 +605,7 @@ static void fetch_ahead(struct moving *m)
     uint64_t from;
     struct zc_block *block = next_missing(m, &from);
     const struct zc_vmm *before = zc_move_of(live_at(m->ahead[1]));
-    if (!block || (before && zc_movable(before)->came && under_way(live_at(m->ahead[0]))))
+    if (!block || (before && zc_movable(before)->came && zc_move_under_way(live_at(m->ahead[0]))))
         return;
     try_to(block, from, later);
     if (zc_block_spilled(block))
@@ -660,6 +648,22 @@ static void use_named(struct named *n)
         fetch_ahead(m);
 }
 
+/* All devices share the driver lock: where blocks of several move, a launch waits without it for
+ * the copies of those that it names. */
+static bool lock_for(const struct named *n)
+{
+    uint64_t devices = __atomic_load_n(&moving_devices, __ATOMIC_RELAXED), start = zc_ticks();
+    bool mine = zc_driver_lock();
+    for (unsigned i = 0; (devices & (devices - 1)) && i < n->count; i++)
+        while (mine && zc_move_under_way(live_at(n->at[i]))) {
+            zc_driver_unlock();
+            zc_nap(NAP_US);
+            mine = zc_driver_lock();
+        }
+    count_wait(n->on, start);
+    return mine;
+}
+
 static CUresult migrate_use(const struct zc_launch *launch, struct moving *m)
 {
     struct named n;
@@ -668,7 +672,7 @@ static CUresult migrate_use(const struct zc_launch *launch, struct moving *m)
     if (n.note.spilled)
         zc_regret_wait(untimed, &n.note.kernel, WAIT_MS + zc_rate_busy_ms(moving_device(m)));
     count_wait(m, start);
-    if (!n.count || !zc_driver_lock())
+    if (!n.count || !lock_for(&n))
         return n.result;
     use_named(&n);
     zc_driver_unlock();

@@ -241,6 +241,13 @@ CUresult zc_move_in(const struct zc_vmm *v, size_t bytes, const char **why)
     return result == CUDA_SUCCESS ? freed : result;
 }
 
+bool zc_move_under_way(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_move_of(block);
+    CUevent came = v ? zc_movable(v)->came : NULL;
+    return came && zc_real.cuEventQuery(came) == CUDA_ERROR_NOT_READY;
+}
+
 static struct zc_backed move_behind(const struct zc_vmm *v)
 {
     return (struct zc_backed){v->chunks, v->va.host, zc_movable(v)->alias, v->guard, 0};

@@ -39,6 +39,9 @@ CUresult zc_move_never(const struct zc_block *block, enum zc_fn fn);
 bool zc_move_begin(CUcontext rest, unsigned most_ms);
 void zc_move_end(void);
 
+/* The copy of a block to the device has not ended; NULL has none. */
+bool zc_move_under_way(const struct zc_block *block);
+
 /* Whether the second block, of the same device and rule, can come into the memory that the first
  * one leaves. */
 bool zc_move_fits(const struct zc_block *leaves, const struct zc_block *comes);

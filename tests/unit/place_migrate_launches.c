@@ -457,6 +457,27 @@ static void each_device_has_an_order_of_its_own(void **state)
     assert_false(third.elsewhere || fourth->elsewhere);
 }
 
+/* So that those of the other one launch meanwhile. */
+static void
+a_launch_waits_for_copies_without_the_lock_where_several_devices_have_blocks(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        anew(NULL);
+        if (i)
+            begin_fourth();
+        has.home = HOME;
+        has.device = 3;
+        counts.spilled = 1;
+        mov[0].came = i < 3 ? (CUevent)7 : NULL;
+        has.queries = i == 2 ? 0 : 2;
+        assert_int_equal(launch_of("A", ZC_FN_cuLaunchKernel), CUDA_SUCCESS);
+        says(i == 1   ? "enter leave collect query/7 nap/20 query/7 nap/20 query/7 time/1048576/0 "
+             : i == 2 ? "enter leave collect query/7 time/1048576/0 "
+                      : "enter leave collect time/1048576/0 ");
+    }
+}
+
 static void only_blocks_of_a_device_make_room_there(void **state)
 {
     (void)state;
@@ -519,6 +540,7 @@ int main(void)
         TEST(uses_that_lack_no_block_are_looked_up_once),
         TEST(a_copy_of_a_fetched_block_takes_it_to_host_memory),
         TEST(each_device_has_an_order_of_its_own),
+        TEST(a_launch_waits_for_copies_without_the_lock_where_several_devices_have_blocks),
         TEST(only_blocks_of_a_device_make_room_there),
         TEST(a_kernel_of_another_context_in_a_graph_ends_moves_on_its_device),
         TEST(without_memory_for_the_order_no_block_leaves),

@@ -46,6 +46,7 @@ static struct {
     zc_move_carry carried; /* With the last move. */
     bool told, unknown, marks_pend, no_rest, late, pending, no_words, here, held, drained, dear;
     bool no_memory, coming, others_work;
+    unsigned queries; /* So many times a copy has not ended, with `coming` always. */
     unsigned held_locks, ms, words, finds;
     uint64_t now, room, mark, passed, cost, took; /* The time in nanoseconds; what a wait takes. */
     uint64_t word[8];
@@ -252,7 +253,21 @@ static CUresult get_current(CUcontext *context)
 static CUresult fake_query(CUevent event)
 {
     said("query/%u", (unsigned)(uintptr_t)event);
-    return has.coming ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    bool comes = has.coming || has.queries;
+    has.queries -= has.queries > 0;
+    return comes ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static bool fake_under_way(const struct zc_block *block)
+{
+    CUevent came = block ? mov[no(block)].came : NULL;
+    return came && fake_query(came) == CUDA_ERROR_NOT_READY;
+}
+
+static void fake_nap(unsigned microseconds)
+{
+    assert_int_equal(has.held_locks, 0);
+    said("nap/%u", microseconds);
 }
 
 static void blocks_anew(void)
@@ -307,6 +322,8 @@ static _Alignas(64) char fresh[40000]; /* For a device. */
 #define zc_lazy_diagnose(v, fn, result, why) ((void)(v), (void)(fn), said("%s", why), result)
 #define zc_move fake_move
 #define zc_move_never fake_never
+#define zc_move_under_way fake_under_way
+#define zc_nap fake_nap
 #define zc_move_fits(leaves, comes) ((void)(leaves), (void)(comes), !has.no_fit)
 #define zc_move_begin fake_begin
 #define zc_move_end() said("end")

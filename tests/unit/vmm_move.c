@@ -699,6 +699,29 @@ static void a_call_that_uses_blocks_waits_for_the_mover(void **state)
     assert_int_equal(move.users, 1);
 }
 
+static CUresult copy_state;
+
+static CUresult query_copy(CUevent event)
+{
+    assert_ptr_equal(event, (CUevent)5);
+    return copy_state;
+}
+
+static void a_copy_to_the_device_is_under_way_until_its_event_has_passed(void **state)
+{
+    (void)state;
+    zc_real.cuEventQuery = query_copy;
+    make("H", 2, 6 * MIB, true);
+    zc_vmm_counts.movable = 1;
+    assert_false(zc_move_under_way(NULL));
+    assert_false(zc_move_under_way(&blocks[0]));
+    mov[0].came = (CUevent)5;
+    copy_state = CUDA_ERROR_NOT_READY;
+    assert_true(zc_move_under_way(&blocks[0]));
+    copy_state = CUDA_ERROR_ILLEGAL_ADDRESS; /* Whoever waits for it hears of that. */
+    assert_false(zc_move_under_way(&blocks[0]));
+}
+
 static void blocks_move_while_the_gpu_rests_and_no_call_uses_them(void **state)
 {
     (void)state;
@@ -750,6 +773,7 @@ int main(void)
         cmocka_unit_test_setup(a_block_that_stays_is_mapped_whole_and_open_to_the_cpu, anew),
         cmocka_unit_test_setup(a_fetched_block_that_stays_may_be_written_on_the_device, anew),
         cmocka_unit_test_setup(a_call_that_uses_blocks_waits_for_the_mover, anew),
+        cmocka_unit_test_setup(a_copy_to_the_device_is_under_way_until_its_event_has_passed, anew),
         cmocka_unit_test_setup(blocks_move_while_the_gpu_rests_and_no_call_uses_them, anew)};
     return RUN_TESTS(tests);
 }
