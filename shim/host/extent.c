@@ -217,12 +217,11 @@ bool zc_extent_stretch(struct zc_extent *extent, uint32_t units)
 struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units)
 {
     uint32_t first = (uint32_t)(extent - extents), rest = extent->units - units;
-    if (!zc_heap_lock())
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    if (!mine)
         return NULL;
     set_extent(first, units, extent->use);
-    struct zc_extent *behind = set_extent(first + units, rest, ZC_EXTENT_NONE);
-    zc_heap_unlock();
-    return behind;
+    return set_extent(first + units, rest, ZC_EXTENT_NONE);
 }
 
 /* Most large blocks fill all but a part of their last unit. */
@@ -436,15 +435,12 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
 struct zc_extent *zc_hostheap_next(const struct zc_extent *after,
                                    bool (*wanted)(const struct zc_extent *e))
 {
-    struct zc_extent *found = NULL;
-    if (!zc_heap_lock())
-        return NULL;
-    for (uint64_t unit = after ? after - extents + after->units : 0; unit < carved && !found;) {
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    for (uint64_t unit = after ? after - extents + after->units : 0; mine && unit < carved;) {
         struct zc_extent *e = &extents[heads[unit]];
         if (e->use != ZC_EXTENT_HOLE && e->use != ZC_EXTENT_NONE && wanted(e))
-            found = e;
+            return e;
         unit = heads[unit] + (uint64_t)(e->units ? e->units : 1);
     }
-    zc_heap_unlock();
-    return found;
+    return NULL;
 }

@@ -8,6 +8,14 @@
 bool zc_heap_lock(void);
 void zc_heap_unlock(void);
 
+/* A bool that at the end of its block gives the lock back, if it says that the lock was taken. */
+#define ZC_HEAP_HELD __attribute__((cleanup(zc_heap_leave), unused)) bool
+static inline void zc_heap_leave(const bool *held)
+{
+    if (*held)
+        zc_heap_unlock();
+}
+
 /* Returns how many of `bytes` threads may touch for a fresh block, and notes them: until the
  * program copies or frees such blocks it may not need them, so they have 128 MiB of that together.
  */

@@ -54,14 +54,11 @@ struct zc_slot *zc_hostblock_slot(const void *p)
  * registration of the program's ends.  Returns whether the ledger has all blocks. */
 static bool set_known(const struct zc_extent *e, struct zc_slot *slot, bool known)
 {
-    bool locked = (!__atomic_load_n(&listing, __ATOMIC_ACQUIRE) ||
-                   __atomic_load_n(&e->program, __ATOMIC_ACQUIRE)) &&
-                  zc_heap_lock();
+    ZC_HEAP_HELD mine = (!__atomic_load_n(&listing, __ATOMIC_ACQUIRE) ||
+                         __atomic_load_n(&e->program, __ATOMIC_ACQUIRE)) &&
+                        zc_heap_lock();
     slot->known = known;
-    bool listed = __atomic_load_n(&listing, __ATOMIC_ACQUIRE);
-    if (locked)
-        zc_heap_unlock();
-    return listed;
+    return __atomic_load_n(&listing, __ATOMIC_ACQUIRE);
 }
 
 bool zc_hostblock_enter(void *p, struct zc_slot *slot)
@@ -123,9 +120,6 @@ void zc_hostblock_list(void)
 
 bool zc_hostblock_relist(const struct zc_extent *e)
 {
-    if (!zc_heap_lock())
-        return false;
-    bool done = list_extent(e);
-    zc_heap_unlock();
-    return done;
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    return mine && list_extent(e);
 }

@@ -193,21 +193,16 @@ void zc_hostheap_fit(bool all)
 
 void zc_heap_bury(struct zc_extent *e)
 {
-    if (!zc_heap_lock())
-        return; /* Only the addresses are lost. */
-    zc_extent_bury(e);
-    zc_heap_unlock();
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    if (mine) /* Else only the addresses are lost. */
+        zc_extent_bury(e);
 }
 
 struct zc_extent *zc_heap_carve(uint32_t units)
 {
-    struct zc_extent *e = NULL;
+    ZC_HEAP_HELD mine = zc_heap_lock();
     errno = 0;
-    if (zc_heap_lock()) {
-        e = zc_extent_carve(units);
-        zc_heap_unlock();
-    }
-    return e;
+    return mine ? zc_extent_carve(units) : NULL;
 }
 
 static struct zc_extent *heap_fresh(uint32_t units, const struct zc_host_want *want,
@@ -520,11 +515,9 @@ void zc_hostheap_put(void *p)
 
 void zc_hostheap_revive(struct zc_extent *extent)
 {
-    if (!zc_heap_lock())
-        return;
-    if (extent->use == ZC_EXTENT_LIMBO)
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    if (mine && extent->use == ZC_EXTENT_LIMBO)
         zc_extent_pool(extent);
-    zc_heap_unlock();
 }
 
 static struct zc_extent *surplus(bool pinned, bool all)
@@ -535,36 +528,26 @@ static struct zc_extent *surplus(bool pinned, bool all)
 
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
 {
-    struct zc_extent *e;
     /* Of an empty pool the limits are not asked.  What another thread is pooling waits. */
-    if (!__atomic_load_n(&zc_extent_pooled_bytes, __ATOMIC_RELAXED) || !zc_heap_lock())
-        return NULL;
-    e = surplus(pinned, all);
+    ZC_HEAP_HELD mine =
+        __atomic_load_n(&zc_extent_pooled_bytes, __ATOMIC_RELAXED) && zc_heap_lock();
+    struct zc_extent *e = mine ? surplus(pinned, all) : NULL;
     if (e)
         zc_extent_unpool(e);
-    zc_heap_unlock();
     return e;
 }
 
 void *zc_hostheap_surplus_context(void)
 {
-    const struct zc_extent *e = NULL;
-    if (!zc_heap_lock())
-        return NULL;
-    e = surplus(true, false);
-    void *context = e ? e->context : NULL;
-    zc_heap_unlock();
-    return context;
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    const struct zc_extent *e = mine ? surplus(true, false) : NULL;
+    return e ? e->context : NULL;
 }
 
 bool zc_hostheap_too_much(const struct zc_extent *e)
 {
-    bool much = false;
-    if (zc_heap_lock()) {
-        much = e->use == ZC_EXTENT_FREE && too_much(e);
-        zc_heap_unlock();
-    }
-    return much;
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    return mine && e->use == ZC_EXTENT_FREE && too_much(e);
 }
 
 void zc_hostheap_drop(struct zc_extent *extent)

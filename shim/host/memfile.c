@@ -139,11 +139,8 @@ bool zc_memfile_make_private(struct zc_extent *e, size_t bytes)
 {
     if (bytes <= __atomic_load_n(&e->private_bytes, __ATOMIC_ACQUIRE))
         return true;
-    if (!zc_heap_lock())
-        return false;
-    bool done = make_private(e, bytes);
-    zc_heap_unlock();
-    return done;
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    return mine && make_private(e, bytes);
 }
 
 /* Under the heap's lock. */
@@ -162,23 +159,18 @@ bool zc_memfile_freeze(struct zc_extent *e)
 {
     if (!zc_memfile_shareable(e))
         return true;
-    if (!zc_heap_lock())
-        return false;
-    bool done = memfile_freeze(e);
-    zc_heap_unlock();
-    return done;
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    return mine && memfile_freeze(e);
 }
 
 void zc_memfile_forget(const struct zc_extent *e, size_t from, size_t n)
 {
     char *shared = (char *)e->view + zc_extent_span(e) + from;
-    if (!zc_heap_lock())
-        return;
-    if (e->private_bytes && !e->inherited && zc_memory_protect(shared, n, OPEN) == 0) {
+    ZC_HEAP_HELD mine = zc_heap_lock();
+    if (mine && e->private_bytes && !e->inherited && zc_memory_protect(shared, n, OPEN) == 0) {
         zc_memory_advise(shared, n, MADV_REMOVE);
         zc_memory_protect(shared, n, PROT_NONE);
     }
-    zc_heap_unlock();
 }
 
 void zc_memfile_drop_private(struct zc_extent *e)
