@@ -182,16 +182,13 @@ static const char *backing_become_one(struct zc_shared *p, struct zc_extent *e)
 const char *zc_shared_to_one(struct zc_shared *p, struct zc_extent *e, bool whole)
 {
     CUstreamCaptureMode mode;
-    const char *why = CANT;
-    if (zc_capture_any() || !zc_driver_lock())
-        return why;
-    if (!zc_capture_any() && !zc_await_any() && !zc_life_closing()) {
-        bool pushed = backing_enter(p, &mode);
-        why = !whole && p->vmm->held ? "a kernel may have written more than is copied"
-                                     : backing_become_one(p, e);
-        backing_leave(pushed, mode);
-    }
-    zc_driver_unlock();
+    ZC_DRIVER_HELD mine = !zc_capture_any() && zc_driver_lock();
+    if (!mine || zc_capture_any() || zc_await_any() || zc_life_closing())
+        return CANT;
+    bool pushed = backing_enter(p, &mode);
+    const char *why = !whole && p->vmm->held ? "a kernel may have written more than is copied"
+                                             : backing_become_one(p, e);
+    backing_leave(pushed, mode);
     return why;
 }
 
@@ -296,10 +293,8 @@ CUresult zc_shared_to_own(struct zc_shared *p, enum zc_fn fn, const char *why)
 bool zc_shared_demote(struct zc_shared *p, const char *why)
 {
     const char *refused;
-    if (!zc_shared_is_one(p) || !zc_driver_lock())
-        return false;
-    bool done = !zc_capture_any() && backing_change(p, why, true, &refused) == CUDA_SUCCESS;
-    zc_driver_unlock();
+    ZC_DRIVER_HELD mine = zc_shared_is_one(p) && zc_driver_lock();
+    bool done = mine && !zc_capture_any() && backing_change(p, why, true, &refused) == CUDA_SUCCESS;
     if (done)
         __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
     return done;
@@ -322,15 +317,14 @@ static CUresult all_own(enum zc_fn fn, const char *why)
 {
     CUresult result = CUDA_SUCCESS;
     const char *refused;
-    if (!__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) || !zc_driver_lock())
-        return CUDA_SUCCESS;
-    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = zc_shared_find(backing_is_one));) {
+    ZC_DRIVER_HELD mine = __atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) && zc_driver_lock();
+    for (struct zc_shared *p;
+         mine && result == CUDA_SUCCESS && (p = zc_shared_find(backing_is_one));) {
         __atomic_store_n(&p->stays_own, true, __ATOMIC_RELEASE);
         result = backing_change(p, why, false, &refused);
         if (result != CUDA_SUCCESS)
             zc_shared_refused(p, fn, result, refused);
     }
-    zc_driver_unlock();
     return result;
 }
 

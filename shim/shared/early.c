@@ -208,9 +208,8 @@ static bool early_begin(void)
 /* In relaxed mode this thread may do what a capture in global mode forbids to others (measured). */
 static void *early_run(void *unused)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pthread_detach(pthread_self());
-    zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+    zc_capture_relax();
     do {
         for (struct zc_early *w; (w = next_wanted());) {
             uint64_t age = zc_ticks_to_ns(zc_ticks() - w->since) / 1000;
@@ -327,13 +326,11 @@ bool zc_early_end(struct zc_early *w, const struct zc_extent *e)
 
 void zc_early_trim(void)
 {
-    if (!__atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) || zc_capture_any() ||
-        zc_life_closing() || !zc_driver_lock())
-        return;
-    for (struct zc_early *w = early.entry; w != END; w++)
+    ZC_DRIVER_HELD mine = __atomic_load_n(&zc_early_entries, __ATOMIC_RELAXED) &&
+                          !zc_capture_any() && !zc_life_closing() && zc_driver_lock();
+    for (struct zc_early *w = early.entry; mine && w != END; w++)
         if (state_of(w) == READY && !w->taken && zc_hostheap_too_much(w->extent))
             early_end(w);
-    zc_driver_unlock();
 }
 
 /* A handler of the program's may be what the thread waits for in the driver, so nobody waits for
@@ -352,9 +349,8 @@ void zc_early_resume(void)
 /* The registrations went with the context; the addresses are of none. */
 static void early_context_lost(CUcontext context)
 {
-    if (!zc_driver_lock())
-        return;
-    for (struct zc_early *w = early.entry; w != END; w++) {
+    ZC_DRIVER_HELD mine = zc_driver_lock();
+    for (struct zc_early *w = early.entry; mine && w != END; w++) {
         if (state_of(w) <= FILLING || !w->base || w->context != context)
             continue;
         zc_memfile_reserve(w->base, w->span);
@@ -362,7 +358,6 @@ static void early_context_lost(CUcontext context)
         if (!w->taken)
             early_end(w);
     }
-    zc_driver_unlock();
 }
 
 const struct zc_module zc_module_early = {.before_fork = zc_early_pause,

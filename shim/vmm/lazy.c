@@ -156,9 +156,8 @@ static CUresult lazy_before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
-    if (zc_await_host(launch->fn) || !zc_driver_lock())
-        return CUDA_SUCCESS;
-    for (struct zc_vmm *v = lazy.open, *next; v && result == CUDA_SUCCESS; v = next) {
+    ZC_DRIVER_HELD mine = !zc_await_host(launch->fn) && zc_driver_lock();
+    for (struct zc_vmm *v = mine ? lazy.open : NULL, *next; v && result == CUDA_SUCCESS; v = next) {
         next = v->next;
         if (zc_leaving(v->va.context))
             continue;
@@ -166,7 +165,6 @@ static CUresult lazy_before_launch(const struct zc_launch *launch)
         if (result != CUDA_SUCCESS)
             zc_lazy_diagnose(v, launch->fn, result, why);
     }
-    zc_driver_unlock();
     return result;
 }
 

@@ -581,11 +581,10 @@ bool zc_move(struct zc_block *leaves, struct zc_block *comes, zc_move_carry carr
 static unsigned move_reclaim(int place)
 {
     unsigned given = 0;
-    if ((place != ZC_PLACE_COUNT && place != ZC_PLACE_MAPPED) || !move.cached || !zc_driver_lock())
-        return 0;
-    for (; move.cached; given++)
+    ZC_DRIVER_HELD mine =
+        (place == ZC_PLACE_COUNT || place == ZC_PLACE_MAPPED) && move.cached && zc_driver_lock();
+    for (; mine && move.cached; given++)
         drop_cached(move.cached - 1);
-    zc_driver_unlock();
     return given;
 }
 

@@ -229,6 +229,7 @@ static void fake_message(enum zc_severity severity, const char *code, const char
 
 #define zc_driver_lock fake_lock
 #define zc_driver_unlock fake_unlock
+#include "held_test.h"
 #define zc_capture_relax fake_relax
 #define zc_capture_restore fake_restore
 #define zc_ticks() has.ticks
