@@ -270,12 +270,12 @@ static CUresult unmap_inner(struct zc_vmm *v)
     return zc_va_unmap_part(&v->va, guard, guard + zc_vmm_own(v));
 }
 
-/* Maps what is behind a block again.  If the driver refuses, the next call that
- * touches it tries that. */
-static void map_again(struct zc_vmm *v)
+/* Maps what is behind a block again, unless that is fetched by the launch that names it.  If the
+ * driver refuses, the next call that touches it tries that. */
+static void map_again(struct zc_vmm *v, bool fetched)
 {
     const char *why;
-    if (zc_va_map(&v->va, &v->chunks, 0, v->span, &why) == CUDA_SUCCESS)
+    if (!fetched && zc_va_map(&v->va, &v->chunks, 0, v->span, &why) == CUDA_SUCCESS)
         return;
     v->lazy = true;
     zc_lazy_update(v);
@@ -296,7 +296,7 @@ static CUresult move_exchange(struct zc_vmm *v, struct zc_backed *b, const char 
         return result;
     }
     put_behind(v, &before);
-    map_again(v);
+    map_again(v, false);
     return result;
 }
 
@@ -428,17 +428,6 @@ static CUresult leave_device(struct zc_vmm *v, struct copies *c, struct zc_backe
     return result;
 }
 
-/* A fetched block stays mapped nowhere; others are mapped to host memory. */
-static void left_device(struct zc_vmm *v, bool read)
-{
-    if (!read) {
-        map_again(v);
-        return;
-    }
-    v->lazy = true;
-    zc_lazy_update(v);
-}
-
 /* Maps a block to *device, into which it is being copied; after that *device is what was behind it,
  * if nobody keeps that.  What is fetched is mapped by the launch that names it, once it is there.
  */
@@ -502,7 +491,7 @@ static CUresult exchange_blocks(struct zc_vmm *leaves, struct zc_vmm *comes, zc_
         result = copy_pieces(&c, zc_movable(comes)->alias, true);
     }
     if (*left)
-        left_device(leaves, read);
+        map_again(leaves, read);
     if (result == CUDA_SUCCESS && comes)
         result = come_to(comes, &device, &c, why);
     end_copies(&c, v->va.context);

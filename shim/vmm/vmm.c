@@ -40,14 +40,13 @@ static CUmemAllocationProp properties(int device)
 const struct zc_vmm_facts *zc_vmm_facts(int device)
 {
     struct zc_vmm_facts *f = &facts[device < ZC_DEVICES ? device : ZC_DEVICES - 1];
-    CUmemAllocationProp prop;
     size_t granularity = 0;
     if (__atomic_load_n(&f->known, __ATOMIC_ACQUIRE))
         return f;
     if (device >= ZC_DEVICES ||
         !zc_device_has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
         return NULL;
-    prop = properties(device);
+    CUmemAllocationProp prop = properties(device);
     if (zc_real.cuMemGetAllocationGranularity(
             &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
         !granularity || granularity > UINT32_MAX)
@@ -73,18 +72,16 @@ CUresult zc_vmm_handle(const struct zc_vmm *v, bool host, bool reclaims, size_t 
                        CUmemGenericAllocationHandle *handle)
 {
     CUmemAllocationProp prop = facts[v->va.device].prop;
-    if (host) { /* Other bus devices never reach it: a driver refuses what asks for that (measured).
-                 */
+    if (host) {
         int node = zc_node_of_device(v->va.device);
         prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
         prop.location.id = node < 0 ? 0 : node;
-        prop.allocFlags.gpuDirectRDMACapable = 0;
-        return zc_real.cuMemCreate(handle, size, &prop, 0);
     }
-    if (v->rdma == ZC_RDMA_NO)
+    /* They never reach host memory: a driver refuses what asks for that (measured). */
+    if (host || v->rdma == ZC_RDMA_NO)
         prop.allocFlags.gpuDirectRDMACapable = 0;
-    return reclaims ? ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0))
-                    : zc_real.cuMemCreate(handle, size, &prop, 0);
+    return reclaims && !host ? ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0))
+                             : zc_real.cuMemCreate(handle, size, &prop, 0);
 }
 
 /* It is host memory, so that as much device memory is free as without libzc. */
