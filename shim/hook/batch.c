@@ -44,6 +44,8 @@ static void describe_element(const struct zc_entry *entry, const struct batch *b
 {
     zc_copy_init(c, entry->fn, entry->flavour);
     zc_copy_on_stream(c, b->stream);
+    c->frame = entry->frame;
+    c->pc = entry->pc;
     if (b->packed) {
         describe_packed(c, &b->packed[i]);
     } else if (b->ops) {
@@ -67,8 +69,6 @@ static CUresult record_batch(const struct zc_entry *entry, const struct batch *b
         CUDA_MEMCPY3D as;
         struct zc_copy c;
         describe_element(entry, b, i, &c, &as);
-        c.frame = entry->frame;
-        c.pc = entry->pc;
         c.start = zc_ticks() - share;
         zc_copy_resolve(&c);
         if (c.shape != ZC_SHAPE_PREFETCH && zc_copy_staged(&c))
@@ -198,8 +198,6 @@ static CUresult one_by_one(const struct zc_entry *entry, const struct batch *b)
         CUDA_MEMCPY3D as;
         struct zc_copy c;
         describe_element(entry, b, i, &c, &as);
-        c.frame = entry->frame;
-        c.pc = entry->pc;
         if (!zc_copy_begin(&c))
             c.result = b->ops ? ZC_FLAVOURED(entry->flavour, cuMemcpy3DAsync_v2)(&as, b->stream)
                               : ZC_FLAVOURED(entry->flavour, cuMemcpyAsync)(b->dsts[i], b->srcs[i],
