@@ -88,8 +88,7 @@ static bool was_left(const char *path)
     bool left = fd >= 0 && pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
                 memcmp(magic, ZC_COUNTERS_MAGIC, sizeof(magic)) == 0 && fstat(fd, &s) == 0 &&
                 s.st_uid == geteuid() && zc_file_lock(fd, F_RDLCK);
-    if (fd >= 0)
-        close(fd);
+    zc_file_close(fd);
     return left;
 }
 
@@ -119,8 +118,7 @@ static struct zc_counters *counters_map_file(const char *path)
         file.inode = made_file.st_ino;
         strcpy(file.path, path);
     }
-    if (fd >= 0)
-        close(fd);
+    zc_file_close(fd);
     return made;
 }
 

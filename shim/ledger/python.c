@@ -291,13 +291,8 @@ struct zc_python_path *zc_python_read(void)
     }
     if (path == NULL || path->n > 0)
         return path;
-    zc_python_drop(path);
-    return NULL;
-}
-
-void zc_python_drop(struct zc_python_path *path)
-{
     zc_arena_put(path, sizeof(*path));
+    return NULL;
 }
 
 /* The innermost function of the first thread that is in one proves the layout: its code is a code

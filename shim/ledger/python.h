@@ -61,6 +61,3 @@ static inline uint64_t zc_python_key(void)
 
 /* The calling thread's functions, in memory of the arena; NULL if it is in none. */
 struct zc_python_path *zc_python_read(void);
-
-/* Gives back a path that nobody keeps. */
-void zc_python_drop(struct zc_python_path *path);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/own.h"
 
 /* The last sites of the table stand for one module each: calls that find no other site keep the
@@ -110,8 +111,7 @@ uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n, struct zc_pyt
             index = rest_of_module(frames);
         zc_counters_unlock();
     }
-    if (path != NULL)
-        zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
     return index;
 }
 

@@ -46,14 +46,6 @@ struct frames {
     uint64_t pc;                           /* The first visited frame: the wrapper's caller. */
 };
 
-static void basename_copy(char *out, const char *path)
-{
-    const char *name = basename(path);
-    size_t n = strnlen(name, ZC_SITE_MODULE - 1);
-    memcpy(out, name, n);
-    out[n] = 0;
-}
-
 static bool is_between(const char *module)
 {
     for (size_t i = 0; i < sizeof(between) / sizeof(between[0]); i++)
@@ -78,13 +70,12 @@ static bool add_frame(uint64_t pc, const struct zc_object *object, void *arg)
     if (object == NULL) {
         /* Code made at run time; its addresses differ from run to run. */
         frame->module[0] = '?';
-    } else if (object->name == NULL || object->name[0] == 0) {
-        basename_copy(frame->module, zc_log_program());
     } else {
-        basename_copy(frame->module, object->name);
-    }
-    if (object != NULL)
+        bool named = object->name != NULL && object->name[0] != 0;
+        const char *name = basename(named ? object->name : zc_log_program());
+        memcpy(frame->module, name, strnlen(name, ZC_SITE_MODULE - 1));
         frame->offset = pc - object->load;
+    }
     if (frames->n == 0 && is_between(frame->module))
         return true;
     frames->before += frames->before == frames->n && !is_interpreter(object);

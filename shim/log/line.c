@@ -9,16 +9,6 @@
 /* For the brackets of four levels, "truncated":true and the newline. */
 #define RESERVE 64
 
-const char *zc_outcome_name(enum zc_outcome outcome)
-{
-    static const char *const names[ZC_OUTCOME_COUNT] = {
-        [ZC_MOVED] = "moved",
-        [ZC_CPU] = "cpu_copied",
-        [ZC_ELIDED] = "elided",
-    };
-    return names[outcome];
-}
-
 /* Writes what comes before a value: a comma if needed, and the name.  Returns the start of the
  * field, for removing it if it does not fit. */
 static size_t begin_field(struct zc_line *line, const char *name)

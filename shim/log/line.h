@@ -59,6 +59,3 @@ void zc_line_end(struct zc_line *line);
 
 /* The sum over the outcomes: what was requested. */
 struct zc_count zc_count_asked(const struct zc_count by[ZC_OUTCOME_COUNT]);
-
-/* "moved", "cpu_copied", "elided". */
-const char *zc_outcome_name(enum zc_outcome outcome);

@@ -224,7 +224,7 @@ static void expect_two(const char *name)
     assert_string_equal(path->frame[0].file, "/srv/train.py");
     assert_int_equal(path->frame[1].line, 10);
     assert_string_equal(path->frame[1].function, "main");
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
 }
 
 static void test_versions(void **state)
@@ -296,12 +296,12 @@ static void test_one_function(void **state)
     path = zc_python_read();
     assert_int_equal(path->n, 1);
     assert_int_equal(path->frame[0].line, 1);
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
     put(&cframe, now.current, NULL);
     assert_null(zc_python_read());
     put(&cframe, now.current, &frame[0]);
     assert_ptr_equal(zc_python_read(), path);
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
     zc_python_find(look_up); /* Once is enough. */
     assert_int_equal(zc_python(), ZC_PYTHON_READ);
 }
@@ -319,7 +319,7 @@ static void test_deep(void **state)
     path = zc_python_read();
     assert_int_equal(path->n, ZC_PYTHON_FRAMES);
     assert_int_equal(path->frame[ZC_PYTHON_FRAMES - 1].line, ZC_PYTHON_FRAMES - 1);
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
     set_frame(FRAMES - 1, &code, 1000, NULL);
     assert_int_equal(zc_python_key(), first);
     set_frame(FRAMES - 1, &code, 1000, &frame[0]); /* Such a circle ends as well. */
@@ -339,7 +339,7 @@ static void expect_name(const char *expected)
     assert_int_not_equal(zc_python_key(), 0);
     path = zc_python_read();
     assert_string_equal(path->frame[0].function, expected);
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
 }
 
 static void test_names(void **state)
@@ -372,13 +372,13 @@ static void test_names(void **state)
     path = zc_python_read();
     assert_int_equal(strlen(path->frame[0].file), sizeof(path->frame[0].file) - 1);
     assert_string_equal(path->frame[0].file + sizeof(path->frame[0].file) - 10, "d/file.py");
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
     memset(long_name, 'e', 300);
     long_name[sizeof(path->frame[0].file)] = 0; /* One more than there is room for. */
     set_text(&file, long_name);
     path = zc_python_read();
     assert_string_equal(path->frame[0].file, long_name + 1);
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
     memset(long_name, 'd', 200);
     strcpy(long_name + 200, "/file.py");
     set_text(&file, long_name);
@@ -386,7 +386,7 @@ static void test_names(void **state)
     path = zc_python_read();
     assert_int_equal(strlen(path->frame[0].file), sizeof(path->frame[0].file) - 1);
     assert_string_equal(path->frame[0].file + sizeof(path->frame[0].file) - 10, "d/file.py");
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
 
     put(&code, now.function, &code); /* No text. */
     expect_name("?");
@@ -535,10 +535,10 @@ static void test_names_of_sites(void **state)
     assert_int_not_equal(site_of("loada", ".py", ""), site);
     assert_int_equal(site_of("load", "a.py", "main"), site);
     path = zc_python_read(); /* A site that there was has not taken the last one. */
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
     site_of("load", "a.py", "");
     assert_ptr_equal(zc_python_read(), path);
-    zc_python_drop(path);
+    zc_arena_put(path, sizeof(*path));
 }
 
 #define TEST(name, function)                                                                       \
