@@ -21,7 +21,8 @@ static CUresult allocate(const struct zc_want *want, struct zc_backing *out)
  * memory. */
 static CUresult managed_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    if (!zc_device_concurrent(want->device)) {
+    if (!zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) ||
+        !zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)) {
         *why = "the device has no concurrent managed access";
         return CUDA_ERROR_NOT_SUPPORTED;
     }

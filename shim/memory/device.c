@@ -16,12 +16,6 @@ bool zc_device_one_address(int device)
            zc_device_has(device, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
 }
 
-bool zc_device_concurrent(int device)
-{
-    return zc_device_has(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
-           zc_device_has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
-}
-
 /* An integrated device has the host's memory, and its driver counts as taken what the kernel has
  * filled with files and gives back when that is needed. */
 uint64_t zc_device_free(int device)

@@ -11,9 +11,6 @@ bool zc_device_has(int device, CUdevice_attribute attribute);
  * cuMemHostGetDevicePointer gives a second one (CUDA Driver API, cuMemHostRegister). */
 bool zc_device_one_address(int device);
 
-/* True if CPU and device may use managed memory at the same time, and pages move one by one. */
-bool zc_device_concurrent(int device);
-
 /* Bytes that a device, that of the current context, has free; 0 if the driver does not say. */
 uint64_t zc_device_free(int device);
 

@@ -27,14 +27,6 @@ bool zc_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     return error == 0;
 }
 
-void zc_thread_end(pthread_t thread)
-{
-    int cancelled;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
-    pthread_join(thread, NULL);
-    pthread_setcancelstate(cancelled, NULL);
-}
-
 struct aside {
     void (*run)(void *arg);
     void *arg;
@@ -60,8 +52,11 @@ bool zc_thread_aside(void (*run)(void *arg), void *arg)
 {
     struct aside a = {run, arg, false};
     pthread_t thread;
+    int cancelled;
     if (!zc_thread_start(&thread, aside_main, &a))
         return false;
-    zc_thread_end(thread);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
+    pthread_join(thread, NULL);
+    pthread_setcancelstate(cancelled, NULL);
     return a.done;
 }

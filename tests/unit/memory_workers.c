@@ -174,7 +174,7 @@ static void a_thread_starts_with_more_local_storage_than_stack_and_takes_no_sign
     pthread_sigmask(SIG_BLOCK, NULL, &before);
     assert_true(zc_thread_start(&thread, mask_of_thread, &mask));
     pthread_sigmask(SIG_BLOCK, NULL, &after);
-    zc_thread_end(thread);
+    pthread_join(thread, NULL);
     for (int sig = 1; sig <= SIGSYS; sig++) {
         assert_int_equal(sigismember(&after, sig), sigismember(&before, sig));
         if (sig != SIGKILL && sig != SIGSTOP)
