@@ -2,10 +2,10 @@
 /* The arena: size classes in chunks from mmap(2), under one lock. */
 #include "base/arena.h"
 
+#include "base/errno.h"
 #include "base/lock.h"
 #include "base/memory.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,10 +65,9 @@ static void clear_bytes(void *memory, size_t bytes)
 
 static struct mapping *mapping_new(size_t bytes)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     struct mapping *m =
         zc_memory_map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    errno = saved;
     if (m == MAP_FAILED)
         return NULL;
     *m = (struct mapping){.next = arena.mappings, .bytes = bytes};
@@ -80,10 +79,9 @@ static struct mapping *mapping_new(size_t bytes)
 /* Zeroes whole pages.  The kernel drops them if it may (not under mlockall(2)). */
 static void clear_pages(void *memory, size_t bytes)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     if (zc_memory_advise(memory, bytes, MADV_DONTNEED) != 0)
         clear_bytes(memory, bytes);
-    errno = saved;
 }
 
 /* Takes `bytes`, a multiple of STEP, from the current chunk or a new one. */

@@ -2,9 +2,9 @@
 /* Messages: one line on stderr and one in the log, limited in number. */
 #include "base/message.h"
 
+#include "base/errno.h"
 #include "base/text.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static struct code *code_entry(const char *name)
 void zc_message_init(void)
 {
     struct stat s;
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     if (fstat(STDERR_FILENO, &s) == 0) {
         standard.device = s.st_dev;
         standard.inode = s.st_ino;
@@ -73,7 +73,6 @@ void zc_message_init(void)
     } else {
         standard.state = CLOSED;
     }
-    errno = saved;
 }
 
 /* A program that closed descriptor 2 may have reused it for a file or a socket of its own. */
@@ -118,10 +117,9 @@ static void write_without_signals(const char *bytes, size_t n)
 
 void zc_message_raw(const char *bytes, unsigned long n)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     if (n > 0 && stderr_is_ours())
         write_without_signals(bytes, n);
-    errno = saved;
 }
 
 static void message_print(const char *text, bool last, bool logged)

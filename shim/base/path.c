@@ -3,11 +3,11 @@
 #include "base/path.h"
 
 #include "base/clock.h"
+#include "base/errno.h"
 #include "base/file.h"
 #include "base/job.h"
 #include "base/message.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -24,9 +24,8 @@ static struct {
 
 bool zc_log_program_path(char path[PATH_MAX])
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    errno = saved;
     path[n > 0 ? n : 0] = 0;
     return n > 0;
 }
@@ -151,14 +150,12 @@ bool zc_log_expand(struct zc_text *path, const char *pattern)
 
 int zc_log_create(const char *path)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     int fd;
     do
         fd = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_APPEND | O_RDWR, 0600);
     while (fd < 0 && errno == EINTR);
-    int error = errno;
-    errno = saved;
-    return fd < 0 ? -error : fd;
+    return fd < 0 ? -errno : fd;
 }
 
 bool zc_log_size_allowed(uint64_t bytes)

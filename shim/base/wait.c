@@ -2,7 +2,6 @@
 /* Waiting by futex(2). */
 #include "base/wait.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -10,23 +9,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/errno.h"
+
 /* Threads in zc_wait(): without any, zc_wake() makes no system call.  Atomic.  A child of fork(2)
  * may inherit a number that is too high, which only costs calls. */
 static uint32_t sleepers;
 
 void zc_futex(const uint32_t *word, int operation, uint32_t value)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
-    errno = saved;
 }
 
 void zc_nap(unsigned microseconds)
 {
     const struct timespec t = {.tv_nsec = microseconds * 1000L};
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     syscall(SYS_nanosleep, &t, NULL);
-    errno = saved;
 }
 
 void zc_wait(const uint32_t *word, uint32_t value)
@@ -48,7 +47,7 @@ bool zc_wait_until(const uint32_t *word, uint32_t value, unsigned most_ms)
 {
     struct timespec end;
     uint32_t now;
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += most_ms / 1000;
     end.tv_nsec += most_ms % 1000 * 1000000L;
@@ -63,6 +62,5 @@ bool zc_wait_until(const uint32_t *word, uint32_t value, unsigned most_ms)
             break;
     }
     __atomic_fetch_sub(&sleepers, 1, __ATOMIC_RELAXED);
-    errno = saved;
     return now == value;
 }

@@ -3,7 +3,6 @@
 #include "hook/process.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/errno.h"
 #include "base/file.h"
 #include "base/life.h"
 #include "base/lock.h"
@@ -233,9 +233,8 @@ __attribute__((visibility("default"))) pid_t _Fork(void)
         return forks.plain();
     zc_modules_before_fork();
     pid_t pid = forks.plain();
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     (pid == 0 ? process_child : zc_modules_after_fork)();
-    errno = saved;
     return pid;
 }
 

@@ -3,12 +3,12 @@
  * text where the kernel knows no query. */
 #include "host/maps.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "base/errno.h"
 #include "base/file.h"
 
 /* <linux/fs.h> of Linux 6.11: struct procmap_query. */
@@ -72,7 +72,8 @@ enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
     enum zc_maps_answer answer = ZC_MAPS_YES;
     uint64_t at = (uintptr_t)memory, end = at + n;
     struct zc_maps_mapping m;
-    int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
+    ZC_KEEPS_ERRNO;
+    int fd = zc_file_open("/proc/self/maps", 0);
     if (fd < 0)
         answer = ZC_MAPS_UNKNOWN;
     for (; answer == ZC_MAPS_YES && at < end; at = m.end)
@@ -83,7 +84,6 @@ enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
         else if (m.inode)
             answer = ZC_MAPS_UNKNOWN;
     zc_file_close(fd);
-    errno = saved;
     return answer;
 }
 
@@ -133,10 +133,10 @@ static bool read_text(int fd, uint64_t address, struct zc_maps_mapping *out)
 
 bool zc_maps_find(uint64_t address, struct zc_maps_mapping *out)
 {
-    int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
+    ZC_KEEPS_ERRNO;
+    int fd = zc_file_open("/proc/self/maps", 0);
     bool found = fd >= 0 && ((!zc_maps_slow() && maps_query(fd, address, out)) ||
                              (zc_maps_slow() && read_text(fd, address, out)));
     zc_file_close(fd);
-    errno = saved;
     return found;
 }

@@ -2,10 +2,10 @@
 /* Pages that a process has of its own, read from /proc/self/pagemap. */
 #include "host/pagemap.h"
 
-#include <errno.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "base/errno.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "memory/thread.h"
@@ -114,11 +114,10 @@ static struct {
  * files that they do not know. */
 static bool pagemap_walk(struct walk *w)
 {
-    int error = errno;
+    ZC_KEEPS_ERRNO;
     w->fd = zc_file_open("/proc/self/pagemap", 0);
     bool done = w->fd >= 0 && (pagemap.scans ? walk_by_scan(w) : walk_by_reading(w));
     zc_file_close(w->fd);
-    errno = error;
     return done;
 }
 
@@ -134,12 +133,12 @@ unsigned zc_pagemap_inherited(uintptr_t low, uintptr_t high, unsigned looks)
 {
     unsigned found = 0;
     uint64_t entry;
-    int error = errno, fd = zc_file_open("/proc/self/pagemap", 0);
+    ZC_KEEPS_ERRNO;
+    int fd = zc_file_open("/proc/self/pagemap", 0);
     for (unsigned i = 0; fd >= 0 && i < looks; i++)
         found += read_entries(fd, low + (high - low) / looks * i, &entry, 1) &&
                  (entry & ENTRY_PRESENT) && !(entry & ENTRY_ALONE);
     zc_file_close(fd);
-    errno = error;
     return found;
 }
 

@@ -6,12 +6,12 @@
  */
 #include "host/source.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/errno.h"
 #include "base/lock.h"
 #include "base/memory.h"
 #include "base/own.h"
@@ -60,10 +60,8 @@ static bool read_words(uint64_t at, uint64_t *words, size_t n)
 {
     struct iovec to = {words, n * sizeof(*words)};
     struct iovec from = {(void *)(uintptr_t)at, n * sizeof(*words)};
-    int saved = errno;
-    bool read = process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)(n * sizeof(*words));
-    errno = saved;
-    return read;
+    ZC_KEEPS_ERRNO;
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)(n * sizeof(*words));
 }
 
 /* A block of malloc that has a mapping of its own, by the two words before it at `at`: bytes from

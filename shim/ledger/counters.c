@@ -3,6 +3,7 @@
 #include "ledger/counters.h"
 
 #include "base/clock.h"
+#include "base/errno.h"
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/memory.h"
@@ -11,7 +12,6 @@
 #include "base/path.h"
 #include "base/text.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -170,14 +170,13 @@ static void counters_replace(struct zc_counters *made)
 
 bool zc_counters_open(const char *path)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     struct zc_counters *made = NULL;
     file.path[0] = 0;
     if (path != NULL && strlen(path) < sizeof(file.path))
         made = counters_map_file(path);
     if (made == NULL)
         made = counters_map(-1);
-    errno = saved;
     if (made == NULL)
         made = &last_resort;
     fill_header(&made->header);
@@ -188,7 +187,7 @@ bool zc_counters_open(const char *path)
 void zc_counters_close(void)
 {
     struct zc_counters *c = zc_counters();
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     struct stat now;
     c->header.tick_mult = zc_clock_mult();
     __atomic_store_n(&c->header.closed, 1, __ATOMIC_RELEASE);
@@ -197,7 +196,6 @@ void zc_counters_close(void)
         now.st_ino == file.inode)
         unlink(file.path);
     file.path[0] = 0;
-    errno = saved;
 }
 
 void zc_counters_keep(void)

@@ -3,10 +3,11 @@
 #include "ledger/object.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "base/errno.h"
 
 struct search {
     uint64_t address;      /* Address to look for. */
@@ -41,10 +42,8 @@ static int match_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 bool zc_object_walk(uint64_t address, struct zc_object *out)
 {
     struct search search = {address, out};
-    int saved = errno;
-    bool found = dl_iterate_phdr(match_object, &search) == 1;
-    errno = saved;
-    return found;
+    ZC_KEEPS_ERRNO;
+    return dl_iterate_phdr(match_object, &search) == 1;
 }
 
 #if __GLIBC_PREREQ(2, 35)

@@ -2,12 +2,12 @@
 /* Reads the policy, and tells what it faults. */
 #include "ledger/rules.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/errno.h"
 #include "base/job.h"
 #include "base/lock.h"
 #include "base/memory.h"
@@ -129,9 +129,10 @@ static void profile_load(void)
 
 bool zc_rules_load(void)
 {
-    int saved = errno, cancelled;
+    int cancelled;
     if (__atomic_load_n(&rules.state, __ATOMIC_ACQUIRE) == READ)
         return true;
+    ZC_KEEPS_ERRNO;
     /* Reading a file is a cancellation point, and malloc(3) is none; and others wait. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     bool mine = zc_lock_take(&rules_lock);
@@ -144,7 +145,6 @@ bool zc_rules_load(void)
     if (mine)
         zc_lock_drop(&rules_lock);
     pthread_setcancelstate(cancelled, NULL);
-    errno = saved;
     return mine;
 }
 

@@ -2,10 +2,10 @@
 /* Walks the calling thread's stack by call-frame information. */
 #include "ledger/unwind.h"
 
-#include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/errno.h"
 #include "ledger/cfi.h"
 
 #define PAGE 4096ull                  /* The smallest page of both architectures. */
@@ -17,11 +17,8 @@
  * glibc needs it. */
 bool zc_readable(uint64_t address)
 {
-    int saved = errno;
-    bool ok =
-        address && (syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) != -1 || errno == EINVAL);
-    errno = saved;
-    return ok;
+    ZC_KEEPS_ERRNO;
+    return address && (syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) != -1 || errno == EINVAL);
 }
 
 /* Reads a word of the stack; false if it is not readable. */

@@ -3,13 +3,13 @@
 #include "log/log.h"
 
 #include "base/clock.h"
+#include "base/errno.h"
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "base/path.h"
 #include "ledger/counters.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -98,7 +98,7 @@ static void end_log(int error)
 
 static void write_one(struct zc_line *line, bool last)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     int error = 0;
     zc_line_end(line);
     if (!zc_lock_take(&log_lock)) {
@@ -112,7 +112,6 @@ static void write_one(struct zc_line *line, bool last)
     zc_lock_drop(&log_lock);
     if (error != 0)
         zc_message(ZC_WARN, "log", "the log '%s' ends here: %e", file.path, error);
-    errno = saved;
 }
 
 bool zc_log_begin(struct zc_line *line, enum zc_log_level least, const char *type)
@@ -227,7 +226,7 @@ static void open_counters_beside(void)
 
 void zc_log_open(const char *pattern, enum zc_log_level wanted)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     if (getauxval(AT_SECURE) != 0)
         return;
     if (pattern != NULL && *pattern != 0 && strcmp(pattern, "off") != 0 && wanted != ZC_LOG_OFF &&
@@ -238,18 +237,16 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
         file.path[0] = 0;
         zc_counters_open(NULL);
     }
-    errno = saved;
 }
 
 void zc_log_reset(void)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     if (fd >= 0 && log_size() >= 0)
         close(fd);
     fd = -1;
     zc_log_level_now = ZC_LOG_OFF;
     memset(&file, 0, sizeof(file));
-    errno = saved;
 }
 
 const struct zc_module zc_module_log = {.inherit = zc_log_reset};

@@ -2,6 +2,7 @@
 /* The log's first line: program, machine and policy. */
 #include "log/lines.h"
 
+#include "base/errno.h"
 #include "base/file.h"
 #include "base/job.h"
 #include "base/options.h"
@@ -10,7 +11,6 @@
 #include "ledger/profile.h"
 #include "ledger/python.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -125,8 +125,7 @@ static void meta_write(const struct zc_log_meta *meta)
 
 void zc_log_meta(const struct zc_log_meta *meta)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     meta_write(meta);
     zc_message_set_sink(zc_log_warn);
-    errno = saved;
 }

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/errno.h"
 #include "base/module.h"
 #include "base/options.h"
 #include "base/own.h"
@@ -12,8 +13,6 @@
 #include "log/log.h"
 #include "log/lines.h"
 #include "log/refusals.h"
-
-#include <errno.h>
 
 /* Room for every site in every direction, as one that allocates and as one that copies; unused
  * pages cost nothing. */
@@ -279,7 +278,7 @@ static void log_sites(const struct zc_summary *s)
 void zc_log_summary(void)
 {
     struct zc_summary *s = zc_arena_get(sizeof(*s));
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     if (s == NULL)
         return;
     summary_collect(s);
@@ -289,7 +288,6 @@ void zc_log_summary(void)
     }
     zc_summary_print(s, zc_option_on(zc_options()->summary) && has_content(s));
     zc_arena_put(s, sizeof(*s));
-    errno = saved;
 }
 
 const struct zc_module zc_module_summary = {.finish = zc_log_summary};

@@ -2,11 +2,11 @@
 /* How much memory the places may take, and rules in them. */
 #include "memory/limits.h"
 
-#include <errno.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/errno.h"
 #include "base/file.h"
 #include "base/job.h"
 #include "base/lock.h"
@@ -108,7 +108,7 @@ static uint64_t limits_share(struct zc_limit limit, uint64_t whole, uint64_t ran
 
 void zc_limits_start(const struct zc_policy *policy)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     uint64_t mode;
     if (!zc_lock_take(&lock))
         return;
@@ -124,7 +124,6 @@ void zc_limits_start(const struct zc_policy *policy)
         limits.started = true;
     }
     zc_lock_drop(&lock);
-    errno = saved;
 }
 
 /* How many ranks there are for each GPU of the host, of which this process may see only some: each

@@ -2,11 +2,11 @@
 /* Requests of libc's malloc family: which go to the host heap, and their blocks there. */
 #include "place/hostmem.h"
 
-#include <errno.h>
 #include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/errno.h"
 #include "base/life.h"
 #include "base/lock.h"
 #include "base/message.h"
@@ -272,19 +272,17 @@ static void *hostmem_place(const struct zc_hostmem_request *request, uint32_t si
 void *zc_hostmem_get(const struct zc_hostmem_request *request)
 {
     uint32_t site = 0;
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     const struct zc_rule *rule = NULL;
     if (zc_hostmem_ready() && request->size >= zc_hostheap.threshold &&
         request->alignment <= ZC_HOST_UNIT)
         rule = rule_of_request(request, true, &site);
-    void *p = rule ? hostmem_place(request, site, rule) : NULL;
-    errno = saved;
-    return p;
+    return rule ? hostmem_place(request, site, rule) : NULL;
 }
 
 void zc_hostmem_put(void *p)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     const struct zc_slot *slot = zc_hostblock_slot(p);
     if (!slot) {
         zc_message(ZC_URGENT, "free", "free(): %p is no block of libc's", p);
@@ -301,7 +299,6 @@ void zc_hostmem_put(void *p)
         zc_shared_host_gone(extent);
     }
     zc_hostheap_put(p);
-    errno = saved;
 }
 
 size_t zc_hostmem_size(const void *p)
@@ -349,11 +346,8 @@ static void *hostmem_resize(void *p, struct zc_slot *slot, const struct zc_hostm
 void *zc_hostmem_resize(void *p, const struct zc_hostmem_request *request)
 {
     struct zc_slot *slot = zc_hostblock_slot(p);
-    int saved = errno;
-    void *out =
-        slot && request->size >= zc_hostheap.threshold ? hostmem_resize(p, slot, request) : NULL;
-    errno = saved;
-    return out;
+    ZC_KEEPS_ERRNO;
+    return slot && request->size >= zc_hostheap.threshold ? hostmem_resize(p, slot, request) : NULL;
 }
 
 CUresult zc_hostmem_yield(void *p, size_t bytes, unsigned flags, enum zc_fn fn)
@@ -377,7 +371,6 @@ void zc_hostmem_return(void *p, size_t bytes)
 
 void zc_hostmem_fit(bool all)
 {
-    int saved = errno;
+    ZC_KEEPS_ERRNO;
     zc_hostheap_fit(all);
-    errno = saved;
 }
