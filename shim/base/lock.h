@@ -50,6 +50,16 @@ bool zc_lock_take(struct zc_lock *lock);
 /* Gives the lock back.  Only the holder may call it. */
 void zc_lock_drop(struct zc_lock *lock);
 
+/* Takes a lock until the end of the block; `name` is NULL where zc_lock_take() is false. */
+#define ZC_LOCK_HELD(name, lock)                                                                   \
+    struct zc_lock *name __attribute__((cleanup(zc_lock_leave), unused)) =                         \
+        zc_lock_take(lock) ? (lock) : NULL
+static inline void zc_lock_leave(struct zc_lock *const *held)
+{
+    if (*held)
+        zc_lock_drop(*held);
+}
+
 /* Whether the calling thread holds a lock, or is taking one. */
 bool zc_lock_held(void);
 

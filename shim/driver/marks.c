@@ -113,12 +113,10 @@ uint64_t zc_mark_ended(int device)
 
 static void marks_context_gone(CUcontext context)
 {
-    if (!zc_lock_take(&marks_lock))
-        return;
-    for (struct marks *m = marks; m < marks + ZC_DEVICES; m++)
+    ZC_LOCK_HELD(held, &marks_lock);
+    for (struct marks *m = marks; held && m < marks + ZC_DEVICES; m++)
         if (m->context == context)
             *m = (struct marks){.given = 0};
-    zc_lock_drop(&marks_lock);
 }
 
 const struct zc_module zc_module_marks = {.context_gone = marks_context_gone};

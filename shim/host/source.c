@@ -137,12 +137,10 @@ static void source_remember(const struct range *r)
 static enum zc_source source_recall(uint64_t address)
 {
     struct range found = {.end = UINT64_MAX, .source = ZC_SOURCE_NONE};
-    if (!zc_lock_take(&lock))
-        return ZC_SOURCE_NONE;
-    for (const struct range *r = sources.ranges; r < sources.ranges + RANGES; r++)
+    ZC_LOCK_HELD(mine, &lock);
+    for (const struct range *r = sources.ranges; mine && r < sources.ranges + RANGES; r++)
         if (address - r->base < r->end - r->base && r->end - r->base < found.end - found.base)
             found = *r;
-    zc_lock_drop(&lock);
     return found.source;
 }
 

@@ -132,8 +132,8 @@ struct zc_block *zc_block_add(const struct zc_block *like)
 
 void zc_block_spill(struct zc_block *block, uint64_t spilled)
 {
-    bool entered = zc_lock_take(&ledger_lock);
-    if (entered)
+    ZC_LOCK_HELD(mine, &ledger_lock);
+    if (mine)
         gauge_change(block, -1);
     uint32_t front = (uint32_t)((block->size - spilled) / ZC_BLOCK_UNIT);
     if (spilled)
@@ -145,10 +145,8 @@ void zc_block_spill(struct zc_block *block, uint64_t spilled)
     __atomic_store_n(&block->real,
                      (uint8_t)(spilled == block->size ? ZC_KIND_PINNED : ZC_KIND_DEVICE),
                      __ATOMIC_RELAXED);
-    if (entered) {
+    if (mine)
         gauge_change(block, 1);
-        zc_lock_drop(&ledger_lock);
-    }
 }
 
 /* A handler that interrupts this finds BUSY in the first record, and leaves both alone. */
@@ -226,12 +224,10 @@ void zc_block_unclaim(struct zc_block *block)
 
 void zc_block_quarantine(struct zc_block *block)
 {
-    bool entered = zc_lock_take(&ledger_lock);
-    if (entered)
+    ZC_LOCK_HELD(mine, &ledger_lock);
+    if (mine)
         gauge_change(block, -1);
     __atomic_fetch_or(&block->flags, ZC_BLOCK_QUARANTINED, __ATOMIC_RELEASE);
-    if (entered)
-        zc_lock_drop(&ledger_lock);
 }
 
 void zc_block_remove(struct zc_block *block)
@@ -254,11 +250,9 @@ static struct zc_block *next_block(uint64_t from)
 void zc_block_each(void (*visit)(struct zc_block *block, void *arg), void *arg)
 {
     struct zc_block *block;
-    if (!zc_lock_take(&ledger_lock))
-        return;
-    for (uint64_t from = 0; (block = next_block(from)) != NULL; from = block->base + 1)
+    ZC_LOCK_HELD(mine, &ledger_lock);
+    for (uint64_t from = 0; mine && (block = next_block(from)) != NULL; from = block->base + 1)
         visit(block, arg);
-    zc_lock_drop(&ledger_lock);
 }
 
 uint64_t zc_block_untracked(void)

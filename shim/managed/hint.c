@@ -46,9 +46,8 @@ struct range {
 static unsigned take_waiting(int device, struct range out[BATCH])
 {
     unsigned n = 0;
-    if (!zc_lock_take(&lock))
-        return 0;
-    for (struct zc_backing *b = waiting, *next; b && n < BATCH; b = next) {
+    ZC_LOCK_HELD(mine, &lock);
+    for (struct zc_backing *b = mine ? waiting : NULL, *next; b && n < BATCH; b = next) {
         next = b->hint.next;
         if (b->device != device)
             continue;
@@ -56,7 +55,6 @@ static unsigned take_waiting(int device, struct range out[BATCH])
             out[n++] = (struct range){b->base, b->size};
         hint_set_state(b, ZC_HINT_NONE);
     }
-    zc_lock_drop(&lock);
     return n;
 }
 

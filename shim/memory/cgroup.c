@@ -161,18 +161,12 @@ static uint64_t cgroup_least(const struct controller *of)
 
 uint64_t zc_cgroup_left(void)
 {
-    if (!zc_lock_take(&cgroup_lock))
-        return 0;
-    uint64_t left = cgroup_least(&memory);
-    zc_lock_drop(&cgroup_lock);
-    return left;
+    ZC_LOCK_HELD(mine, &cgroup_lock);
+    return mine ? cgroup_least(&memory) : 0;
 }
 
 uint64_t zc_cgroup_processors(void)
 {
-    if (!zc_lock_take(&cgroup_lock))
-        return UINT64_MAX;
-    uint64_t most = cgroup_least(&processors);
-    zc_lock_drop(&cgroup_lock);
-    return most;
+    ZC_LOCK_HELD(mine, &cgroup_lock);
+    return mine ? cgroup_least(&processors) : UINT64_MAX;
 }

@@ -110,9 +110,8 @@ void zc_limits_start(const struct zc_policy *policy)
 {
     ZC_KEEPS_ERRNO;
     uint64_t mode;
-    if (!zc_lock_take(&lock))
-        return;
-    if (!limits.started) {
+    ZC_LOCK_HELD(mine, &lock);
+    if (mine && !limits.started) {
         struct zc_limit half = {ZC_LIMIT_PERCENT, 50};
         bool given = policy->max_pinned.kind != ZC_LIMIT_NONE;
         limits.host_ranks = zc_job()->local_world > 0 ? (uint64_t)zc_job()->local_world : 1;
@@ -123,7 +122,6 @@ void zc_limits_start(const struct zc_policy *policy)
             limits.asked.parent = &limits.pinned;
         limits.started = true;
     }
-    zc_lock_drop(&lock);
 }
 
 /* How many ranks there are for each GPU of the host, of which this process may see only some: each

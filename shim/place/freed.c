@@ -52,14 +52,12 @@ static bool freed_any(void)
 static struct freed *freed_take_out(unsigned most)
 {
     struct freed *out = NULL;
-    if (!zc_lock_take(&freed_lock))
-        return NULL;
-    for (; freed.deferred && most; most--) {
+    ZC_LOCK_HELD(mine, &freed_lock);
+    for (; mine && freed.deferred && most; most--) {
         struct freed *p = freed.deferred;
         DL_DELETE2(freed.deferred, p, before, next);
         DL_APPEND2(out, p, before, next);
     }
-    zc_lock_drop(&freed_lock);
     return out;
 }
 

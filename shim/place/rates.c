@@ -33,12 +33,8 @@ static struct zc_rate *rate_entry(uint64_t kernel)
 
 struct zc_rate zc_rate_of(uint64_t kernel)
 {
-    struct zc_rate r = {.kernel = kernel};
-    if (!zc_lock_take(&rates_lock))
-        return r;
-    r = *rate_entry(kernel);
-    zc_lock_drop(&rates_lock);
-    return r;
+    ZC_LOCK_HELD(mine, &rates_lock);
+    return mine ? *rate_entry(kernel) : (struct zc_rate){.kernel = kernel};
 }
 
 uint64_t zc_rate_loss(const struct zc_rate *r, uint64_t bytes)

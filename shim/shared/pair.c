@@ -71,21 +71,17 @@ void zc_shared_end(struct zc_shared *p)
 
 void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
 {
-    if (!zc_lock_take(&list))
-        return;
-    for (struct zc_shared *p = pairs.live; p; p = p->next)
+    ZC_LOCK_HELD(mine, &list);
+    for (struct zc_shared *p = mine ? pairs.live : NULL; p; p = p->next)
         visit(p, arg);
-    zc_lock_drop(&list);
 }
 
 struct zc_shared *zc_shared_find(bool (*fits)(const struct zc_shared *pair))
 {
-    if (!zc_lock_take(&list))
-        return NULL;
-    struct zc_shared *p = pairs.live;
+    ZC_LOCK_HELD(mine, &list);
+    struct zc_shared *p = mine ? pairs.live : NULL;
     while (p && !fits(p))
         p = p->next;
-    zc_lock_drop(&list);
     return p;
 }
 

@@ -74,6 +74,7 @@ static bool fake_take(void)
 #define zc_object_find(address, out) ((void)(out), (address) == has.object)
 #define zc_lock_take(lock) ((void)(lock), fake_take())
 #define zc_lock_drop(lock) ((void)(lock), has.held--)
+#include "lock_held_test.h"
 #define pthread_self() has.self
 #define __builtin_frame_address(n) has.here
 #define __libc_stack_end stack_end

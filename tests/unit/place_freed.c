@@ -165,6 +165,7 @@ static uint64_t early_entries;
 #define zc_arena_put fake_put
 #define zc_lock_take(lock) ((void)(lock), fake_take())
 #define zc_lock_drop(lock) ((void)(lock), has.held--)
+#include "lock_held_test.h"
 #define zc_release_begin() has.releasing++
 #define zc_release_end() has.releasing--
 #define zc_block_quarantine(block) numbered("keep", block)

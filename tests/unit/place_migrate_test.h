@@ -308,6 +308,7 @@ static _Alignas(64) char fresh[40000]; /* For a device. */
 #define zc_ticks_to_ns(ticks) (ticks)
 #define zc_lock_take(lock) ((void)(lock), fake_take())
 #define zc_lock_drop(lock) ((void)(lock), has.held_locks--)
+#include "lock_held_test.h"
 #define zc_driver_lock fake_take
 #define zc_driver_unlock() has.held_locks--
 #define zc_block_find fake_find
