@@ -292,6 +292,44 @@ static void a_copy_fails_once_the_registration_that_it_was_made_with_has_ended(v
     free(h);
 }
 
+static CUgraph of_hosts(int nodes, int *counter)
+{
+    const CUDA_HOST_NODE_PARAMS p = {.fn = add_one, .userData = counter};
+    CUgraph g;
+    CUgraphNode n;
+    ok(cuGraphCreate(&g, 0));
+    while (nodes--)
+        ok(cuGraphAddHostNode(&n, g, NULL, 0, &p));
+    return g;
+}
+
+static void a_child_graph_becomes_one_of_the_same_shape_whichever_call_sets_it(void **state)
+{
+    CUstream s = stream();
+    int first = 0, then = 0;
+    CUgraph one = of_hosts(1, &first), same = of_hosts(1, &then), two = of_hosts(2, &then), g;
+    CUgraphNode child;
+    CUgraphExec e;
+    CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH, .graph.graph = two};
+    (void)state;
+    ok(cuGraphCreate(&g, 0));
+    ok(cuGraphAddChildGraphNode(&child, g, NULL, 0, one));
+    ok(cuGraphInstantiateWithFlags(&e, g, 0));
+    refused(CUDA_ERROR_INVALID_VALUE, cuGraphExecChildGraphNodeSetParams(e, child, two));
+    refused(CUDA_ERROR_INVALID_VALUE, cuGraphExecNodeSetParams(e, child, &p));
+    p.graph.graph = same;
+    ok(cuGraphExecNodeSetParams(e, child, &p));
+    ok(cuGraphLaunch(e, s));
+    ok(cuStreamSynchronize(s));
+    assert_true(first == 0 && then == 1);
+    ok(cuGraphExecDestroy(e));
+    ok(cuGraphDestroy(g));
+    ok(cuGraphDestroy(one));
+    ok(cuGraphDestroy(same));
+    ok(cuGraphDestroy(two));
+    ok(cuStreamDestroy_v2(s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +340,7 @@ int main(void)
         sim_test(the_legacy_stream_is_out_of_bounds_while_a_blocking_stream_captures),
         sim_test(captured_allocations_keep_their_address_and_live_within_a_launch),
         sim_test(an_explicit_graph_follows_its_edges_and_can_be_updated),
+        sim_test(a_child_graph_becomes_one_of_the_same_shape_whichever_call_sets_it),
         sim_test(a_copy_of_rows_is_not_changed_in_an_executable_graph),
         sim_test(a_copy_fails_once_the_registration_that_it_was_made_with_has_ended),
     };

@@ -104,6 +104,9 @@ struct sim_graph_exec *sim_graph_exec_of(CUgraphExec handle);
 /* Gives the clone of a node in an executable graph other work, if a driver lets it have that. */
 CUresult sim_exec_set(CUgraphExec exec, CUgraphNode node, struct sim_work *work);
 
+/* The same with a child graph: another one of the same shape. */
+CUresult sim_exec_set_child(CUgraphExec exec, CUgraphNode node, CUgraph child);
+
 /* True where `node` depends on `on`, directly or not. */
 bool sim_node_depends(const struct sim_node *node, const struct sim_node *on);
 

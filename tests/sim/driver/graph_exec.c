@@ -351,8 +351,7 @@ SIM_API(cuGraphExecHostNodeSetParams,
                exec, node);
 }
 
-SIM_API(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child),
-        (exec, node, child))
+CUresult sim_exec_set_child(CUgraphExec exec, CUgraphNode node, CUgraph child)
 {
     struct sim_graph_exec *e = sim_graph_exec_of(exec);
     struct sim_node *n = e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL;
@@ -365,6 +364,12 @@ SIM_API(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node,
     sim_graph_free(n->work.u.child);
     n->work.u.child = fresh;
     return CUDA_SUCCESS;
+}
+
+SIM_API(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child),
+        (exec, node, child))
+{
+    return sim_exec_set_child(exec, node, child);
 }
 
 SIM_API(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int enabled),

@@ -178,6 +178,8 @@ SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     struct sim_work work;
     if (!n || !p || (int)n->work.kind != (int)p->type || p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         return CUDA_ERROR_INVALID_VALUE;
+    if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        return sim_exec_set_child(exec, node, p->graph.graph);
     CUresult r = work_of(&work, p);
     return r == CUDA_SUCCESS ? sim_exec_set(exec, node, &work) : r;
 }
