@@ -84,28 +84,6 @@ void zc_graph_note(CUgraphExec handle, CUgraph graph)
     zc_lock_drop(&lock);
 }
 
-/* Copies what is known of an executable graph for the caller, so that nothing is called under the
- * lock. */
-static void snapshot(CUgraphExec handle, struct zc_graph_nodes *out)
-{
-    struct exec *x = zc_life_on() ? open_exec(handle) : NULL;
-    out->copy = NULL;
-    out->count = out->cap = out->launch.count = 0;
-    out->awaits = out->unknown = false;
-    if (!x)
-        return;
-    const struct zc_graph_nodes *n = &x->nodes;
-    out->awaits = n->awaits;
-    out->unknown = n->unknown;
-    if (n->launch.count)
-        out->launch = n->launch;
-    if (n->count && (out->copy = zc_arena_get(n->count * sizeof(*n->copy))) != NULL) {
-        out->count = out->cap = n->count;
-        memcpy(out->copy, n->copy, n->count * sizeof(*n->copy));
-    }
-    zc_lock_drop(&lock);
-}
-
 static struct zc_graph_copy *find_node(const struct zc_graph_nodes *nodes, CUgraphNode id)
 {
     for (unsigned i = 0; i < nodes->count; i++)
@@ -138,39 +116,44 @@ static void graph_change(CUgraphExec handle, struct zc_graph_nodes *to, bool who
 static CUresult before_change(struct zc_copy *c, CUgraphExec handle, struct zc_graph_nodes *to,
                               CUgraphNode *bad, CUgraphExecUpdateResult *reason)
 {
-    struct zc_graph_nodes from;
-    snapshot(handle, &from);
-    bool whole = bad && from.count == to->count;
-    for (unsigned i = 0; from.count && i < to->count && c->result == CUDA_SUCCESS; i++) {
+    struct exec *x = open_exec(handle);
+    CUdeviceptr made = 0, then = 0;
+    /* The driver takes no update to more or fewer copies. */
+    unsigned count = x && !(bad && x->nodes.count != to->count) ? to->count : 0;
+    for (unsigned i = 0; i < count && !made; i++) {
         struct zc_graph_copy *t = &to->copy[i];
-        const struct zc_graph_copy *f = whole ? &from.copy[i] : find_node(&from, t->id);
+        const struct zc_graph_copy *f = bad ? &x->nodes.copy[i] : find_node(&x->nodes, t->id);
         bool to_host = zc_flow_dst(t->real) == ZC_KIND_PAGEABLE;
-        if (f && f->frail && (to_host || zc_flow_src(t->real) == ZC_KIND_PAGEABLE)) {
-            c->result = zc_diagnose_frail(c->fn, f->frail, to_host ? t->src : t->dst,
-                                          bad ? CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
-                                              : CUDA_ERROR_INVALID_VALUE);
-            if (bad) {
-                *bad = t->id;
-                *reason = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-            }
+        if (f && (to_host || zc_flow_src(t->real) == ZC_KIND_PAGEABLE))
+            made = f->frail;
+        then = to_host ? t->src : t->dst;
+        if (made && bad) {
+            *bad = t->id;
+            *reason = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
         }
-        c->answered |= !f || c->result != CUDA_SUCCESS; /* Other nodes fail in any memory. */
+        c->answered |= !f || made; /* Other nodes fail in any memory. */
         t->frail = f ? f->frail : 0;
         t->id = f ? f->id : t->id;
     }
-    zc_graph_drop(&from);
+    if (x)
+        zc_lock_drop(&lock);
+    if (made)
+        c->result = zc_diagnose_frail(c->fn, made, then,
+                                      bad ? CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
+                                          : CUDA_ERROR_INVALID_VALUE);
     return c->result;
 }
 
-/* Prepares for the copy that a node will make; NULL: for a node that makes none.  The error for
- * the program; or c->made: the node has been added `behind` others. */
+/* Prepares for what a node will do; NULL: one that the driver refuses, or nodes that were prepared
+ * for when they were added.  The error for the program; or c->made: the node has been added
+ * `behind` others. */
 static CUresult before_node(struct zc_copy *c, const struct zc_entry *entry,
                             const CUgraphNodeParams *params, const struct zc_behind *behind)
 {
     zc_copy_init(c, entry->fn, entry->flavour);
     c->behind = behind;
     zc_describe_node(c, params);
-    return zc_copy_before_node(c);
+    return params ? zc_copy_before_node(c) : CUDA_SUCCESS;
 }
 
 /* Rows that are not the same fail in any memory. */
@@ -318,6 +301,28 @@ static void record_node(const struct zc_graph_copy *n, uint64_t ticks, uint32_t 
         call->src = n->src;
         zc_log_transfer(&t, call);
     }
+}
+
+/* Copies what is known of an executable graph for the caller, so that nothing is called under the
+ * lock. */
+static void snapshot(CUgraphExec handle, struct zc_graph_nodes *out)
+{
+    struct exec *x = zc_life_on() ? open_exec(handle) : NULL;
+    out->copy = NULL;
+    out->count = out->cap = out->launch.count = 0;
+    out->awaits = out->unknown = false;
+    if (!x)
+        return;
+    const struct zc_graph_nodes *n = &x->nodes;
+    out->awaits = n->awaits;
+    out->unknown = n->unknown;
+    if (n->launch.count)
+        out->launch = n->launch;
+    if (n->count && (out->copy = zc_arena_get(n->count * sizeof(*n->copy))) != NULL) {
+        out->count = out->cap = n->count;
+        memcpy(out->copy, n->copy, n->count * sizeof(*n->copy));
+    }
+    zc_lock_drop(&lock);
 }
 
 /* Other blocks than when the graph was made may be at its addresses, and other pages behind those.

@@ -277,6 +277,8 @@ $growing"; do
     done
 }
 
+@test "an update of a graph waits for no kernel" { everywhere updated_meanwhile; }
+
 @test "a launch does not wait for work that waits for the CPU" {
     for scenario in host_work_before host_work_behind callback_behind value_behind graph_behind; do
         everywhere "$scenario"

@@ -520,6 +520,35 @@ static void asked_meanwhile(void)
     finish(to);
 }
 
+/* The kernel ends once the program has tried to update a graph, to one of another shape: the
+ * simulated driver waits for the GPU where it takes an update. */
+static void updated_meanwhile(void)
+{
+    CUgraph none, one;
+    CUgraphNode node;
+    CUgraphExec exec;
+    CUgraphExecUpdateResultInfo info;
+    start_gpu(0);
+    CHECK(cuGraphCreate(&none, 0));
+    CHECK(cuGraphCreate(&one, 0));
+    CHECK(cuGraphAddEmptyNode(&node, one, NULL, 0));
+    CHECK(cuGraphInstantiate(&exec, none, 0));
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    gate_close_by_kernel(&kernels, NULL);
+    to = make(8 * MIB);
+    CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, NULL));
+    EXPECT(cuGraphExecUpdate(exec, one, &info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    gate_open(&kernels);
+    has(to, 1, 4 * MIB);
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(one));
+    CHECK(cuGraphDestroy(none));
+    CHECK(cuMemFree(from));
+    finish(to);
+}
+
 /* A thread that launches behind work which waits for the CPU goes on, and lets the work go on. */
 static void launch_then_open(struct gate *gate)
 {
@@ -697,6 +726,7 @@ int main(int argc, char **argv)
         {"copied_often", copied_often},
         {"kernel_in_flight", kernel_in_flight},
         {"asked_meanwhile", asked_meanwhile},
+        {"updated_meanwhile", updated_meanwhile},
         {"host_work_before", host_work_before},
         {"host_work_behind", host_work_behind},
         {"callback_behind", callback_behind},
