@@ -153,7 +153,8 @@ static CUresult wait_here(void)
     CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = zc_stream_wait_mark(event);
     zc_capture_restore(before);
-    return result;
+    bool lacks = result == CUDA_ERROR_NOT_SUPPORTED; /* The driver that function. */
+    return lacks ? zc_real.cuCtxSynchronize() : result;
 }
 
 CUresult zc_stream_wait_context(CUcontext context)
