@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/path.h"
+
 #define THREADS 16
 #define BLOCKS 16 /* Of a thread. */
 
@@ -28,6 +30,16 @@ static int registered; /* Registrations that stand; atomic. */
 static CUresult CUDAAPI get_current(CUcontext *context)
 {
     *context = (CUcontext)0x1000;
+    return CUDA_SUCCESS;
+}
+
+static __thread CUstreamCaptureMode mode;
+
+static CUresult CUDAAPI exchange(CUstreamCaptureMode *other)
+{
+    CUstreamCaptureMode before = mode;
+    mode = *other;
+    *other = before;
     return CUDA_SUCCESS;
 }
 
@@ -170,9 +182,11 @@ static void threads_do_not_disturb_each_other(void **state)
     zc_real.cuCtxGetCurrent = get_current;
     zc_real.cuMemHostRegister_v2 = do_register;
     zc_real.cuMemHostUnregister = do_unregister;
+    zc_real.cuThreadExchangeStreamCaptureMode = exchange;
     clock_gettime(CLOCK_MONOTONIC, &deadline);
     deadline.tv_sec += seconds ? atoi(seconds) : 2;
     zc_hostmem_put(host_get(MIB));
+    zc_log_program(); /* Known from libzc's start on, which there is none of here. */
     for (int i = 0; i < THREADS; i++) {
         workers[i].random = 0x9e3779b97f4a7c15u * (unsigned)(i + 1);
         assert_int_equal(pthread_create(&workers[i].thread, NULL, run, &workers[i]), 0);
