@@ -153,7 +153,7 @@ static CUresult wait_here(void)
     CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = zc_stream_wait_mark(event);
     zc_capture_restore(before);
-    bool lacks = result == CUDA_ERROR_NOT_SUPPORTED; /* The driver that function. */
+    bool lacks = result == CUDA_ERROR_NOT_SUPPORTED; /* The driver has no such function. */
     return lacks ? zc_real.cuCtxSynchronize() : result;
 }
 
